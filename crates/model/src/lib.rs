@@ -1,1 +1,3 @@
-//! Skeleton.
+#![doc = include_str!("../README.md")]
+
+pub mod domain;

@@ -1,0 +1,3 @@
+DROP TABLE scheduler_job_types;
+DROP TABLE task_functions;
+DROP TABLE queues;

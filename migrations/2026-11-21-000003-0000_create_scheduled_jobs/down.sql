@@ -1,0 +1,2 @@
+DROP TABLE scheduled_job_versions;
+DROP TABLE scheduled_jobs;
