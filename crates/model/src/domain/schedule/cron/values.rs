@@ -1,0 +1,198 @@
+//! The five kinds of fields, the values each can hold, and sets of such values.
+//!
+//! Knows ranges, names and numbering; not the grammar around them. Plain data, no concurrency; a value outside its
+//! field is `None`, never a panic.
+
+use super::field::number;
+
+const MONTHS: [&str; 12] =
+    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+
+/// Which field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Minute,
+    Hour,
+    Day,
+    Month,
+    DayOfWeek,
+}
+
+/// How weekdays are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weekdays {
+    /// Crontab: 0 and 7 are Sunday, 1 is Monday.
+    FromSunday,
+    /// The field form: 0 is Monday, 6 is Sunday.
+    FromMonday,
+}
+
+impl Weekdays {
+    /// A weekday of this numbering in ours, which counts from Sunday = 0.
+    pub(super) fn counted_from_sunday(self, day: u8) -> u8 {
+        match self {
+            Self::FromSunday => day % 7,
+            Self::FromMonday => (day + 1) % 7,
+        }
+    }
+}
+
+impl Kind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::DayOfWeek => "day_of_week",
+        }
+    }
+
+    pub(super) const fn min(self) -> u8 {
+        match self {
+            Self::Minute | Self::Hour | Self::DayOfWeek => 0,
+            Self::Day | Self::Month => 1,
+        }
+    }
+
+    pub(super) const fn max(self) -> u8 {
+        match self {
+            Self::Minute => 59,
+            Self::Hour => 23,
+            Self::Day => 31,
+            Self::Month => 12,
+            Self::DayOfWeek => 6,
+        }
+    }
+
+    /// What the field accepts, for a message.
+    pub(super) fn allowed(self, weekdays: Weekdays) -> &'static str {
+        match (self, weekdays) {
+            (Self::Minute, _) => "0-59, `*`, lists, ranges and steps",
+            (Self::Hour, _) => "0-23, `*`, lists, ranges and steps",
+            (Self::Day, Weekdays::FromSunday) => "1-31, `*`, lists, ranges, steps, L, L-n, LW and nW",
+            (Self::Day, Weekdays::FromMonday) => {
+                "1-31, `*`, lists, ranges, steps, L, L-n, LW, nW, `last` and `1st mon` to `last sun`"
+            }
+            (Self::Month, _) => "1-12 or JAN-DEC, `*`, lists, ranges and steps",
+            (Self::DayOfWeek, Weekdays::FromSunday) => {
+                "0-7 (0 and 7 are Sunday) or SUN-SAT, `*`, lists, ranges, steps, n#k and nL"
+            }
+            (Self::DayOfWeek, Weekdays::FromMonday) => {
+                "0-6 (0 is Monday) or mon-sun, `*`, lists, ranges, steps, n#k and nL"
+            }
+        }
+    }
+
+    /// A number or a name of this field, in the numbering given.
+    pub(super) fn parse_value(self, text: &str, weekdays: Weekdays) -> Option<u8> {
+        let max = match (self, weekdays) {
+            (Self::DayOfWeek, Weekdays::FromSunday) => 7,
+            _ => self.max(),
+        };
+        number(text)
+            .filter(|value| (self.min()..=max).contains(value))
+            .or_else(|| self.parse_name(text, weekdays))
+    }
+
+    pub(super) fn parse_name(self, text: &str, weekdays: Weekdays) -> Option<u8> {
+        let position = |names: &[&str]| names.iter().position(|name| name.eq_ignore_ascii_case(text));
+        let index = match (self, weekdays) {
+            (Self::Month, _) => position(&MONTHS)? + 1,
+            (Self::DayOfWeek, Weekdays::FromSunday) => position(&WEEKDAYS)?,
+            (Self::DayOfWeek, Weekdays::FromMonday) => (position(&WEEKDAYS)? + 6) % 7,
+            (Self::Minute | Self::Hour | Self::Day, _) => return None,
+        };
+        u8::try_from(index).ok()
+    }
+
+    /// A value as it is printed: weekdays by name, for their numbers mean different days to different readers.
+    pub(super) fn print_value(self, value: u8) -> String {
+        match self {
+            Self::DayOfWeek => {
+                WEEKDAYS.get(usize::from(value)).map_or_else(String::new, |name| (*name).to_owned())
+            }
+            _ => value.to_string(),
+        }
+    }
+}
+
+/// A set of small numbers, one bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ValueSet(u64);
+
+impl ValueSet {
+    pub(super) fn all(kind: Kind) -> Self {
+        let mut set = Self::default();
+        set.insert_steps(kind.min(), kind.max(), 1);
+        set
+    }
+
+    pub(super) fn insert(&mut self, value: u8) {
+        self.0 |= 1_u64.checked_shl(u32::from(value)).unwrap_or(0);
+    }
+
+    pub(super) fn insert_steps(&mut self, first: u8, last: u8, step: u8) {
+        for value in (first..=last).step_by(usize::from(step.max(1))) {
+            self.insert(value);
+        }
+    }
+
+    /// `first`, `first + step`, … up to `last`, going round the end of the field where `first` is greater.
+    pub(super) fn insert_ring(&mut self, kind: Kind, first: u8, last: u8, step: u8) {
+        let size = kind.max() - kind.min() + 1;
+        let length = if first <= last { last - first } else { (last + size - first) % size };
+        for distance in (0..=length).step_by(usize::from(step.max(1))) {
+            self.insert((first - kind.min() + distance) % size + kind.min());
+        }
+    }
+
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn iter(self) -> impl Iterator<Item = u8> {
+        (0..64_u8).filter(move |value| self.0 >> value & 1 == 1)
+    }
+
+    /// Keeps the members for which `keep` holds.
+    pub(super) fn filtered(self, keep: impl Fn(u8) -> bool) -> Self {
+        let mut set = Self::default();
+        self.iter().filter(|value| keep(*value)).for_each(|value| set.insert(value));
+        set
+    }
+
+    /// The same weekdays, counted from Sunday.
+    pub(super) fn weekdays_from(self, weekdays: Weekdays) -> Self {
+        let mut set = Self::default();
+        self.iter().for_each(|day| set.insert(weekdays.counted_from_sunday(day)));
+        set
+    }
+
+    /// Appends the shortest readable items: one stepped range if the set is one, else runs and single values.
+    pub(super) fn print(self, kind: Kind, items: &mut Vec<String>) {
+        let values: Vec<u8> = self.iter().collect();
+        if let [first, second, .., last] = values.as_slice() {
+            let step = second - first;
+            let mut regular = Self::default();
+            regular.insert_steps(*first, *last, step);
+            if step > 1 && regular == self {
+                items.push(format!("{}-{}/{step}", kind.print_value(*first), kind.print_value(*last)));
+                return;
+            }
+        }
+        for run in values.chunk_by(|left, right| left + 1 == *right) {
+            match run {
+                [first, _, .., last] => {
+                    items.push(format!("{}-{}", kind.print_value(*first), kind.print_value(*last)));
+                }
+                short => items.extend(short.iter().map(|value| kind.print_value(*value))),
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Schedules: when a job fires.
+//!
+//! A [`Schedule`] is a pure function from an instant to the next fire time, and [`misfire::plan`] decides what to do
+//! with fire times that have passed. Responsible for what a user writes (`schedule_config`, time zone, daylight-saving
+//! choices) and what it means in UTC. Not for when to ask, nor for storing or dispatching: no clock is read here, and
+//! nothing is fetched except the zone tables (`zone`).
+//!
+//! `next_after` is total, later than its argument, monotone, and exact to the microsecond, which is what the database
+//! stores. Schedules are immutable and freely shared between threads. Parsing fails with the path of the wrong field;
+//! after that only a defect in the cron engine can fail, and it does so as an error and not as a panic.
+
+mod config;
+pub mod cron;
+mod error;
+pub mod interval;
+pub mod misfire;
+mod names;
+#[cfg(test)]
+mod tests;
+mod wall_clock;
+pub mod zone;
+
+use chrono::{DateTime, Datelike as _, Timelike as _, Utc};
+
+use self::{interval::Interval, wall_clock::WallClock};
+
+pub use self::{
+    config::ScheduleSource,
+    cron::CronSpec,
+    error::ScheduleError,
+    misfire::{Count, MisfirePolicy, Plan, SkippedRange, plan},
+    names::{DstGap, DstOverlap, JobType, SkipReason},
+    zone::{Zone, tzdata_version},
+};
+
+/// The last year in which anything fires: the last that RFC 3339 can write and the zone tables reach.
+const LAST_YEAR: i32 = 9999;
+
+/// When a job fires.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Schedule {
+    /// At the wall-clock times of a cron expression.
+    Cron(CronSchedule),
+    /// At a fixed distance from an anchor.
+    Interval(Interval),
+    /// Once, at this instant.
+    OneOff(DateTime<Utc>),
+    /// Never by itself.
+    Manual,
+}
+
+/// A cron expression in a zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CronSchedule {
+    spec: CronSpec,
+    clock: WallClock,
+}
+
+impl CronSchedule {
+    /// An expression with its zone; the choices left `None` follow the expression: a fixed time of day is moved out of
+    /// a gap and fires at the first pass of an overlap, a leading `*` in minute or hour follows elapsed time.
+    pub fn new(spec: CronSpec, zone: Zone, gap: Option<DstGap>, overlap: Option<DstOverlap>) -> Self {
+        let (default_gap, default_overlap) = if spec.wildcard_time() {
+            (DstGap::Skip, DstOverlap::Both)
+        } else {
+            (DstGap::Shift, DstOverlap::First)
+        };
+        let clock =
+            WallClock { zone, gap: gap.unwrap_or(default_gap), overlap: overlap.unwrap_or(default_overlap) };
+        Self { spec, clock }
+    }
+
+    /// The expression.
+    pub fn spec(&self) -> &CronSpec {
+        &self.spec
+    }
+
+    /// The zone in which it is read.
+    pub fn zone(&self) -> &Zone {
+        &self.clock.zone
+    }
+
+    fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        self.clock.next_after(after, |local| self.spec.next_naive(local))
+    }
+}
+
+impl Schedule {
+    /// Reads a job's schedule as it is stored or sent. Errors carry the path of the field, such as `timezone` or
+    /// `schedule_config.minute`.
+    pub fn parse(source: &ScheduleSource<'_>) -> Result<Self, ScheduleError> {
+        config::parse(source)
+    }
+
+    /// The first fire time after an instant; `None` if there is none before the year 10000.
+    pub fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        let next = match self {
+            Self::Cron(cron) => cron.next_after(after)?,
+            Self::Interval(interval) => interval.next_after(after),
+            Self::OneOff(at) => Some(*at).filter(|at| *at > after),
+            Self::Manual => None,
+        };
+        Ok(next.filter(|at| at.year() <= LAST_YEAR))
+    }
+
+    /// Its kind.
+    pub fn job_type(&self) -> JobType {
+        match self {
+            Self::Cron(_) => JobType::Cron,
+            Self::Interval(_) => JobType::Interval,
+            Self::OneOff(_) => JobType::OneOff,
+            Self::Manual => JobType::Manual,
+        }
+    }
+
+    /// The release of the zone tables its fire times depend on, to be stored beside them; `None` if they need none.
+    pub fn tzdata_version(&self) -> Option<&'static str> {
+        match self {
+            Self::Cron(_) => Some(tzdata_version()),
+            Self::Interval(interval) => interval.is_calendar().then(tzdata_version),
+            Self::OneOff(_) | Self::Manual => None,
+        }
+    }
+}
+
+/// An instant without what the database would drop: its fraction of a microsecond.
+fn whole_microseconds(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.with_nanosecond(at.nanosecond() / 1000 * 1000).unwrap_or(at)
+}

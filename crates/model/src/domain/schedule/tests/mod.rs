@@ -1,0 +1,3 @@
+//! Tests of schedules through their public face.
+
+mod dialect;
