@@ -1,0 +1,113 @@
+//! Ends a process, or a process group, when its owner is gone.
+//!
+//! A shell waits on a pipe whose other end only the owner holds. However the owner ends — a return, a panic, `kill -9` —
+//! the system closes that end, and the shell signals the target, with more force every ten seconds, and then removes the
+//! folders it was given.
+//!
+//! Design note: a parent-death signal would need no extra process, but Linux alone has it, it is cleared when the child
+//! changes its user, and it fires when the *thread* that started the child ends, which in an async program is soon.
+
+use std::{
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// `$1` process, or minus the process group; `$2` signals, in order; further arguments are folders to remove.
+const SCRIPT: &str = r#"
+read -r word
+[ "$word" = done ] && exit 0
+target=$1 signals=$2
+shift 2
+for signal in $signals; do
+  kill -s "$signal" -- "$target" 2>/dev/null || break
+  n=0
+  while [ "$n" -lt 100 ] && kill -s 0 -- "$target" 2>/dev/null; do sleep 0.1; n=$((n + 1)); done
+done
+[ $# -eq 0 ] || rm -rf -- "$@"
+"#;
+
+/// What ends with its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One process.
+    Process(i32),
+    /// A process group, by its leader's id.
+    Group(i32),
+}
+
+/// Keeps its target tied to this process's life. Dropping it ends the target; [`Guard::release`] lets it be.
+#[derive(Debug)]
+pub struct Guard {
+    shell: Child,
+}
+
+impl Guard {
+    /// Starts to watch: `signals` (names without `SIG`) are sent in order until the target has ended, then the folders in `remove` are removed.
+    ///
+    /// # Errors
+    ///
+    /// When no shell can be started.
+    pub fn start(target: Target, signals: &[&str], remove: &[&Path]) -> io::Result<Self> {
+        let target = match target {
+            Target::Process(pid) => pid.to_string(),
+            Target::Group(pid) => format!("-{pid}"),
+        };
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "sched-guard", &target, &signals.join(" ")]);
+        command.args(remove);
+        // In a group of its own: a Ctrl-C or a kill meant for the owner's group must not take the guard along.
+        command.process_group(0).current_dir("/").env_clear().env("PATH", "/usr/bin:/bin");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { shell: command.spawn()? })
+    }
+
+    /// The target has ended, or need not: ends the guard and leaves the target alone.
+    pub fn release(mut self) {
+        if let Some(pipe) = &mut self.shell.stdin {
+            // Fails only when the guard is gone already, which is what is wanted.
+            drop(pipe.write_all(b"done\n"));
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // `wait` closes the pipe first; its result says nothing we could act on here.
+        drop(self.shell.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("300").process_group(0).spawn().unwrap()
+    }
+
+    #[test]
+    fn dropping_the_guard_ends_the_target_and_removes_the_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("to go");
+        std::fs::create_dir(&folder).unwrap();
+        let mut child = sleeper();
+        let pid = i32::try_from(child.id()).unwrap();
+        // Reaped beside the guard, which otherwise would wait for a process that is only still listed.
+        let reaper = std::thread::spawn(move || child.wait().unwrap());
+        drop(Guard::start(Target::Group(pid), &["TERM", "KILL"], &[&folder]).unwrap());
+        assert!(!reaper.join().unwrap().success());
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_released_guard_leaves_the_target_alone() {
+        let mut child = sleeper();
+        let pid = i32::try_from(child.id()).unwrap();
+        Guard::start(Target::Process(pid), &["KILL"], &[]).unwrap().release();
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

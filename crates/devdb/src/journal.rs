@@ -1,0 +1,94 @@
+//! The server's log: `<dir>/log`, and what came before in `<dir>/log.1`.
+//!
+//! The server appends to the file itself, so that its last words are kept when we are gone. A thread of the owner looks
+//! every half minute and empties a log that has grown too long; lines written between the copy and the cut are lost,
+//! which is a fair price for a developer's log.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use crate::DevDbError;
+
+/// Twice this much disk at most.
+const LONGEST: u64 = 8 * 1024 * 1024;
+const PERIOD: Duration = Duration::from_secs(30);
+
+/// Keeps the log small for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    /// Where this start's lines begin.
+    start: u64,
+    /// Dropping it ends the thread.
+    _stop: mpsc::Sender<()>,
+}
+
+impl Journal {
+    /// Opens the log in `dir`; the file is for the server's output.
+    pub(crate) fn open(dir: &Path) -> Result<(Self, File), DevDbError> {
+        let path = dir.join("log");
+        // Best effort here and in the thread: a log that cannot be cut is no reason to have no database.
+        drop(cut(&path, LONGEST));
+        let file =
+            File::options().append(true).create(true).open(&path).map_err(DevDbError::file("open", &path))?;
+        let start = file.metadata().map_or(0, |metadata| metadata.len());
+        let (stop, stopped) = mpsc::channel();
+        let watched = path.clone();
+        thread::spawn(move || {
+            while stopped.recv_timeout(PERIOD) == Err(mpsc::RecvTimeoutError::Timeout) {
+                drop(cut(&watched, LONGEST));
+            }
+        });
+        Ok((Self { path, start, _stop: stop }, file))
+    }
+
+    /// What the server wrote since this start, its last lines; empty when it cannot be read.
+    pub(crate) fn tail(&self) -> String {
+        let read = || -> io::Result<String> {
+            let mut file = File::open(&self.path)?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(self.start.min(length).max(length.saturating_sub(4096))))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        read().unwrap_or_default()
+    }
+}
+
+/// Moves the content of a log longer than `longest` to `log.1`. The file itself stays: the server holds it open.
+fn cut(path: &Path, longest: u64) -> io::Result<()> {
+    if fs::metadata(path)?.len() <= longest {
+        return Ok(());
+    }
+    fs::copy(path, path.with_extension("1"))?;
+    File::options().write(true).open(path)?.set_len(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_long_log_is_cut_and_its_writer_goes_on_from_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut writer = File::options().append(true).create(true).open(&path).unwrap();
+        writer.write_all(b"0123456789").unwrap();
+        cut(&path, 10).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "0123456789", "not longer than the limit");
+        writer.write_all(b"!").unwrap();
+        cut(&path, 10).unwrap();
+        writer.write_all(b"next").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "next");
+        assert_eq!(fs::read_to_string(dir.path().join("log.1")).unwrap(), "0123456789!");
+    }
+}

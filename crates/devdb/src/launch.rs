@@ -1,0 +1,185 @@
+//! One run of the server: make the data folder, start, wait until it takes connections, stop.
+//!
+//! The server is a direct child, so its end is seen at once; a guard ends it when we cannot. Nothing here decides *whether*
+//! a server may be started: the caller holds the folder's lock.
+
+use std::{
+    fs::{self, File},
+    os::unix::{fs::DirBuilderExt, process::CommandExt},
+    path::Path,
+    process::{Child, ExitStatus},
+    time::Duration,
+};
+
+use nix::sys::signal::Signal;
+
+use crate::{
+    DevDbError, Durability, ServerBinaries, StopMode,
+    account::{Account, LOCALE},
+    guard::{Guard, Target},
+    journal::Journal,
+    postmaster, settings, wait,
+};
+
+/// Crash recovery of a busy database is part of a start.
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
+const FAST_LIMIT: Duration = Duration::from_secs(30);
+const IMMEDIATE_LIMIT: Duration = Duration::from_secs(10);
+/// A killed server's children need a moment to notice; until they are gone a new one refuses to start.
+const ATTEMPTS: u32 = 10;
+
+/// Everything a start needs to know.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) data: &'a Path,
+    pub(crate) socket: &'a Path,
+    pub(crate) port: u16,
+    pub(crate) loopback: bool,
+    pub(crate) account: Account,
+    pub(crate) server: &'a ServerBinaries,
+    pub(crate) durability: Durability,
+    pub(crate) max_connections: u16,
+}
+
+/// A server we started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    child: Child,
+    /// Gone once the server is.
+    guard: Option<Guard>,
+    journal: Journal,
+}
+
+impl Plan<'_> {
+    /// Makes the data folder. Built beside its place and moved there when complete, so that an interrupted
+    /// `initdb` is never taken for a cluster.
+    pub(crate) fn make_data(&self) -> Result<(), DevDbError> {
+        let new = self.dir.join("data.new");
+        if new.exists() {
+            fs::remove_dir_all(&new).map_err(DevDbError::file("remove", &new))?;
+        }
+        fs::DirBuilder::new().mode(0o700).create(&new).map_err(DevDbError::file("create", &new))?;
+        self.account.take_over(&new)?;
+        let program = self.server.program("initdb");
+        let mut command = self.account.command(&program);
+        command.arg("-D").arg(&new).args(["-U", "postgres", "-E", "UTF8", "--locale", LOCALE]);
+        command.args(["--auth-local=trust", "--auth-host=scram-sha-256", "--no-instructions"]);
+        if self.durability == Durability::ThrowAway {
+            command.arg("--no-sync");
+        }
+        self.account.run(program, &mut command)?;
+        fs::rename(&new, self.data).map_err(DevDbError::file("move the new cluster to", self.data))?;
+        let synced = File::open(self.dir).and_then(|dir| dir.sync_all());
+        synced.map_err(DevDbError::file("sync", self.dir))
+    }
+
+    /// Starts the server and waits until it takes connections.
+    pub(crate) fn start(&self) -> Result<Running, DevDbError> {
+        let after_crash = postmaster::pid_file(self.data).exists();
+        let mut attempt = 1;
+        loop {
+            match self.start_once() {
+                Err(DevDbError::StartFailed { .. }) if after_crash && attempt < ATTEMPTS => {
+                    attempt += 1;
+                    std::thread::sleep(Duration::from_millis(500));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn start_once(&self) -> Result<Running, DevDbError> {
+        let (journal, log) = Journal::open(self.dir)?;
+        let program = self.server.program("postgres");
+        let mut command = self.account.command(&program);
+        command.arg("-D").arg(self.data).arg("-k").arg(self.socket).args(["-p", &self.port.to_string()]);
+        for setting in settings::all(self.durability, self.max_connections, self.loopback) {
+            command.args(["-c", &setting]);
+        }
+        command.stdout(log.try_clone().map_err(DevDbError::file("open", self.dir.join("log")))?).stderr(log);
+        // Not in our group: a Ctrl-C at a terminal must reach the daemons first and the database last.
+        command.process_group(0);
+        let child = command.spawn().map_err(|source| DevDbError::Run { program, source })?;
+        let mut running = Running { child, guard: None, journal };
+        running.guard = Some(self.guard(running.pid())?);
+        self.wait_ready(running)
+    }
+
+    fn guard(&self, pid: i32) -> Result<Guard, DevDbError> {
+        let (signals, remove): (&[&str], &[&Path]) = match self.durability {
+            Durability::Durable => (&["INT", "QUIT", "KILL"], &[]),
+            Durability::ThrowAway => (&["QUIT", "KILL"], &[self.dir, self.socket]),
+        };
+        Guard::start(Target::Process(pid), signals, remove)
+            .map_err(|source| DevDbError::Run { program: "/bin/sh".into(), source })
+    }
+
+    fn wait_ready(&self, mut running: Running) -> Result<Running, DevDbError> {
+        let pid = running.pid();
+        let ended = wait::until(START_LIMIT, || {
+            if let Some(status) = running.exited() {
+                return Some(Some(status));
+            }
+            let ready = postmaster::find(self.data).is_some_and(|server| server.pid == pid && server.ready);
+            ready.then_some(None)
+        });
+        match ended {
+            Some(None) => Ok(running),
+            Some(Some(status)) => {
+                let log = running.journal.tail();
+                Err(DevDbError::StartFailed { dir: self.dir.to_owned(), status, log })
+            }
+            None => {
+                // The caller gets the reason for the stop; a failing stop would only repeat it.
+                drop(running.stop(self.dir, StopMode::Immediate));
+                Err(DevDbError::NotReady { dir: self.dir.to_owned(), limit: START_LIMIT })
+            }
+        }
+    }
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        // Process ids are positive and far below 2^31 on every system we run on.
+        i32::try_from(self.child.id()).unwrap_or(i32::MAX)
+    }
+
+    /// How the server ended, if it has. Its guard goes with it, so that it never signals another process of that id.
+    pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
+        // An error means that somebody else reaped the child: it is gone all the same, and `stop` finds no process.
+        let status = self.child.try_wait().ok().flatten()?;
+        if let Some(guard) = self.guard.take() {
+            guard.release();
+        }
+        Some(status)
+    }
+
+    /// Stops the server; with more force when it does not listen.
+    pub(crate) fn stop(&mut self, dir: &Path, mode: StopMode) -> Result<(), DevDbError> {
+        let pid = self.pid();
+        let gentle = (Signal::SIGINT, FAST_LIMIT);
+        let hard = [(Signal::SIGQUIT, IMMEDIATE_LIMIT), (Signal::SIGKILL, IMMEDIATE_LIMIT)];
+        let steps = (mode == StopMode::Fast).then_some(gentle).into_iter().chain(hard);
+        if self.exited().is_some() {
+            return Ok(());
+        }
+        for (signal, limit) in steps {
+            if postmaster::end(pid, signal, limit, || self.exited().is_some()) {
+                return Ok(());
+            }
+        }
+        Err(DevDbError::NotStopped { dir: dir.to_owned(), pid })
+    }
+}
+
+/// Ends a server that is not our child. It vanishes from the process list once its own parent has seen it end.
+pub(crate) fn end_other(dir: &Path, data: &Path, mode: StopMode) -> Result<(), DevDbError> {
+    let Some(server) = postmaster::find(data) else { return Ok(()) };
+    let gone = || postmaster::find(data).is_none_or(|now| now.pid != server.pid);
+    let gentle = mode == StopMode::Fast && postmaster::end(server.pid, Signal::SIGINT, FAST_LIMIT, gone);
+    if gentle || postmaster::end(server.pid, Signal::SIGQUIT, IMMEDIATE_LIMIT, gone) {
+        return Ok(());
+    }
+    Err(DevDbError::NotStopped { dir: dir.to_owned(), pid: server.pid })
+}
