@@ -82,14 +82,6 @@ impl Account {
         command
     }
 
-    /// Runs a program of PostgreSQL to its end and gives its output.
-    pub(crate) fn run(self, program: PathBuf, command: &mut Command) -> Result<String, DevDbError> {
-        match command.output() {
-            Ok(output) => checked(program, &output),
-            Err(source) => Err(DevDbError::Run { program, source }),
-        }
-    }
-
     /// Makes `path` and all below it belong to this user, when it does not yet.
     pub(crate) fn take_over(self, path: &Path) -> Result<(), DevDbError> {
         let (uid, gid) = match self {
@@ -109,9 +101,10 @@ impl Account {
 /// The locale of the cluster and of its programs' messages. macOS knows no `C.UTF-8`.
 pub(crate) const LOCALE: &str = if cfg!(target_os = "macos") { "C" } else { "C.UTF-8" };
 
-pub(crate) fn checked(program: PathBuf, output: &Output) -> Result<String, DevDbError> {
+/// What a program of PostgreSQL said, when it failed.
+pub(crate) fn checked(program: PathBuf, output: &Output) -> Result<(), DevDbError> {
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(());
     }
     let mut text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stdout));

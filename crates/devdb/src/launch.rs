@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     os::unix::{fs::DirBuilderExt, process::CommandExt},
     path::Path,
-    process::{Child, ExitStatus},
+    process::{Child, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 
 use crate::{
     DevDbError, Durability, ServerBinaries, StopMode,
-    account::{Account, LOCALE},
+    account::{Account, LOCALE, checked},
     guard::{Guard, Target},
     journal::Journal,
     postmaster, settings, wait,
@@ -68,7 +68,15 @@ impl Plan<'_> {
         if self.durability == Durability::ThrowAway {
             command.arg("--no-sync");
         }
-        self.account.run(program, &mut command)?;
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ran = command.spawn().and_then(|child| {
+            // Or it would go on after our own death, in the way of the next attempt.
+            let guard = Guard::start(Target::Group(pid_of(&child)), &["KILL"], &[&new])?;
+            let output = child.wait_with_output();
+            guard.release();
+            output
+        });
+        checked(program.clone(), &ran.map_err(|source| DevDbError::Run { program, source })?)?;
         fs::rename(&new, self.data).map_err(DevDbError::file("move the new cluster to", self.data))?;
         let synced = File::open(self.dir).and_then(|dir| dir.sync_all());
         synced.map_err(DevDbError::file("sync", self.dir))
@@ -141,8 +149,7 @@ impl Plan<'_> {
 
 impl Running {
     pub(crate) fn pid(&self) -> i32 {
-        // Process ids are positive and far below 2^31 on every system we run on.
-        i32::try_from(self.child.id()).unwrap_or(i32::MAX)
+        pid_of(&self.child)
     }
 
     /// How the server ended, if it has. Its guard goes with it, so that it never signals another process of that id.
@@ -171,6 +178,11 @@ impl Running {
         }
         Err(DevDbError::NotStopped { dir: dir.to_owned(), pid })
     }
+}
+
+fn pid_of(child: &Child) -> i32 {
+    // Process ids are positive and far below 2^31 on every system we run on.
+    i32::try_from(child.id()).unwrap_or(i32::MAX)
 }
 
 /// Ends a server that is not our child. It vanishes from the process list once its own parent has seen it end.

@@ -278,10 +278,7 @@ fn as_root_a_folder_out_of_the_server_users_reach_works_too() {
     let cluster = Cluster::open(OpenOptions::durable(&dir)).unwrap();
     assert_eq!(sql(&cluster, "postgres", "CREATE TABLE kept AS SELECT 42 AS answer"), "");
     cluster.stop(StopMode::Fast).unwrap();
-    assert_eq!(
-        fs::metadata(dir.join("data")).map(|data| std::os::unix::fs::MetadataExt::uid(&data)).unwrap(),
-        0
-    );
+    assert_eq!(fs::metadata(dir.join("data")).unwrap().uid(), 0);
 
     // The project moves to a place the server's user can reach: the files change hands, the data stays.
     open_up(private.path());

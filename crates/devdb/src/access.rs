@@ -1,0 +1,103 @@
+//! Getting at a running cluster: URLs, databases, the password of its TCP port.
+//!
+//! What has to be said to the server is said through its own `psql`, so that this crate needs no client library. These are the
+//! only statements outside `model::db`: they make what `model` connects to.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Seek, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+};
+
+use crate::{
+    Cluster, DevDbError,
+    account::{Account, checked},
+    cluster::DEFAULT_PORT,
+};
+
+impl Cluster {
+    /// Connection URL of a database through the Unix socket; it needs no password.
+    pub fn url(&self, database: &str) -> String {
+        let host = encode(&self.socket.to_string_lossy());
+        let port = if self.port == DEFAULT_PORT { String::new() } else { format!(":{}", self.port) };
+        format!("postgresql://postgres@{host}{port}/{}", encode(database))
+    }
+
+    /// Connection URL through 127.0.0.1, password included, where the server listens there.
+    ///
+    /// # Errors
+    ///
+    /// When the password cannot be read.
+    pub fn loopback_url(&self, database: &str) -> Result<Option<String>, DevDbError> {
+        if !self.loopback {
+            return Ok(None);
+        }
+        let path = self.password_file();
+        let password = fs::read_to_string(&path).map_err(DevDbError::file("read", path))?;
+        Ok(Some(format!("postgresql://postgres:{password}@127.0.0.1:{}/{}", self.port, encode(database))))
+    }
+
+    /// Creates a database where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses.
+    pub fn create_database(&self, name: &str) -> Result<(), DevDbError> {
+        let script = r"SELECT format('CREATE DATABASE %I', :'name')
+            WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'name') \gexec";
+        self.psql(&["-v", &format!("name={name}")], script)
+    }
+
+    /// Gives the server's role the password kept in the cluster's folder, made at first use.
+    pub(crate) fn set_password(&self) -> Result<(), DevDbError> {
+        let path = self.password_file();
+        if !path.is_file() {
+            let mut bytes = [0; 16];
+            let random = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+            random.map_err(DevDbError::file("read", "/dev/urandom"))?;
+            let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let created = File::options().create_new(true).write(true).mode(0o600).open(&path);
+            let written = created.and_then(|mut file| file.write_all(password.as_bytes()));
+            written.map_err(DevDbError::file("write", &path))?;
+        }
+        let password = fs::read_to_string(&path).map_err(DevDbError::file("read", &path))?;
+        let hexadecimal: String = password.chars().filter(char::is_ascii_hexdigit).collect();
+        self.psql(&[], &format!("ALTER ROLE postgres PASSWORD '{hexadecimal}';"))
+    }
+
+    fn password_file(&self) -> PathBuf {
+        self.dir.join("password")
+    }
+
+    /// Runs a script through `psql`'s input, where other users' process lists do not show it.
+    fn psql(&self, arguments: &[&str], script: &str) -> Result<(), DevDbError> {
+        let made = tempfile::tempfile().and_then(|mut file| {
+            file.write_all(script.as_bytes())?;
+            file.rewind()?;
+            Ok(file)
+        });
+        let input = made.map_err(DevDbError::file("create a file in", std::env::temp_dir()))?;
+        let program = self.bin("psql");
+        let mut command = Account::Ourselves.command(&program);
+        command.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres"]);
+        command.arg("-h").arg(&self.socket).args(["-p", &self.port.to_string()]).args(arguments).stdin(input);
+        let output =
+            command.output().map_err(|source| DevDbError::Run { program: program.clone(), source })?;
+        checked(program, &output)
+    }
+}
+
+/// Percent-encodes all but what a URL's host may hold as it is.
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte))
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
