@@ -1,1 +1,11 @@
-//! Skeleton.
+#![doc = include_str!("../README.md")]
+
+pub mod clock;
+pub mod config;
+pub mod daemon;
+pub mod driver;
+pub mod exit;
+pub mod health;
+pub mod shutdown;
+pub mod tasks;
+pub mod telemetry;

@@ -1,0 +1,14 @@
+//! The monotonic clock of this process.
+//!
+//! The one place that reads it, so that every other module is told the time or can be seen asking for it here. It is
+//! good for how long something took and for how long we trust the last success; what is due, leased or expired is
+//! decided by the database's clock, which this module is not. Reading cannot fail and takes no lock.
+
+use std::time::Instant;
+
+/// The current instant of the monotonic clock: comparable within this process only, never stored.
+#[expect(clippy::disallowed_methods, reason = "this function is the replacement the ban names")]
+#[must_use]
+pub fn monotonic() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,159 @@
+//! The configuration file.
+//!
+//! TOML with flat keys, and optionally one table per program whose keys win over the flat ones, so that one file can
+//! serve all daemons of a host. Tables of other programs are not looked into. The file is read once, at start. Every key
+//! keeps its line, for messages. A key nobody knows is a mistake: it is far more often misspelt than meant for later.
+
+use std::fs;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::mistake::{LoadError, Mistake, Origin};
+use super::setting::{Program, Setting};
+
+/// Programs that may have a table in the file.
+const PROGRAMS: &[&str] = &["api", "scheduler", "worker", "schedctl"];
+/// How alike a misspelt key and a known one must be before we suggest it.
+const SIMILAR: f64 = 0.75;
+
+/// A known setting found in the file.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) setting: &'static str,
+    pub(crate) origin: Origin,
+    /// The value as text, or what is wrong with its type.
+    pub(crate) value: Result<String, &'static str>,
+}
+
+/// What a file says to one program. Of several entries for a setting the last is the strongest.
+#[derive(Debug, Default)]
+pub(crate) struct FileValues {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+/// Reads the file at `path`, which `origin` named.
+pub(crate) fn read(
+    path: &Path,
+    origin: Origin,
+    program: &Program,
+    settings: &[Setting],
+) -> Result<FileValues, LoadError> {
+    let text = fs::read_to_string(path).map_err(|source| LoadError::Unreadable {
+        path: path.to_owned(),
+        origin,
+        source,
+    })?;
+    parse(path, &text, program, settings)
+}
+
+fn parse(path: &Path, text: &str, program: &Program, settings: &[Setting]) -> Result<FileValues, LoadError> {
+    let root = DeTable::parse(text).map_err(|error| LoadError::Syntax {
+        path: path.to_owned(),
+        line: line_at(text, error.span().map_or(0, |span| span.start)),
+        message: error.message().to_owned(),
+    })?;
+    let mut reading = Reading { path, text, settings, found: FileValues::default() };
+    let mut own = None;
+    for (key, value) in root.get_ref() {
+        match value.get_ref() {
+            DeValue::Table(table) if key.get_ref() == program.table() => own = Some(table),
+            DeValue::Table(_) if PROGRAMS.contains(&key.get_ref().as_ref()) => {}
+            DeValue::Table(_) => reading.unknown_table(key.get_ref(), key.span().start),
+            value => reading.entry("", key.get_ref(), key.span().start, value),
+        }
+    }
+    // Last, because the program's own table is the stronger one wherever it stands.
+    for (key, value) in own.into_iter().flatten() {
+        reading.entry(program.table(), key.get_ref(), key.span().start, value.get_ref());
+    }
+    Ok(reading.found)
+}
+
+struct Reading<'a> {
+    path: &'a Path,
+    text: &'a str,
+    settings: &'a [Setting],
+    found: FileValues,
+}
+
+impl Reading<'_> {
+    fn entry(&mut self, table: &str, key: &str, offset: usize, value: &DeValue<'_>) {
+        let name = key.replace('_', "-");
+        let Some(setting) = self.settings.iter().find(|setting| setting.name == name) else {
+            return self.unknown_key(key, &name, offset);
+        };
+        let key = if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
+        let origin = Origin::File { path: self.path.to_owned(), line: line_at(self.text, offset), key };
+        // Within one table `a-b` and `a_b` are two keys to TOML but one setting to us. They carry the same prefix.
+        let twice = self
+            .found
+            .entries
+            .iter()
+            .find(|entry| entry.setting == setting.name && entry.origin.in_table() == origin.in_table());
+        if let Some(first) = twice {
+            let text = format!("{name} is given twice: {} and {origin}", first.origin);
+            self.found.mistakes.push(Mistake::new(name, text));
+        }
+        self.found.entries.push(Entry { setting: setting.name, origin, value: as_text(value) });
+    }
+
+    fn unknown_key(&mut self, key: &str, name: &str, offset: usize) {
+        let known = self.settings.iter().filter(|setting| !setting.hidden).map(|setting| setting.name);
+        self.unknown("setting", key, closest(name, known), offset);
+    }
+
+    fn unknown_table(&mut self, key: &str, offset: usize) {
+        self.unknown("table", key, closest(key, PROGRAMS.iter().copied()), offset);
+    }
+
+    fn unknown(&mut self, kind: &str, key: &str, suggestion: Option<&str>, offset: usize) {
+        let hint = match suggestion {
+            Some(name) => format!("did you mean {name:?}?"),
+            None => "--help lists what there is".to_owned(),
+        };
+        let line = line_at(self.text, offset);
+        let text = format!("{}:{line}: unknown {kind} {key:?}; {hint}", self.path.display());
+        self.found.mistakes.push(Mistake::new(key, text));
+    }
+}
+
+impl Origin {
+    /// The table part of a file's key.
+    fn in_table(&self) -> Option<&str> {
+        match self {
+            Self::File { key, .. } => key.split_once('.').map(|(table, _)| table),
+            Self::Flag(_) | Self::Variable(_) | Self::Default => None,
+        }
+    }
+}
+
+/// The scalar as it would stand in a flag; an array of texts as a comma-separated list.
+fn as_text(value: &DeValue<'_>) -> Result<String, &'static str> {
+    const EXPECTED: &str = "must be a text, a number, true or false, or an array of texts";
+    match value {
+        DeValue::String(text) => Ok(text.clone().into_owned()),
+        DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        DeValue::Integer(_) => Err("must be written in decimal"),
+        DeValue::Float(number) => Ok(number.as_str().to_owned()),
+        DeValue::Boolean(value) => Ok(value.to_string()),
+        DeValue::Array(items) => {
+            let items: Option<Vec<&str>> = items.iter().map(|item| item.get_ref().as_str()).collect();
+            let items = items.ok_or(EXPECTED)?;
+            let divided = items.iter().any(|item| item.contains(','));
+            if divided { Err("must not hold a comma inside an item") } else { Ok(items.join(",")) }
+        }
+        DeValue::Datetime(_) | DeValue::Table(_) => Err(EXPECTED),
+    }
+}
+
+fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
+    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.filter(|(score, _)| *score >= SIMILAR).map(|(_, candidate)| candidate)
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}

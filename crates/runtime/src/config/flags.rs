@@ -1,0 +1,73 @@
+//! The command line, made from the table of settings.
+//!
+//! Every flag takes a text; meaning is given by the typed readers, so that a wrong flag is reported together with all
+//! other mistakes. The environment is not read here: clap would hide which of the two a value came from.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::mistake::LoadError;
+use super::redact;
+use super::setting::{Program, Setting};
+
+/// The flag that names the configuration file.
+pub(crate) const CONFIG: &str = "config";
+/// The flag that prints the configuration instead of starting.
+pub(crate) const CHECK: &str = "check-config";
+
+/// One flag per setting, for programs that mount them in a command of their own.
+#[must_use]
+pub fn arguments(program: &Program, groups: &[&[Setting]]) -> Vec<Arg> {
+    let file = Arg::new(CONFIG).long(CONFIG).value_name("FILE").help(format!(
+        "TOML file with settings, flat or in the table [{}]; flags and variables are stronger [env: {}]",
+        program.table(),
+        super::CONFIG_VARIABLE,
+    ));
+    let settings = groups.iter().flat_map(|group| group.iter());
+    std::iter::once(file).chain(settings.map(|setting| argument(program, setting))).collect()
+}
+
+fn argument(program: &Program, setting: &Setting) -> Arg {
+    let mut help = format!("{} [env: {}]", setting.help, setting.env);
+    if let Some(default) = program.default_of(setting) {
+        help.push_str(&format!(" [default: {}]", redact::value(default, setting.sensitivity)));
+    }
+    let argument = Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.value_name)
+        .help(help)
+        .hide(setting.hidden)
+        // A negative number is a value to be refused by name, not an unknown flag.
+        .allow_hyphen_values(true);
+    if setting.switch {
+        argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else {
+        argument
+    }
+}
+
+/// Reads a daemon's command line; `arguments` starts with the program's name.
+pub(crate) fn parse<A>(program: &Program, groups: &[&[Setting]], args: A) -> Result<ArgMatches, LoadError>
+where
+    A: IntoIterator,
+    A::Item: Into<OsString> + Clone,
+{
+    let check = Arg::new(CHECK)
+        .long(CHECK)
+        .action(ArgAction::SetTrue)
+        .help("Print every setting, its value and where it came from, with secrets redacted, and exit");
+    let command = Command::new(program.name)
+        .version(program.version)
+        .about(program.about)
+        .args(arguments(program, groups))
+        .arg(check);
+    command.try_get_matches_from(args).map_err(|error| {
+        let text = error.render().to_string();
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => LoadError::Answered { text },
+            _ => LoadError::Usage { text: redact::words(text.trim_start_matches("error: ").trim_end()) },
+        }
+    })
+}

@@ -1,0 +1,191 @@
+//! Settings that several programs share, and their typed readers.
+//!
+//! One definition each, so that a variable means the same everywhere. What belongs to one daemon is in that daemon's own
+//! table. The readers record mistakes in the [`Values`] and have no effects.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::setting::Setting;
+use super::values::Values;
+use crate::telemetry::LogSettings;
+
+/// How to reach the database; read with [`DatabaseSettings::read`].
+pub const DATABASE: &[Setting] = &[
+    Setting::new(
+        "database-url",
+        "DATABASE_URL",
+        "URL",
+        "PostgreSQL to coordinate through; several hosts are allowed. Everything the daemons know is in it",
+    )
+    .secret_url()
+    .example("postgresql://sched@localhost:5432/sched"),
+    Setting::new(
+        "database-pool-size",
+        "DATABASE_POOL_SIZE",
+        "COUNT",
+        "Connections this process may hold; with too few, work waits for a connection, and the sum over all processes \
+         must stay below the server's max_connections",
+    )
+    .default("10"),
+    Setting::new(
+        "database-connect-timeout",
+        "DATABASE_CONNECT_TIMEOUT",
+        "DURATION",
+        "Longest wait for a new connection or for a free one of the pool",
+    )
+    .default("5s"),
+    Setting::new(
+        "database-statement-timeout",
+        "DATABASE_STATEMENT_TIMEOUT",
+        "DURATION",
+        "Longest run of one statement before the server cancels it",
+    )
+    .default("30s"),
+    Setting::new(
+        "database-lock-timeout",
+        "DATABASE_LOCK_TIMEOUT",
+        "DURATION",
+        "Longest wait of one statement for a lock; must be below the statement timeout",
+    )
+    .default("3s"),
+    Setting::new(
+        "database-ca-file",
+        "DATABASE_CA_FILE",
+        "FILE",
+        "PEM file with the authorities that may sign the server's certificate, instead of the system's",
+    ),
+];
+
+/// What is logged and how; read with [`LogSettings::read`].
+pub const LOGGING: &[Setting] = &[
+    Setting::new(
+        "log-level",
+        "LOG_LEVEL",
+        "LEVEL",
+        "off, error, warn, info, debug or trace; single parts of the program as target=level, separated by commas",
+    )
+    .default("info"),
+    Setting::new("log-format", "LOG_FORMAT", "FORMAT", "text for people or json, one object per line, for machines")
+        .default("text"),
+];
+
+/// Where health and metrics are served; read with [`HealthSettings::read`].
+pub const HEALTH: &[Setting] = &[
+    Setting::new(
+        "health-host",
+        "HEALTH_HOST",
+        "ADDRESS",
+        "Address the health and metrics listener binds; it asks for no password, so keep it off public networks",
+    )
+    .default("127.0.0.1"),
+    Setting::new("health-port", "HEALTH_PORT", "PORT", "Port of the health and metrics listener; 0 takes a free one")
+        .default("0"),
+];
+
+/// What one of our programs tells another about its process; read with [`ProcessSettings::read`].
+pub const PROCESS: &[Setting] = &[Setting::new(
+    "exit-with-parent",
+    "SCHED_EXIT_WITH_PARENT",
+    "PID",
+    "Stop when the parent process, which must be PID, ends for whatever reason",
+)
+.hidden()];
+
+/// The values of [`DATABASE`].
+#[derive(Debug, Clone)]
+pub struct DatabaseSettings {
+    /// The URL, with its password.
+    pub url: SecretString,
+    /// Connections this process may hold.
+    pub pool_size: u32,
+    /// Longest wait for a connection.
+    pub connect_timeout: Duration,
+    /// Longest run of a statement.
+    pub statement_timeout: Duration,
+    /// Longest wait of a statement for a lock.
+    pub lock_timeout: Duration,
+    /// Authorities to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl DatabaseSettings {
+    /// Reads the group, recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        let url = values.secret("database-url");
+        let known =
+            ["postgresql://", "postgres://"].iter().any(|scheme| url.expose_secret().starts_with(scheme));
+        if !known && !url.expose_secret().is_empty() {
+            values.mistake("database-url", "must start with postgresql://");
+        }
+        let statement_timeout = values.duration("database-statement-timeout");
+        let lock_timeout = values.duration("database-lock-timeout");
+        let sound = values.are_sound(&["database-statement-timeout", "database-lock-timeout"]);
+        if sound && lock_timeout >= statement_timeout {
+            values.mistake(
+                "database-lock-timeout",
+                "must be below database-statement-timeout, which strikes first",
+            );
+        }
+        Self {
+            url,
+            pool_size: values.integer("database-pool-size", 1..=1000),
+            connect_timeout: values.duration("database-connect-timeout"),
+            statement_timeout,
+            lock_timeout,
+            ca_file: values.optional_string("database-ca-file").map(PathBuf::from),
+        }
+    }
+}
+
+impl LogSettings {
+    /// Reads [`LOGGING`], recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        let directives = values.string("log-level");
+        if let Err(fault) = crate::telemetry::check_directives(&directives)
+            && !directives.is_empty()
+        {
+            values.mistake("log-level", fault);
+        }
+        Self { directives, format: values.choice("log-format", &["text", "json"]) }
+    }
+}
+
+/// The values of [`HEALTH`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HealthSettings {
+    /// The address to bind.
+    pub host: IpAddr,
+    /// The port to bind; 0 takes a free one.
+    pub port: u16,
+}
+
+impl HealthSettings {
+    /// Reads the group, recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        Self { host: values.ip("health-host"), port: values.integer("health-port", 0..=u16::MAX) }
+    }
+
+    /// Address and port together.
+    #[must_use]
+    pub fn socket_addr(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+}
+
+/// The values of [`PROCESS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessSettings {
+    /// The parent to end with.
+    pub exit_with_parent: Option<i32>,
+}
+
+impl ProcessSettings {
+    /// Reads the group, recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        Self { exit_with_parent: values.optional_integer("exit-with-parent", 1..=i32::MAX) }
+    }
+}

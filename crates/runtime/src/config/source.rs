@@ -1,0 +1,41 @@
+//! Where environment variables come from.
+//!
+//! A seam: programs read the process's environment, tests a map, and nothing else in the house reads variables. Both
+//! are read-only and hold no state of their own.
+
+use std::collections::BTreeMap;
+
+/// A set of named texts.
+pub trait Source {
+    /// The text called `name`, if there is one.
+    fn get(&self, name: &str) -> Option<String>;
+}
+
+/// The environment of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessEnvironment;
+
+impl Source for ProcessEnvironment {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+    fn get(&self, name: &str) -> Option<String> {
+        // A value that is not UTF-8 keeps its readable part: the setting's reader then refuses it by name, which tells
+        // the operator more than a general complaint about encodings.
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    }
+}
+
+/// A fixed map, for tests and for callers that already hold the values.
+#[derive(Debug, Clone, Default)]
+pub struct MapSource(BTreeMap<String, String>);
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for MapSource {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl Source for MapSource {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+}

@@ -1,0 +1,211 @@
+//! The life of a daemon's process, from its arguments to its exit code.
+//!
+//! Loads the configuration and tells all mistakes, starts telemetry, signals and a multi-threaded runtime, runs the
+//! daemon's own body and says once why it ended. What a daemon is made of, and in which order it stops, is the body's part:
+//! it watches [`Context::shutdown`]. After the second signal the body has [`GRACE`] left before it is dropped. Blocking
+//! calls that are still running at the end are waited for as long again and then left behind.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+
+use crate::config::{self, ProcessSettings, Program, Setting, Source, Values};
+use crate::exit::{self, ExitError, ExitStatus};
+use crate::shutdown::{self, Shutdown};
+use crate::telemetry::{self, LogSettings};
+
+/// What a body has left after the second signal.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// What the process gives its body.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The program that runs.
+    pub program: Program,
+    /// When to stop.
+    pub shutdown: Shutdown,
+    /// The recorder of the process, for the `/metrics` page.
+    pub metrics: PrometheusHandle,
+}
+
+/// Runs a daemon with the process's own arguments and environment.
+///
+/// `groups` are its settings besides [`config::LOGGING`] and [`config::PROCESS`], which every daemon has. `read` makes
+/// the daemon's configuration out of the values; what it returns is used only if no mistake was recorded.
+pub fn run<C, F, E>(
+    program: &Program,
+    groups: &[&[Setting]],
+    read: impl FnOnce(&mut Values) -> C,
+    body: impl FnOnce(C, Context) -> F,
+) -> ExitCode
+where
+    F: Future<Output = Result<(), E>>,
+    E: Into<ExitError>,
+{
+    let started = start(program, groups, std::env::args_os(), &config::ProcessEnvironment, read);
+    let result = started.and_then(|start| match start {
+        Start::Answer(text) => answer(&text),
+        Start::Run(process, config) => live(program, &process, |context| body(config, context)),
+    });
+    match result {
+        Ok(()) => ExitCode::from(exit::OK),
+        Err(error) => {
+            // With standard error gone there is nobody left to tell; the code still says it.
+            let _ = writeln!(std::io::stderr(), "error: {}", error.describe());
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+/// What the command line asks for.
+enum Start<C> {
+    /// Print this and leave.
+    Answer(String),
+    /// Run with this configuration.
+    Run(Process, C),
+}
+
+/// The settings of the process itself.
+struct Process {
+    logging: LogSettings,
+    process: ProcessSettings,
+}
+
+fn start<C>(
+    program: &Program,
+    groups: &[&[Setting]],
+    args: impl Iterator<Item = OsString>,
+    source: &dyn Source,
+    read: impl FnOnce(&mut Values) -> C,
+) -> Result<Start<C>, ExitError> {
+    let all: Vec<&[Setting]> = groups.iter().copied().chain([config::LOGGING, config::PROCESS]).collect();
+    let mut values = match config::load(program, &all, args, source) {
+        Ok(values) => values,
+        Err(config::LoadError::Answered { text }) => return Ok(Start::Answer(text)),
+        Err(error) => return Err(error.into()),
+    };
+    let own = read(&mut values);
+    let process =
+        Process { logging: LogSettings::read(&mut values), process: ProcessSettings::read(&mut values) };
+    let effective = values.check_requested().then(|| values.effective());
+    values.finish()?;
+    Ok(effective.map_or(Start::Run(process, own), Start::Answer))
+}
+
+fn answer(text: &str) -> Result<(), ExitError> {
+    let mut output = std::io::stdout().lock();
+    let written = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    written.map_err(|error| ExitError::new(exit::FAILURE, error))
+}
+
+fn live<F, E>(program: &Program, settings: &Process, body: impl FnOnce(Context) -> F) -> Result<(), ExitError>
+where
+    F: Future<Output = Result<(), E>>,
+    E: Into<ExitError>,
+{
+    let failure = |error: exit::BoxError| ExitError::new(exit::FAILURE, error);
+    if let Some(parent) = settings.process.exit_with_parent {
+        shutdown::exit_with_parent(parent).map_err(|error| failure(error.into()))?;
+    }
+    telemetry::init(&settings.logging).map_err(|error| failure(error.into()))?;
+    let metrics = telemetry::metrics_recorder().map_err(|error| failure(error.into()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failure(error.into()))?;
+    let result = runtime.block_on(async {
+        let shutdown = Shutdown::listen().map_err(|error| failure(error.into()))?;
+        tracing::info!(daemon = program.table(), version = program.version, "Starting.");
+        let context = Context { program: *program, shutdown: shutdown.clone(), metrics };
+        until_dropped(body(context), &shutdown).await
+    });
+    runtime.shutdown_timeout(GRACE);
+    tracing::info!(daemon = program.table(), ok = result.is_ok(), "Stopped.");
+    result
+}
+
+/// The body was dropped after the second signal.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped at once by a second signal; work in progress was left to be recovered")]
+struct Forced;
+
+impl ExitStatus for Forced {
+    fn exit_code(&self) -> u8 {
+        exit::FAILURE
+    }
+}
+
+async fn until_dropped<E: Into<ExitError>>(
+    body: impl Future<Output = Result<(), E>>,
+    shutdown: &Shutdown,
+) -> Result<(), ExitError> {
+    let forced = async {
+        shutdown.hard.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        result = body => result.map_err(Into::into),
+        () = forced => Err(Forced.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{HEALTH, HealthSettings, MapSource};
+
+    const PROGRAM: Program =
+        Program::new("sched-worker", "1.2.3", "Runs jobs").defaults(&[("health-port", "9102")]);
+
+    fn started(args: &[&str], variables: &[(&str, &str)]) -> Result<Start<HealthSettings>, ExitError> {
+        let args = std::iter::once("sched-worker").chain(args.iter().copied()).map(OsString::from);
+        let source: MapSource = variables.iter().copied().collect();
+        start(&PROGRAM, &[HEALTH], args, &source, HealthSettings::read)
+    }
+
+    #[test]
+    fn a_sound_configuration_runs() {
+        let Ok(Start::Run(process, health)) = started(&["--log-format=json"], &[("LOG_LEVEL", "debug")])
+        else {
+            panic!("refused")
+        };
+        assert_eq!(health.port, 9102);
+        assert_eq!(process.logging.directives, "debug");
+    }
+
+    #[test]
+    fn mistakes_of_the_daemon_and_of_the_process_are_told_together() {
+        let Err(error) = started(&["--health-port=many"], &[("LOG_FORMAT", "xml")]) else {
+            panic!("accepted")
+        };
+        assert_eq!(error.code(), exit::USAGE);
+        let text = error.describe();
+        assert!(text.contains("health-port") && text.contains("log-format"), "{text}");
+    }
+
+    #[test]
+    fn questions_are_answered_instead_of_running() {
+        for (flag, part) in
+            [("--help", "HEALTH_PORT"), ("--version", "1.2.3"), ("--check-config", "health-port = \"9102\"")]
+        {
+            let Ok(Start::Answer(text)) = started(&[flag], &[]) else { panic!("{flag} runs") };
+            assert!(text.contains(part), "{flag}: {text}");
+        }
+        assert!(started(&["--check-config"], &[("LOG_FORMAT", "xml")]).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_ignores_the_second_signal_is_dropped() {
+        let shutdown = Shutdown::new();
+        shutdown.trigger();
+        shutdown.trigger();
+        let error =
+            until_dropped(std::future::pending::<Result<(), ExitError>>(), &shutdown).await.unwrap_err();
+        assert_eq!(error.code(), exit::FAILURE);
+        until_dropped(async { Ok::<_, ExitError>(()) }, &shutdown).await.unwrap();
+    }
+}

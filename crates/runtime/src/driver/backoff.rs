@@ -1,0 +1,58 @@
+//! How long to wait after errors in a row.
+//!
+//! Doubling with a cap, and with jitter so that processes which lost the same database do not come back together. Pure
+//! but for the random number, which is an argument.
+
+use std::time::Duration;
+
+/// The bounds of the wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The wait after the first error.
+    pub initial: Duration,
+    /// The longest wait.
+    pub cap: Duration,
+}
+
+impl Default for Backoff {
+    /// From half a second, which a restarting database survives, to half a minute, which a person waiting for recovery
+    /// does.
+    fn default() -> Self {
+        Self { initial: Duration::from_millis(500), cap: Duration::from_secs(30) }
+    }
+}
+
+impl Backoff {
+    /// The wait after `failures` errors in a row. `jitter` between 0 and 1 takes away up to half of it.
+    #[must_use]
+    pub fn delay(&self, failures: u32, jitter: f64) -> Duration {
+        let doublings = failures.saturating_sub(1).min(20);
+        let full = self.initial.saturating_mul(1 << doublings).min(self.cap);
+        full.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_up_to_the_cap_and_jitter_halves_it_at_most() {
+        let backoff = Backoff { initial: Duration::from_secs(1), cap: Duration::from_secs(10) };
+        for (failures, jitter, seconds) in [
+            (1, 0.0, 1.0),
+            (2, 0.0, 2.0),
+            (4, 0.0, 8.0),
+            (5, 0.0, 10.0),
+            (u32::MAX, 0.0, 10.0),
+            (2, 1.0, 1.0),
+            (1, 0.5, 0.75),
+        ] {
+            assert_eq!(
+                backoff.delay(failures, jitter),
+                Duration::from_secs_f64(seconds),
+                "{failures} {jitter}"
+            );
+        }
+    }
+}

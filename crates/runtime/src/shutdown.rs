@@ -1,0 +1,163 @@
+//! Signals, and what they ask for.
+//!
+//! The first SIGTERM, SIGINT or SIGHUP asks the process to stop in order, the second one to stop now. This module only
+//! turns signals into two cancellation tokens; who stops what in which order is the daemon's part. One task listens for
+//! as long as the runtime lives; it cannot fail once the handlers are installed, and signals that come faster than it
+//! looks are merged by the operating system, never lost altogether.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// The two stages of stopping. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    /// Cancelled by the first signal: take nothing new, finish, leave.
+    pub soft: CancellationToken,
+    /// Cancelled by the second signal: leave at once.
+    pub hard: CancellationToken,
+}
+
+/// The signal handlers could not be installed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen for signals")]
+pub struct SignalError(#[source] io::Error);
+
+impl Shutdown {
+    /// Stages that only [`trigger`](Self::trigger) reaches, for tests and in-process use.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Installs the signal handlers; needs a tokio runtime.
+    ///
+    /// # Errors
+    /// When the operating system refuses a handler.
+    pub fn listen() -> Result<Self, SignalError> {
+        let shutdown = Self::new();
+        let signals = Signals {
+            terminate: signal(SignalKind::terminate()).map_err(SignalError)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(SignalError)?,
+            hangup: signal(SignalKind::hangup()).map_err(SignalError)?,
+        };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "lives as long as the runtime and cannot end on its own"
+        )]
+        tokio::spawn(shutdown.clone().follow(signals));
+        Ok(shutdown)
+    }
+
+    /// Goes one stage further, as a signal does.
+    pub fn trigger(&self) {
+        if self.soft.is_cancelled() {
+            self.hard.cancel();
+        }
+        self.soft.cancel();
+    }
+
+    async fn follow(self, mut signals: Signals) {
+        loop {
+            let name = signals.next().await;
+            if self.soft.is_cancelled() {
+                tracing::warn!(signal = name, "Received a second signal, stopping at once.");
+            } else {
+                tracing::info!(signal = name, "Received a signal, stopping.");
+            }
+            self.trigger();
+        }
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.hangup.recv() => "SIGHUP",
+        }
+    }
+}
+
+/// Why this process cannot be tied to its parent.
+#[derive(Debug, thiserror::Error)]
+pub enum ParentError {
+    /// The parent ended before this process could be tied to it.
+    #[error("parent process {expected} is gone already; the parent is {actual}")]
+    Gone {
+        /// The process that should have been the parent.
+        expected: i32,
+        /// The one that is.
+        actual: i32,
+    },
+    /// The operating system refused.
+    #[error("cannot tie this process to its parent")]
+    Refused(#[source] nix::Error),
+}
+
+/// Has SIGTERM sent to this process when its parent, the process `parent`, ends for whatever reason, even SIGKILL.
+///
+/// On Linux only; elsewhere it does nothing. The kernel watches the *thread* of the parent that started this process:
+/// start it from one that lives as long as the parent should, not from a pool of short-lived threads.
+///
+/// # Errors
+/// When the parent is gone already or the kernel refuses.
+pub fn exit_with_parent(parent: i32) -> Result<(), ParentError> {
+    #[cfg(target_os = "linux")]
+    {
+        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM).map_err(ParentError::Refused)?;
+        // Asked only now: a parent that ends after the line above is reported by signal, one that ended before is not.
+        let actual = nix::unistd::getppid().as_raw();
+        if actual != parent {
+            return Err(ParentError::Gone { expected: parent, actual });
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = parent;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::{Signal as Kind, raise};
+
+    #[test]
+    fn the_first_trigger_is_soft_and_the_second_hard() {
+        let shutdown = Shutdown::new();
+        let clone = shutdown.clone();
+        assert!(!clone.soft.is_cancelled());
+        shutdown.trigger();
+        assert!(clone.soft.is_cancelled() && !clone.hard.is_cancelled());
+        shutdown.trigger();
+        assert!(clone.hard.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn each_signal_asks_for_the_next_stage() {
+        let shutdown = Shutdown::listen().unwrap();
+        raise(Kind::SIGHUP).unwrap();
+        shutdown.soft.cancelled().await;
+        assert!(!shutdown.hard.is_cancelled());
+        raise(Kind::SIGTERM).unwrap();
+        shutdown.hard.cancelled().await;
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_tied_to_its_true_parent_only() {
+        let parent = nix::unistd::getppid().as_raw();
+        exit_with_parent(parent).unwrap();
+        assert_eq!(nix::sys::prctl::get_pdeathsig().unwrap(), Some(Kind::SIGTERM));
+        let error = exit_with_parent(parent + 1).unwrap_err();
+        assert!(matches!(error, ParentError::Gone { actual, .. } if actual == parent), "{error}");
+    }
+}

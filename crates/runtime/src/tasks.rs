@@ -1,0 +1,232 @@
+//! Tasks that somebody owns.
+//!
+//! A daemon is a few named long-lived tasks in [`TaskGroup`]s; short-lived children, such as one attempt, are
+//! [`OwnedTask`]s. Both end with their owner. A member of a group that returns or panics before it was asked to stop is an
+//! error of the whole group: no task is ever silently dead while the process looks healthy. What the tasks do, and how
+//! often, is not decided here.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+pub use crate::exit::BoxError;
+
+/// How a task ended that should not have, or not like this.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// It returned although nobody had asked it to stop.
+    #[error("task {name} ended although nobody asked it to")]
+    Returned {
+        /// The task.
+        name: String,
+    },
+    /// It returned an error.
+    #[error("task {name} failed")]
+    Failed {
+        /// The task.
+        name: String,
+        /// Its error.
+        #[source]
+        source: BoxError,
+    },
+    /// It panicked.
+    #[error("task {name} panicked: {message}")]
+    Panicked {
+        /// The task.
+        name: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// It did not stop before the deadline and was aborted.
+    #[error("task {name} did not stop in time and was aborted")]
+    Aborted {
+        /// The task.
+        name: String,
+    },
+}
+
+/// Long-lived tasks that are stopped together. Dropping the group aborts them.
+#[derive(Debug, Default)]
+pub struct TaskGroup {
+    token: CancellationToken,
+    tasks: JoinSet<Result<(), BoxError>>,
+    names: HashMap<Id, String>,
+}
+
+impl TaskGroup {
+    /// A group without tasks, with a cancellation token of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The token that [`stop`](Self::stop) cancels; tasks of the group watch it or a child of it.
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.token.clone()
+    }
+
+    /// Starts a task, which is expected to run until the group's token is cancelled.
+    pub fn spawn<F>(&mut self, name: impl Into<String>, task: F)
+    where
+        F: Future<Output = Result<(), BoxError>> + Send + 'static,
+    {
+        let name = name.into();
+        let span = tracing::info_span!("task", task.name = name);
+        let handle = self.tasks.spawn(task.instrument(span));
+        self.names.insert(handle.id(), name);
+    }
+
+    /// Waits until `stop` is cancelled. The tasks go on running; follow with [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// When a task ends before that, in whatever way.
+    pub async fn run_until(&mut self, stop: &CancellationToken) -> Result<(), TaskError> {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Ok(()),
+            ended = self.next_end() => Err(ended),
+        }
+    }
+
+    /// Cancels the group's token and waits for its tasks; those that are not done after `deadline` are aborted.
+    ///
+    /// # Errors
+    /// With every task that did not end well.
+    pub async fn stop(mut self, deadline: Duration) -> Result<(), Vec<TaskError>> {
+        self.token.cancel();
+        let mut failures = Vec::new();
+        // A timeout is no fault of its own: what it means is that tasks are left, and those are named below.
+        let _ = tokio::time::timeout(deadline, self.join_all(&mut failures)).await;
+        self.tasks.abort_all();
+        let aborted: Vec<String> = self.names.values().cloned().collect();
+        // A task inside a blocking call cannot be aborted, so its end is not waited for.
+        failures.extend(aborted.into_iter().map(|name| TaskError::Aborted { name }));
+        if failures.is_empty() { Ok(()) } else { Err(failures) }
+    }
+
+    async fn join_all(&mut self, failures: &mut Vec<TaskError>) {
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            let (name, result) = self.name(ended);
+            if let Err(error) = outcome(name, result) {
+                failures.push(error);
+            }
+        }
+    }
+
+    /// The first unasked-for end; waits for ever in a group without tasks.
+    async fn next_end(&mut self) -> TaskError {
+        let Some(ended) = self.tasks.join_next_with_id().await else { return std::future::pending().await };
+        let (name, result) = self.name(ended);
+        outcome(name.clone(), result).err().unwrap_or(TaskError::Returned { name })
+    }
+
+    #[expect(clippy::type_complexity, reason = "tokio's own type, named once")]
+    fn name(
+        &mut self,
+        ended: Result<(Id, Result<(), BoxError>), JoinError>,
+    ) -> (String, Result<Result<(), BoxError>, JoinError>) {
+        let (id, result) = match ended {
+            Ok((id, result)) => (id, Ok(result)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        (self.names.remove(&id).unwrap_or_default(), result)
+    }
+}
+
+/// Stops groups one after the other, all before one deadline: the later groups protect the work of the earlier ones.
+///
+/// # Errors
+/// With every task that did not end well.
+pub async fn stop_in_order(
+    groups: impl IntoIterator<Item = TaskGroup>,
+    deadline: Duration,
+) -> Result<(), Vec<TaskError>> {
+    let started = tokio::time::Instant::from_std(crate::clock::monotonic());
+    let mut failures = Vec::new();
+    for group in groups {
+        let left = deadline.saturating_sub(started.elapsed());
+        if let Err(mut more) = group.stop(left).await {
+            failures.append(&mut more);
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// A task that is aborted when its handle is dropped. Awaiting it gives its value.
+#[derive(Debug)]
+pub struct OwnedTask<T> {
+    name: String,
+    handle: JoinHandle<T>,
+}
+
+/// Starts a task that belongs to the returned handle.
+pub fn spawn_owned<T, F>(name: impl Into<String>, task: F) -> OwnedTask<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    #[expect(clippy::disallowed_methods, reason = "the handle owns the task and aborts it")]
+    let handle = tokio::spawn(task.in_current_span());
+    OwnedTask { name: name.into(), handle }
+}
+
+impl<T> OwnedTask<T> {
+    /// Ends the task at its next suspension point.
+    pub fn abort(&self) {
+        self.handle.abort();
+    }
+
+    /// Whether the task has ended, in whatever way.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+impl<T> Future for OwnedTask<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = std::task::ready!(Pin::new(&mut self.handle).poll(context));
+        Poll::Ready(ended.map_err(|error| join_failure(self.name.clone(), error)))
+    }
+}
+
+impl<T> Drop for OwnedTask<T> {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+fn outcome(name: String, result: Result<Result<(), BoxError>, JoinError>) -> Result<(), TaskError> {
+    match result {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(source)) => Err(TaskError::Failed { name, source }),
+        Err(error) => Err(join_failure(name, error)),
+    }
+}
+
+fn join_failure(name: String, error: JoinError) -> TaskError {
+    match error.try_into_panic() {
+        Ok(panic) => TaskError::Panicked { name, message: panic_message(panic.as_ref()) },
+        Err(_cancelled) => TaskError::Aborted { name },
+    }
+}
+
+/// What a caught panic said.
+#[must_use]
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

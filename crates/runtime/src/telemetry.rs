@@ -1,0 +1,160 @@
+//! Logs and metrics of the process.
+//!
+//! Both are process-wide by the nature of their libraries: [`init`] and [`metrics_recorder`] are called once by
+//! [`daemon::run`](crate::daemon::run); the rest of the house only emits. Logs go to standard error, so that standard
+//! output stays for data. Nothing here buffers: a line is written before the call that logged it returns. Renewing
+//! histograms ([`PrometheusHandle::run_upkeep`]) is the health listener's part.
+
+use std::io::IsTerminal;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+/// Bounds in seconds of every histogram whose name ends in `_seconds`: from a statement on a local socket to a long job.
+const SECONDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0,
+    3600.0,
+];
+/// Bounds of every other histogram: sizes of batches and the like.
+const COUNTS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0];
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people; coloured on a terminal.
+    #[default]
+    Text,
+    /// For machines: one JSON object per line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(UnknownFormat),
+        }
+    }
+}
+
+/// The text names no [`LogFormat`].
+#[derive(Debug, thiserror::Error)]
+#[error("must be one of text, json")]
+pub struct UnknownFormat;
+
+/// What is logged and how. Read with [`LogSettings::read`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogSettings {
+    /// A level, or several `target=level` separated by commas.
+    pub directives: String,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// Why logging or metrics could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The level cannot be understood; the configuration refuses such a text before.
+    #[error("invalid log level")]
+    Level(#[source] ParseError),
+    /// Something in this process logs already.
+    #[error("logging was started twice")]
+    Logging(#[source] TryInitError),
+    /// Something in this process collects metrics already.
+    #[error("cannot install the metrics recorder")]
+    Metrics(#[source] BuildError),
+}
+
+/// Starts logging for the whole process; records of the `log` crate arrive as well.
+///
+/// # Errors
+/// When it was started before or the level is invalid.
+pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
+    let filter = EnvFilter::try_new(&settings.directives).map_err(TelemetryError::Level)?;
+    let line = fmt::layer().with_writer(std::io::stderr);
+    let layer = match settings.format {
+        LogFormat::Text => line.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => {
+            line.json().flatten_event(true).with_span_list(true).with_current_span(false).boxed()
+        }
+    };
+    tracing_subscriber::registry().with(filter).with(layer).try_init().map_err(TelemetryError::Logging)
+}
+
+/// Says what is wrong with log directives.
+///
+/// Stricter than the filter itself, which takes a misspelt level for the name of a part of the program and then logs
+/// nothing at all.
+pub(crate) fn check_directives(directives: &str) -> Result<(), String> {
+    const ALLOWED: &str =
+        "must be off, error, warn, info, debug or trace, or target=level, separated by commas";
+    for directive in directives.split(',').map(str::trim) {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+        if level.is_empty()
+            || level.parse::<LevelFilter>().is_err()
+            || level.bytes().all(|b| b.is_ascii_digit())
+        {
+            return Err(ALLOWED.to_owned());
+        }
+    }
+    EnvFilter::try_new(directives).map(|_| ()).map_err(|error| format!("{ALLOWED} ({error})"))
+}
+
+/// The handle of this process's metrics recorder, which is installed by the first call.
+///
+/// # Errors
+/// When another recorder is installed already.
+pub fn metrics_recorder() -> Result<PrometheusHandle, TelemetryError> {
+    // The recorder is process-wide whatever we do; remembering its handle lets a test run two daemons in one process.
+    static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
+    // The value is only ever set whole, so a panic elsewhere cannot have left half of it.
+    let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = installed.as_ref() {
+        return Ok(handle.clone());
+    }
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS)
+        .and_then(|builder| builder.set_buckets(COUNTS))
+        .and_then(PrometheusBuilder::install_recorder)
+        .map_err(TelemetryError::Metrics)?;
+    *installed = Some(handle.clone());
+    Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_a_word_or_a_target_with_a_word() {
+        for good in ["info", "off", "WARN", "info,sched_worker=debug", "warn, hyper=off"] {
+            assert_eq!(check_directives(good), Ok(()), "{good}");
+        }
+        for bad in ["", "inof", "3", "info,", "sched_worker", "sched_worker=", "sched_worker=loud", "=info,x"]
+        {
+            let text = check_directives(bad).expect_err(bad);
+            assert!(text.contains("error, warn, info"), "{bad}: {text}");
+        }
+    }
+
+    #[test]
+    fn histograms_render_as_histograms_and_a_second_caller_gets_the_same_recorder() {
+        let first = metrics_recorder().unwrap();
+        metrics::histogram!("telemetry_test_seconds").record(0.02);
+        metrics::histogram!("telemetry_test_rows").record(3.0);
+        let second = metrics_recorder().unwrap().render();
+        assert_eq!(first.render(), second);
+        assert!(second.contains("telemetry_test_seconds_bucket{le=\"0.025\"} 1"), "{second}");
+        assert!(second.contains("telemetry_test_seconds_bucket{le=\"0.01\"} 0"), "{second}");
+        assert!(second.contains("telemetry_test_rows_bucket{le=\"5\"} 1"), "{second}");
+    }
+}
