@@ -14,6 +14,8 @@
 //! `next_naive` does not panic and is bounded, and an engine that misbehaves all the same becomes an error.
 
 mod engine;
+#[cfg(test)]
+mod engine_faults;
 mod field;
 mod field_form;
 mod values;

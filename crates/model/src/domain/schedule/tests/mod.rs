@@ -1,3 +1,65 @@
-//! Tests of schedules through their public face.
+//! Tests of schedules through their public face, and the slow models they are compared with.
 
+mod config;
+mod daylight_saving;
 mod dialect;
+mod plans;
+mod properties;
+mod reference;
+mod transitions;
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use serde_json::Value;
+
+use super::{
+    CronSchedule, CronSpec, DstGap, DstOverlap, JobType, Schedule, ScheduleError, ScheduleSource, Zone,
+};
+
+fn utc(text: &str) -> DateTime<Utc> {
+    text.parse().unwrap_or_else(|error| panic!("`{text}` is no instant: {error}"))
+}
+
+fn naive(text: &str) -> NaiveDateTime {
+    let with_seconds = NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S");
+    with_seconds
+        .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M"))
+        .unwrap_or_else(|error| panic!("`{text}` is no local time: {error}"))
+}
+
+fn spec(text: &str) -> CronSpec {
+    CronSpec::parse(text).unwrap_or_else(|error| panic!("`{text}` is refused: {error}"))
+}
+
+fn zone(name: &str) -> Zone {
+    Zone::parse(name).unwrap_or_else(|error| panic!("`{name}` is refused: {error}"))
+}
+
+fn cron(text: &str, zone_name: &str) -> Schedule {
+    cron_with(text, zone_name, None, None)
+}
+
+fn cron_with(text: &str, zone_name: &str, gap: Option<DstGap>, overlap: Option<DstOverlap>) -> Schedule {
+    Schedule::Cron(CronSchedule::new(spec(text), zone(zone_name), gap, overlap))
+}
+
+fn parse(job_type: JobType, config: &Value, timezone: &str) -> Result<Schedule, ScheduleError> {
+    Schedule::parse(&ScheduleSource {
+        job_type,
+        config,
+        timezone,
+        dst_gap: None,
+        dst_overlap: None,
+        created_at: utc("2026-01-05T08:30:00Z"),
+    })
+}
+
+/// The next `count` fires.
+fn fires(schedule: &Schedule, after: &str, count: usize) -> Vec<DateTime<Utc>> {
+    let next = |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works");
+    std::iter::successors(next(&utc(after)), next).take(count).collect()
+}
+
+fn assert_fires(schedule: &Schedule, after: &str, expected: &[&str]) {
+    let expected: Vec<DateTime<Utc>> = expected.iter().map(|text| utc(text)).collect();
+    assert_eq!(fires(schedule, after, expected.len()), expected, "{schedule:?} after {after}");
+}

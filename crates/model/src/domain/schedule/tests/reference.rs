@@ -1,0 +1,150 @@
+//! A slow, plain reading of crontab expressions, written apart from the real one and without its engine.
+//!
+//! It takes valid crontab text with numbers only and asks of every single minute whether it matches.
+
+use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, TimeDelta, Timelike, Weekday};
+
+pub(super) struct Reference {
+    minutes: Vec<bool>,
+    hours: Vec<bool>,
+    months: Vec<bool>,
+    day: String,
+    weekday: String,
+}
+
+impl Reference {
+    pub(super) fn new(expression: &str) -> Self {
+        let fields: Vec<&str> = expression.split(' ').collect();
+        let table =
+            |field: &str, low, high| (0..=high).map(|value| in_list(field, value, low, high)).collect();
+        Self {
+            minutes: table(fields[0], 0, 59),
+            hours: table(fields[1], 0, 23),
+            months: table(fields[3], 1, 12),
+            day: fields[2].to_owned(),
+            weekday: fields[4].to_owned(),
+        }
+    }
+
+    pub(super) fn matches(&self, at: NaiveDateTime) -> bool {
+        self.matches_time(at) && self.matches_date(at.date())
+    }
+
+    fn matches_time(&self, at: NaiveDateTime) -> bool {
+        at.second() == 0 && self.minutes[at.minute() as usize] && self.hours[at.hour() as usize]
+    }
+
+    fn matches_date(&self, date: NaiveDate) -> bool {
+        let day_is_any = matches!(self.day.as_str(), "*" | "*/1");
+        let weekday_is_any = matches!(self.weekday.as_str(), "*" | "*/1");
+        let by_day = || self.day.split(',').any(|item| day_matches(item, date));
+        let by_weekday = || self.weekday.split(',').any(|item| weekday_matches(item, date));
+        self.months[date.month() as usize]
+            && match (day_is_any, weekday_is_any) {
+                (true, true) => true,
+                (false, true) => by_day(),
+                (true, false) => by_weekday(),
+                (false, false) => by_day() || by_weekday(),
+            }
+    }
+
+    /// The first match after a time and not later than `days` days, found by trying every minute of every day.
+    pub(super) fn next_after(&self, after: NaiveDateTime, days: u64) -> Option<NaiveDateTime> {
+        (0..=days)
+            .map(|distance| after.date() + Days::new(distance))
+            .filter(|date| self.matches_date(*date))
+            .find_map(|date| {
+                let midnight = date.and_hms_opt(0, 0, 0).expect("midnight");
+                (0..1440)
+                    .map(|minute| midnight + TimeDelta::minutes(minute))
+                    .find(|at| *at > after && self.matches_time(*at))
+            })
+    }
+}
+
+/// Whether a value is in a list of numbers, ranges and steps over the ring `low..=high`.
+fn in_list(field: &str, value: u32, low: u32, high: u32) -> bool {
+    value >= low && field.split(',').any(|item| in_item(item, value, low, high))
+}
+
+fn in_item(item: &str, value: u32, low: u32, high: u32) -> bool {
+    let (range, step) =
+        item.split_once('/').map_or((item, None), |(range, step)| (range, Some(number(step))));
+    let (first, last) = match range.split_once('-') {
+        Some((first, last)) => (number(first), number(last)),
+        None if range == "*" => (low, high),
+        None => (number(range), if step.is_some() { high } else { number(range) }),
+    };
+    // Walk the ring one value at a time, from the first to the last, counting steps.
+    let (mut here, mut walked) = (first, 0);
+    loop {
+        if here == value && walked % step.unwrap_or(1) == 0 {
+            return true;
+        }
+        if here == last {
+            return false;
+        }
+        here = if here == high { low } else { here + 1 };
+        walked += 1;
+    }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| panic!("`{text}` is no number"))
+}
+
+fn month_length(date: NaiveDate) -> u32 {
+    (28..=31)
+        .rev()
+        .find(|day| NaiveDate::from_ymd_opt(date.year(), date.month(), *day).is_some())
+        .expect("a month has at least 28 days")
+}
+
+fn is_workday(date: NaiveDate) -> bool {
+    !matches!(date.weekday(), Weekday::Sat | Weekday::Sun)
+}
+
+fn day_matches(item: &str, date: NaiveDate) -> bool {
+    let length = month_length(date);
+    if item == "L" {
+        return date.day() == length;
+    }
+    if item == "LW" {
+        let later_workday =
+            (date.day() + 1..=length).any(|day| is_workday(date.with_day(day).expect("a day")));
+        return is_workday(date) && !later_workday;
+    }
+    if let Some(before) = item.strip_prefix("L-") {
+        return date.day() + number(before) == length;
+    }
+    if let Some(day) = item.strip_suffix('W') {
+        // Of the workdays of the month, the one at the least distance from the day named, if there is such a day.
+        let day = i64::from(number(day));
+        let exists = day <= i64::from(length);
+        let nearest = (1..=length)
+            .filter(|other| is_workday(date.with_day(*other).expect("a day")))
+            .min_by_key(|other| (i64::from(*other) - day).abs());
+        return exists && nearest == Some(date.day());
+    }
+    in_item(item, date.day(), 1, 31)
+}
+
+fn weekday_matches(item: &str, date: NaiveDate) -> bool {
+    let weekday = date.weekday().num_days_from_sunday();
+    if let Some((day, nth)) = item.split_once('#') {
+        let earlier =
+            (1..date.day()).filter(|day| date.with_day(*day).expect("a day").weekday() == date.weekday());
+        return number(day) % 7 == weekday && earlier.count() as u32 + 1 == number(nth);
+    }
+    if let Some(day) = item.strip_suffix('L') {
+        return number(day) % 7 == weekday && date.day() + 7 > month_length(date);
+    }
+    // Seven is Sunday again: as the end of a rising range it closes the week.
+    match item.split_once('/').map_or(item, |(range, _)| range).split_once('-') {
+        Some((first, last)) if number(first) <= number(last) => {
+            let step = item.split_once('/').map_or(1, |(_, step)| number(step));
+            (number(first)..=number(last)).step_by(step as usize).any(|day| day % 7 == weekday)
+        }
+        _ => in_item(&item.replace('7', "0"), weekday, 0, 6),
+    }
+}
