@@ -4,4 +4,28 @@
 //! `schedule::zone` reads through its library). Instants and randomness are arguments. That is what lets every
 //! decision be a table test, and what lets the scheduler, the API and `schedctl` agree on it.
 
+#[macro_use]
+mod text_enum;
+
+pub mod attempt;
+pub mod dispatch;
+pub mod function;
+pub mod handler_config;
+pub mod ids;
+pub mod instance;
+pub mod job;
+pub mod lease;
+pub mod retry;
 pub mod schedule;
+
+pub use handler_config::FieldError;
+
+/// A word that is none of those allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is not one of {}", allowed.join(", "))]
+pub struct UnknownWord {
+    /// What was given.
+    pub word: String,
+    /// What would have been accepted.
+    pub allowed: &'static [&'static str],
+}

@@ -1,0 +1,216 @@
+//! Ending attempts: the state of the dispatch, its history, its output and the job's counters, in one transaction.
+//!
+//! Any number of attempts is ended at once, set-based. Each is fenced by its claim token: one that lost its claim
+//! changes nothing and is told so. The rows of the jobs are locked first and in order, so that two workers ending
+//! attempts of the same jobs cannot deadlock.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::{Conn, DbResult, tx};
+use crate::domain::attempt::{AttemptOutcome, Verdict};
+use crate::domain::dispatch::{DispatchEvent, DispatchStatus};
+use crate::domain::ids::{ClaimToken, DispatchId, ExecutionId};
+
+/// An attempt that has ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// The dispatch.
+    pub dispatch_id: DispatchId,
+    /// Token of the claim it ran under.
+    pub token: ClaimToken,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// What that does to the dispatch.
+    pub verdict: Verdict,
+    /// What is kept of it.
+    pub record: Record,
+}
+
+/// What history keeps of an attempt.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Identifier of the attempt.
+    pub execution_id: ExecutionId,
+    /// When it started, by the database's clock.
+    pub started_at: DateTime<Utc>,
+    /// How long it ran, by a monotonic clock.
+    pub duration: Duration,
+    /// Exit code of a process, or HTTP status.
+    pub exit_code: Option<i32>,
+    /// What the handler returned.
+    pub result: Option<serde_json::Value>,
+    /// Kind of error, stable for programs.
+    pub error_class: Option<String>,
+    /// What went wrong, for people.
+    pub error_message: Option<String>,
+    /// What it wrote.
+    pub output: Vec<OutputChunk>,
+    /// How much it wrote in all, kept or not.
+    pub output_bytes: i64,
+}
+
+/// A piece of output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputChunk {
+    /// `stdout`, `stderr` or `log`.
+    pub stream: &'static str,
+    /// Position in the stream, from 0.
+    pub chunk: i32,
+    /// The text, without NUL.
+    pub content: String,
+    /// Bytes between this chunk and the one before that were not kept.
+    pub dropped_bytes: i64,
+}
+
+statement! {
+    LockJobs<'a> = "attempts_lock_jobs.sql", (dispatches: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
+}
+
+statement! {
+    End<'a> = "attempts_end.sql", (
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+        tokens: &'a [i64] as Array<BigInt>,
+        statuses: &'a [&'static str] as Array<Text>,
+        waits_ms: &'a [i64] as Array<BigInt>,
+        is_retry: &'a [bool] as Array<Bool>,
+        outcomes: &'a [&'static str] as Array<Text>,
+        executions: &'a [Uuid] as Array<SqlUuid>,
+        started_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        durations_ms: &'a [i64] as Array<BigInt>,
+        exit_codes: &'a [Option<i32>] as Array<Nullable<Int4>>,
+        results: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        error_classes: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        error_messages: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        output_bytes: &'a [i64] as Array<BigInt>,
+    ) -> (SqlUuid, BigInt, Bool)
+}
+
+statement! {
+    KeepOutput<'a> = "attempts_keep_output.sql", (
+        executions: &'a [Uuid] as Array<SqlUuid>,
+        streams: &'a [&'static str] as Array<Text>,
+        chunks: &'a [i32] as Array<Int4>,
+        contents: &'a [&'a str] as Array<Text>,
+        dropped: &'a [i64] as Array<BigInt>,
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+        started_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+    ) -> SqlUuid
+}
+
+statement! {
+    ReleaseClaims<'a> = "attempts_release_claims.sql", (claims: &'a [i64] as Array<BigInt>) -> BigInt
+}
+
+/// Ends attempts, and forgets claims of which every dispatch has ended. Returns the dispatches whose claim held; the
+/// others had been taken away, and nothing of their attempt was written.
+///
+/// Ending an attempt twice is harmless: the second time its claim does not hold. So after an unknown outcome the
+/// caller simply calls again, and asks [`was_ended`] about those that are not returned.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> DbResult<Vec<DispatchId>> {
+    tx::transact(conn, "end_attempts", async |conn: &mut Conn| {
+        let held = end_in_transaction(conn, ended).await?;
+        if !finished_claims.is_empty() {
+            ReleaseClaims { claims: finished_claims }.execute(conn).await?;
+        }
+        Ok(held)
+    })
+    .await
+}
+
+/// The same within a transaction of the caller's, which may hold locks on schedulers but not yet on jobs.
+pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<DispatchId>> {
+    if ended.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dispatches: Vec<Uuid> = ended.iter().map(|e| e.dispatch_id.0).collect();
+    LockJobs { dispatches: &dispatches }.execute(conn).await?;
+    let held: Vec<(DispatchId, i64, bool)> = write_ends(conn, ended, &dispatches).await?;
+    let held: Vec<DispatchId> = held.into_iter().map(|(id, ..)| id).collect();
+    keep_output(conn, ended, &held).await?;
+    Ok(held)
+}
+
+async fn write_ends(
+    conn: &mut Conn,
+    ended: &[Ended],
+    dispatches: &[Uuid],
+) -> DbResult<Vec<(DispatchId, i64, bool)>> {
+    let records = || ended.iter().map(|e| &e.record);
+    let rows = End {
+        dispatches,
+        tokens: &ended.iter().map(|e| e.token.0).collect::<Vec<_>>(),
+        statuses: &ended.iter().map(|e| status_after(e.verdict.event).as_str()).collect::<Vec<_>>(),
+        waits_ms: &ended.iter().map(|e| milliseconds(e.verdict.wait.unwrap_or_default())).collect::<Vec<_>>(),
+        is_retry: &ended.iter().map(|e| e.verdict.event == DispatchEvent::Retry).collect::<Vec<_>>(),
+        outcomes: &ended.iter().map(|e| e.outcome.as_str()).collect::<Vec<_>>(),
+        executions: &records().map(|r| r.execution_id.0).collect::<Vec<_>>(),
+        started_at: &records().map(|r| r.started_at).collect::<Vec<_>>(),
+        durations_ms: &records().map(|r| milliseconds(r.duration)).collect::<Vec<_>>(),
+        exit_codes: &records().map(|r| r.exit_code).collect::<Vec<_>>(),
+        results: &records().map(|r| r.result.as_ref()).collect::<Vec<_>>(),
+        error_classes: &records().map(|r| r.error_class.as_deref()).collect::<Vec<_>>(),
+        error_messages: &records().map(|r| r.error_message.as_deref()).collect::<Vec<_>>(),
+        output_bytes: &records().map(|r| r.output_bytes).collect::<Vec<_>>(),
+    }
+    .load(conn)
+    .await?;
+    Ok(rows)
+}
+
+async fn keep_output(conn: &mut Conn, ended: &[Ended], held: &[DispatchId]) -> DbResult<()> {
+    let kept: Vec<(&Ended, &OutputChunk)> = ended
+        .iter()
+        .filter(|e| held.contains(&e.dispatch_id))
+        .flat_map(|e| e.record.output.iter().map(move |chunk| (e, chunk)))
+        .collect();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    KeepOutput {
+        executions: &kept.iter().map(|(e, _)| e.record.execution_id.0).collect::<Vec<_>>(),
+        streams: &kept.iter().map(|(_, c)| c.stream).collect::<Vec<_>>(),
+        chunks: &kept.iter().map(|(_, c)| c.chunk).collect::<Vec<_>>(),
+        contents: &kept.iter().map(|(_, c)| c.content.as_str()).collect::<Vec<_>>(),
+        dropped: &kept.iter().map(|(_, c)| c.dropped_bytes).collect::<Vec<_>>(),
+        dispatches: &kept.iter().map(|(e, _)| e.dispatch_id.0).collect::<Vec<_>>(),
+        started_at: &kept.iter().map(|(e, _)| e.record.started_at).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+statement! {
+    WasEnded<'a> = "attempts_was_ended.sql", (executions: &'a [Uuid] as Array<SqlUuid>, since: DateTime<Utc> as Timestamptz) -> SqlUuid
+}
+
+/// Which of these attempts history knows: asked after [`end`] failed with an unknown outcome and then reported that the
+/// claim no longer holds. `since` is not later than any of their starts.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn was_ended(
+    conn: &mut Conn,
+    executions: &[ExecutionId],
+    since: DateTime<Utc>,
+) -> DbResult<Vec<ExecutionId>> {
+    let executions: Vec<Uuid> = executions.iter().map(|id| id.0).collect();
+    Ok(WasEnded { executions: &executions, since }.load(conn).await?)
+}
+
+/// The state of a running dispatch after an event. A verdict never holds an event that a running dispatch refuses.
+fn status_after(event: DispatchEvent) -> DispatchStatus {
+    DispatchStatus::InProgress.apply(event).unwrap_or(DispatchStatus::DeadLetter)
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

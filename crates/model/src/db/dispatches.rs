@@ -1,0 +1,270 @@
+//! Dispatches: triggering jobs by hand, and looking at what waits, runs and has finished.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::schema::{job_dispatch, queues, scheduled_jobs, task_functions};
+use super::{Conn, DbResult, clock};
+use crate::domain::dispatch::{DispatchStatus, Trigger};
+use crate::domain::ids::{ClaimToken, DispatchId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered};
+
+/// Priority of dispatches when neither the job nor the queue names one.
+pub const STANDARD_PRIORITY: i16 = 50;
+
+/// A dispatch as it is kept, with the name of its job.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Dispatch {
+    pub row: DispatchRow,
+    pub job_name: String,
+}
+
+/// The columns of a dispatch.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = job_dispatch, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct DispatchRow {
+    pub id: DispatchId,
+    pub job_id: JobId,
+    pub scheduled_for: DateTime<Utc>,
+    pub created_at: DateTime<Utc>,
+    pub available_at: DateTime<Utc>,
+    pub claimed_at: Option<DateTime<Utc>>,
+    pub completed_at: Option<DateTime<Utc>>,
+    pub status: DispatchStatus,
+    pub queue: String,
+    pub priority: i16,
+    pub worker_id: Option<WorkerId>,
+    pub claim_token: Option<ClaimToken>,
+    pub attempt: i32,
+    pub retry_count: i32,
+    pub lost_count: i32,
+    pub error_message: Option<String>,
+    pub triggered_by: Trigger,
+    pub triggered_by_user: Option<String>,
+    pub scheduler_instance_id: Option<InstanceId>,
+    pub term: Option<Term>,
+    pub args: serde_json::Value,
+    pub is_catch_up: bool,
+}
+
+/// Which dispatches to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only of this job.
+    pub job: Option<JobId>,
+    /// Only in this state.
+    pub status: Option<DispatchStatus>,
+    /// Only those older than this one: the last of the page before.
+    pub before: Option<DispatchId>,
+}
+
+macro_rules! job_of_dispatch {
+    () => {
+        scheduled_jobs::tenant_id.eq(job_dispatch::tenant_id).and(scheduled_jobs::id.eq(job_dispatch::job_id))
+    };
+}
+
+macro_rules! function_of_job {
+    () => {
+        task_functions::tenant_id
+            .eq(scheduled_jobs::tenant_id)
+            .and(task_functions::id.eq(scheduled_jobs::task_function_id))
+    };
+}
+
+/// Dispatches of the tenant, newest first, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Dispatch>> {
+    use job_dispatch as d;
+    let mut query = d::table
+        .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .filter(d::tenant_id.eq(tenant))
+        .select((DispatchRow::as_select(), scheduled_jobs::name))
+        .order(d::id.desc())
+        .limit(limit)
+        .into_boxed();
+    if let Some(job) = filter.job {
+        query = query.filter(d::job_id.eq(job));
+    }
+    if let Some(status) = filter.status {
+        query = query.filter(d::status.eq(status));
+    }
+    if let Some(before) = filter.before {
+        query = query.filter(d::id.lt(before));
+    }
+    Ok(query.load(conn).await?)
+}
+
+/// The dispatch with this id, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Dispatch>> {
+    let dispatch = job_dispatch::table
+        .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .filter(job_dispatch::tenant_id.eq(tenant))
+        .filter(job_dispatch::id.eq(id))
+        .select((DispatchRow::as_select(), scheduled_jobs::name))
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(dispatch)
+}
+
+/// A trigger by hand.
+#[derive(Debug, Clone)]
+pub struct NewTrigger<'a> {
+    /// Owner of the job.
+    pub tenant: TenantId,
+    /// The job.
+    pub job: JobId,
+    /// What creates it; never the scheduler.
+    pub triggered_by: Trigger,
+    /// Who asks for it.
+    pub user: &'a str,
+    /// Arguments instead of the job's own; an object.
+    pub args: Option<&'a serde_json::Value>,
+    /// The same key for the same job is the same dispatch.
+    pub idempotency_key: Option<&'a str>,
+    /// W3C trace context.
+    pub traceparent: Option<&'a str>,
+}
+
+/// What became of a trigger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Triggered {
+    /// A dispatch was created, in this queue.
+    Created(DispatchId, String),
+    /// The key had been used: this is the dispatch it made.
+    Duplicate(DispatchId),
+    /// The key had been used with other arguments.
+    KeyReused(DispatchId),
+    /// There is no such job.
+    NoSuchJob,
+    /// The function of the job is inactive.
+    FunctionInactive,
+}
+
+type JobForTrigger = (serde_json::Value, Option<String>, Option<i16>, String, bool);
+
+/// Creates a dispatch for a job, whatever its schedule says. Call it in a transaction, and
+/// [`super::notify::dispatches_waiting`] after it.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
+    // The lock on the job orders this with ticks, completions and other triggers of the same job.
+    let job: Option<JobForTrigger> = scheduled_jobs::table
+        .inner_join(task_functions::table.on(function_of_job!()))
+        .filter(scheduled_jobs::tenant_id.eq(new.tenant))
+        .filter(scheduled_jobs::id.eq(new.job))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select((
+            scheduled_jobs::task_args,
+            scheduled_jobs::queue,
+            scheduled_jobs::priority,
+            task_functions::queue,
+            task_functions::is_active,
+        ))
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    let Some((job_args, job_queue, job_priority, function_queue, is_active)) = job else {
+        return Ok(Triggered::NoSuchJob);
+    };
+    let args = new.args.unwrap_or(&job_args);
+    if let Some(earlier) = earlier_with_same_key(conn, new).await? {
+        return Ok(if earlier.1 == *args {
+            Triggered::Duplicate(earlier.0)
+        } else {
+            Triggered::KeyReused(earlier.0)
+        });
+    }
+    if !is_active {
+        return Ok(Triggered::FunctionInactive);
+    }
+    let queue = job_queue.unwrap_or(function_queue);
+    let priority = match job_priority {
+        Some(priority) => priority,
+        None => queue_priority(conn, new.tenant, &queue).await?,
+    };
+    let now = clock::now(conn).await?;
+    let id = DispatchId(time_ordered(now));
+    insert_trigger(conn, new, id, args, &queue, priority, now).await?;
+    count_trigger(conn, new, now).await?;
+    Ok(Triggered::Created(id, queue))
+}
+
+async fn earlier_with_same_key(
+    conn: &mut Conn,
+    new: &NewTrigger<'_>,
+) -> DbResult<Option<(DispatchId, serde_json::Value)>> {
+    let Some(key) = new.idempotency_key else { return Ok(None) };
+    let earlier = job_dispatch::table
+        .filter(job_dispatch::tenant_id.eq(new.tenant))
+        .filter(job_dispatch::job_id.eq(new.job))
+        .filter(job_dispatch::idempotency_key.eq(key))
+        .select((job_dispatch::id, job_dispatch::args))
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(earlier)
+}
+
+async fn queue_priority(conn: &mut Conn, tenant: TenantId, queue: &str) -> DbResult<i16> {
+    let priority: Option<i16> = queues::table
+        .find((tenant, queue))
+        .select(queues::default_priority)
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(priority.unwrap_or(STANDARD_PRIORITY))
+}
+
+async fn insert_trigger(
+    conn: &mut Conn,
+    new: &NewTrigger<'_>,
+    id: DispatchId,
+    args: &serde_json::Value,
+    queue: &str,
+    priority: i16,
+    now: DateTime<Utc>,
+) -> DbResult<()> {
+    use job_dispatch as d;
+    diesel::insert_into(d::table)
+        .values((
+            d::id.eq(id),
+            d::tenant_id.eq(new.tenant),
+            d::job_id.eq(new.job),
+            (d::scheduled_for.eq(now), d::available_at.eq(now), d::claimable_at.eq(now)),
+            d::queue.eq(queue),
+            d::priority.eq(priority),
+            d::triggered_by.eq(new.triggered_by),
+            d::triggered_by_user.eq(new.user),
+            d::trigger_id.eq(id.0),
+            d::args.eq(args),
+            d::idempotency_key.eq(new.idempotency_key),
+            d::traceparent.eq(new.traceparent),
+        ))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+async fn count_trigger(conn: &mut Conn, new: &NewTrigger<'_>, now: DateTime<Utc>) -> DbResult<()> {
+    use scheduled_jobs as j;
+    diesel::update(j::table.find((new.tenant, new.job)))
+        .set((
+            j::total_run_count.eq(j::total_run_count + 1),
+            j::active_dispatches.eq(j::active_dispatches + 1),
+            j::last_dispatched_at.eq(now),
+        ))
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What can go wrong with the database, by what the caller can do about it.
+//!
+//! The driver tells constraint names and a few kinds; for the rest it gives the server's message only. The one place
+//! that looks at such messages is [`DbError::from`], and `tests/errors.rs` provokes each against a real server.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+
+/// Why a database call did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum DbError {
+    /// No connection could be had or the one in use broke. Whether a commit under way took effect is unknown.
+    #[error("the database cannot be reached")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Nothing was done because somebody else was at it: serialization failure or deadlock. Trying again is right.
+    #[error("the transaction collided with another")]
+    Collision(#[source] DieselError),
+    /// A statement or a lock took longer than the settings allow.
+    #[error("the database did not answer in time")]
+    TimedOut(#[source] DieselError),
+    /// A unique key, foreign key or CHECK refused the write.
+    #[error("constraint {name} refused the write")]
+    Constraint {
+        /// Name of the constraint.
+        name: String,
+        /// What kind it is.
+        kind: ConstraintKind,
+        /// The driver's error.
+        #[source]
+        source: DieselError,
+    },
+    /// The row that was asked for does not exist.
+    #[error("no such row")]
+    NotFound,
+    /// This leader's term is over; nothing was written.
+    #[error("the term of leadership is over")]
+    TermOver,
+    /// A row does not hold what our own code writes: someone else wrote it, or a defect did.
+    #[error("{what} cannot be read: {reason}")]
+    Corrupt {
+        /// The row.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Anything else the database or the driver said.
+    #[error("the database refused the statement")]
+    Other(#[source] DieselError),
+}
+
+/// Kinds of constraint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConstraintKind {
+    /// A unique key.
+    Unique,
+    /// A foreign key.
+    ForeignKey,
+    /// A CHECK or NOT NULL.
+    Check,
+}
+
+impl DbError {
+    /// Whether the whole transaction may simply be run again.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Collision(_))
+    }
+
+    /// Whether the database could not be asked at all, so that waiting may help.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Unavailable(_))
+    }
+
+    /// The name of the constraint that refused the write, if one did.
+    #[must_use]
+    pub fn constraint(&self) -> Option<&str> {
+        match self {
+            Self::Constraint { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl From<DieselError> for DbError {
+    fn from(error: DieselError) -> Self {
+        let DieselError::DatabaseError(kind, information) = &error else {
+            return match error {
+                DieselError::NotFound => Self::NotFound,
+                DieselError::BrokenTransactionManager => Self::Unavailable(Box::new(error)),
+                error => Self::Other(error),
+            };
+        };
+        let constraint = |kind| {
+            let name = information.constraint_name().unwrap_or("without a name").to_owned();
+            Some((kind, name))
+        };
+        let refused = match kind {
+            DatabaseErrorKind::UniqueViolation => constraint(ConstraintKind::Unique),
+            DatabaseErrorKind::ForeignKeyViolation => constraint(ConstraintKind::ForeignKey),
+            DatabaseErrorKind::CheckViolation | DatabaseErrorKind::NotNullViolation => {
+                constraint(ConstraintKind::Check)
+            }
+            _ => None,
+        };
+        if let Some((kind, name)) = refused {
+            return Self::Constraint { name, kind, source: error };
+        }
+        match kind {
+            DatabaseErrorKind::SerializationFailure => Self::Collision(error),
+            DatabaseErrorKind::ClosedConnection => Self::Unavailable(Box::new(error)),
+            _ => by_message(&information.message().to_owned(), error),
+        }
+    }
+}
+
+/// Sorts errors for which the driver gives no kind. The messages are those of a server that speaks English, which
+/// [`super::pool`] asks for (`lc_messages`).
+fn by_message(message: &str, error: DieselError) -> DbError {
+    const OUTAGES: &[&str] = &[
+        "connection closed",
+        "error communicating with the server",
+        "terminating connection",
+        "the database system is",
+        "server closed the connection",
+        "sorry, too many clients",
+        "remaining connection slots are reserved",
+        "could not receive data",
+    ];
+    const TIME_OUTS: &[&str] = &["canceling statement due to", "idle-in-transaction"];
+    if message.contains("deadlock detected") {
+        DbError::Collision(error)
+    } else if TIME_OUTS.iter().any(|text| message.contains(text)) {
+        DbError::TimedOut(error)
+    } else if OUTAGES.iter().any(|text| message.contains(text)) {
+        DbError::Unavailable(Box::new(error))
+    } else {
+        DbError::Other(error)
+    }
+}
+
+impl From<diesel::ConnectionError> for DbError {
+    fn from(error: diesel::ConnectionError) -> Self {
+        Self::Unavailable(Box::new(error))
+    }
+}

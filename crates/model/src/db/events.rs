@@ -1,0 +1,44 @@
+//! The durable stream of what happened.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::schema::events;
+use super::{Conn, DbResult};
+use crate::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+
+/// One event.
+#[derive(Debug, Clone, Insertable)]
+#[diesel(table_name = events, check_for_backend(diesel::pg::Pg))]
+pub struct NewEvent {
+    /// Whose it is; `None` for the installation's.
+    pub tenant_id: Option<TenantId>,
+    /// Project it concerns.
+    pub project_id: Option<ProjectId>,
+    /// Job it concerns.
+    pub job_id: Option<JobId>,
+    /// Dispatch it concerns.
+    pub dispatch_id: Option<DispatchId>,
+    /// What happened, in snake_case.
+    pub event_type: &'static str,
+    /// Details.
+    pub payload: serde_json::Value,
+}
+
+/// The scheduler disabled a job that it can no longer schedule.
+pub const JOB_DISABLED: &str = "job_disabled";
+/// A worker's lease expired.
+pub const WORKER_OFFLINE: &str = "worker_offline";
+/// An attempt was lost with its worker.
+pub const EXECUTION_LOST: &str = "schedule_execution_lost";
+
+/// Appends events to the stream.
+///
+/// # Errors
+/// When the database cannot be asked; what the caller did is then rolled back with it.
+pub async fn append(conn: &mut Conn, new: &[NewEvent]) -> DbResult<()> {
+    if !new.is_empty() {
+        diesel::insert_into(events::table).values(new).execute(conn).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Reading history: attempts and their output, wherever the scope of the job keeps them.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::{Conn, DbResult};
+use crate::domain::attempt::AttemptOutcome;
+use crate::domain::dispatch::Trigger;
+use crate::domain::ids::{DispatchId, ExecutionId, JobId, TenantId, WorkerId};
+
+/// A finished attempt as it is kept, with the name of its job.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Execution {
+    pub id: ExecutionId,
+    pub job_id: JobId,
+    /// `None` when the job was purged.
+    pub job_name: Option<String>,
+    pub dispatch_id: DispatchId,
+    pub attempt: i32,
+    pub status: AttemptOutcome,
+    pub scheduled_for: DateTime<Utc>,
+    pub started_at: DateTime<Utc>,
+    pub completed_at: DateTime<Utc>,
+    pub duration_ms: i64,
+    pub exit_code: Option<i32>,
+    pub result: Option<serde_json::Value>,
+    pub error_class: Option<String>,
+    pub error_message: Option<String>,
+    pub output_bytes: i64,
+    pub worker_id: Option<WorkerId>,
+    pub triggered_by: Trigger,
+}
+
+#[rustfmt::skip]
+type Columns = (
+    SqlUuid, SqlUuid, Nullable<Text>, SqlUuid, Int4, Text, Timestamptz, Timestamptz, Timestamptz, BigInt, Nullable<Int4>,
+    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, BigInt, Nullable<SqlUuid>, Text,
+);
+
+/// Which attempts to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only of this job.
+    pub job: Option<JobId>,
+    /// Only of this dispatch.
+    pub dispatch: Option<DispatchId>,
+    /// Only those that ended so.
+    pub status: Option<AttemptOutcome>,
+    /// Only those older than this one: the last of the page before.
+    pub before: Option<ExecutionId>,
+}
+
+statement! {
+    List = "executions_list.sql", (
+        tenant: TenantId as SqlUuid,
+        job: Option<JobId> as Nullable<SqlUuid>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        before: Option<ExecutionId> as Nullable<SqlUuid>,
+        limit: i64 as BigInt,
+    ) -> Columns
+}
+
+/// Finished attempts of the tenant, newest first, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    filter: &Filter,
+    limit: i64,
+) -> DbResult<Vec<Execution>> {
+    let Filter { job, dispatch, status, before } = *filter;
+    Ok(List { tenant, job, dispatch, status, before, limit }.load(conn).await?)
+}
+
+statement! {
+    ById = "executions_by_id.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> Columns
+}
+
+/// The attempt with this id, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Option<Execution>> {
+    Ok(ById { tenant, id }.get_result(conn).await.optional()?)
+}
+
+/// A kept piece of output.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Output {
+    pub stream: String,
+    pub chunk: i32,
+    pub content: String,
+    pub dropped_bytes: i64,
+}
+
+statement! {
+    OutputOf = "executions_output.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> (Text, Int4, Text, BigInt)
+}
+
+/// What an attempt wrote, by stream and position.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn output(conn: &mut Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {
+    Ok(OutputOf { tenant, id }.load(conn).await?)
+}

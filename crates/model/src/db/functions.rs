@@ -1,0 +1,207 @@
+//! Task functions: what can be run.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::{Deserialize, Serialize};
+
+use super::schema::task_functions;
+use super::{Conn, DbError, DbResult, clock};
+use crate::domain::function::HandlerType;
+use crate::domain::ids::{FunctionId, TenantId};
+use crate::domain::retry::RetryPolicy;
+
+/// What a user says about a function.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionSettings {
+    /// Stable name, unique in the tenant.
+    pub name: String,
+    /// Name shown to people.
+    pub display_name: String,
+    /// Free text.
+    pub description: String,
+    /// How it is run.
+    pub handler_type: HandlerType,
+    /// Settings of the handler.
+    pub handler_config: serde_json::Value,
+    /// Queue of its dispatches.
+    pub queue: String,
+    /// Longest run of an attempt, in seconds.
+    pub default_timeout_seconds: i32,
+    /// Retry policy; `None` for the installation's default.
+    pub retry_policy: Option<RetryPolicy>,
+}
+
+/// A function as it is kept.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Identifier.
+    pub id: FunctionId,
+    /// Its settings.
+    pub settings: FunctionSettings,
+    /// False accepts no new job.
+    pub is_active: bool,
+    /// Built in: cannot be changed.
+    pub is_system: bool,
+    /// When it was first written.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The thing is new.
+    Created,
+    /// It was different before.
+    Updated,
+    /// It was just so before; nothing was written.
+    Unchanged,
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = task_functions, check_for_backend(diesel::pg::Pg))]
+struct Row {
+    id: FunctionId,
+    name: String,
+    display_name: String,
+    description: String,
+    handler_type: HandlerType,
+    handler_config: serde_json::Value,
+    queue: String,
+    default_timeout_seconds: i32,
+    retry_policy: Option<serde_json::Value>,
+    is_active: bool,
+    is_system: bool,
+    created_at: DateTime<Utc>,
+    updated_at: DateTime<Utc>,
+}
+
+impl Row {
+    fn into_function(self) -> DbResult<Function> {
+        Ok(Function {
+            id: self.id,
+            is_active: self.is_active,
+            is_system: self.is_system,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            settings: FunctionSettings {
+                retry_policy: stored_policy(self.retry_policy, || {
+                    format!("retry_policy of function {}", self.name)
+                })?,
+                name: self.name,
+                display_name: self.display_name,
+                description: self.description,
+                handler_type: self.handler_type,
+                handler_config: self.handler_config,
+                queue: self.queue,
+                default_timeout_seconds: self.default_timeout_seconds,
+            },
+        })
+    }
+}
+
+/// Reads a stored retry policy.
+pub(super) fn stored_policy(
+    stored: Option<serde_json::Value>,
+    what: impl FnOnce() -> String,
+) -> DbResult<Option<RetryPolicy>> {
+    stored
+        .map(serde_json::from_value)
+        .transpose()
+        .map_err(|error| DbError::Corrupt { what: what(), reason: error.to_string() })
+}
+
+/// The function with this name, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
+    let row: Option<Row> = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::name.eq(name))
+        .select(Row::as_select())
+        .get_result(conn)
+        .await
+        .optional()?;
+    row.map(Row::into_function).transpose()
+}
+
+/// Functions of the tenant whose name sorts after `after`, at most `limit`, by name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    after: Option<&str>,
+    limit: i64,
+) -> DbResult<Vec<Function>> {
+    let rows: Vec<Row> = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::name.gt(after.unwrap_or_default()))
+        .order(task_functions::name)
+        .limit(limit)
+        .select(Row::as_select())
+        .load(conn)
+        .await?;
+    rows.into_iter().map(Row::into_function).collect()
+}
+
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = task_functions, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
+struct Write<'a> {
+    tenant_id: TenantId,
+    name: &'a str,
+    display_name: &'a str,
+    description: &'a str,
+    handler_type: HandlerType,
+    handler_config: &'a serde_json::Value,
+    queue: &'a str,
+    default_timeout_seconds: i32,
+    retry_policy: Option<serde_json::Value>,
+}
+
+/// Writes a function under its name: a new one, or over the old.
+///
+/// # Errors
+/// A constraint when the queue does not exist (`task_functions_queue_fkey`).
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &FunctionSettings,
+) -> DbResult<(FunctionId, Change)> {
+    use task_functions as f;
+    let existing: Option<Row> = f::table
+        .filter(f::tenant_id.eq(tenant))
+        .filter(f::name.eq(&settings.name))
+        .select(Row::as_select())
+        .for_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    let write = Write {
+        tenant_id: tenant,
+        name: &settings.name,
+        display_name: &settings.display_name,
+        description: &settings.description,
+        handler_type: settings.handler_type,
+        handler_config: &settings.handler_config,
+        queue: &settings.queue,
+        default_timeout_seconds: settings.default_timeout_seconds,
+        retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+    };
+    let Some(existing) = existing.map(Row::into_function).transpose()? else {
+        let id = diesel::insert_into(f::table).values(&write).returning(f::id).get_result(conn).await?;
+        return Ok((id, Change::Created));
+    };
+    if existing.settings == *settings {
+        return Ok((existing.id, Change::Unchanged));
+    }
+    diesel::update(f::table.find((tenant, existing.id)))
+        .set((&write, f::updated_at.eq(clock::clock_timestamp())))
+        .execute(conn)
+        .await?;
+    Ok((existing.id, Change::Updated))
+}

@@ -1,0 +1,486 @@
+//! Jobs: writing their settings with their versions, and reading them back.
+//!
+//! A write locks the job's row, compares, and if anything differs stores the settings, the version they make, and, when
+//! the schedule is touched, a new cursor. The scheduler's own writes of the cursor are in [`super::tick`].
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::functions::{Change, stored_policy};
+use super::schema::{projects, scheduled_job_versions, scheduled_jobs, task_functions};
+use super::{Conn, DbError, DbResult, clock, functions, tenants};
+use crate::domain::dispatch::DispatchStatus;
+use crate::domain::ids::{JobId, ProjectId, TenantId, time_ordered};
+use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
+use crate::domain::schedule::{DstGap, DstOverlap, JobType, ScheduleError};
+
+/// A job as it is kept.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Identifier.
+    pub id: JobId,
+    /// What the user says about it.
+    pub settings: JobSettings,
+    /// What it has come to.
+    pub state: JobState,
+}
+
+/// The running state of a job.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct JobState {
+    pub disabled_reason: Option<String>,
+    pub is_paused: bool,
+    pub pause_reason: Option<String>,
+    pub next_run_at: Option<DateTime<Utc>>,
+    pub last_run_at: Option<DateTime<Utc>>,
+    pub last_status: Option<DispatchStatus>,
+    pub last_dispatched_at: Option<DateTime<Utc>>,
+    pub total_run_count: i64,
+    pub active_dispatches: i32,
+    pub tzdata_version: Option<String>,
+    pub version: i64,
+    pub created_at: DateTime<Utc>,
+    pub created_src: String,
+    pub updated_at: DateTime<Utc>,
+    pub updated_src: String,
+}
+
+/// Whether a job of that name may exist already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveMode {
+    /// It must not.
+    Create,
+    /// If it does, it is changed.
+    Upsert,
+}
+
+/// A job that was written.
+#[derive(Debug, Clone)]
+pub struct SavedJob {
+    /// The job after the write.
+    pub job: Job,
+    /// Its settings before; `None` when it is new.
+    pub before: Option<JobSettings>,
+    /// What the write did.
+    pub change: Change,
+}
+
+/// Why a job was not written. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// Something it names does not exist.
+    #[error("{field}: there is no {kind} named {name:?}")]
+    Missing {
+        /// Field that names it.
+        field: &'static str,
+        /// Kind of thing.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Something it names accepts no new jobs.
+    #[error("{field}: {name:?} is inactive and accepts no new jobs")]
+    Inactive {
+        /// Field that names it.
+        field: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A job of that name exists and must not.
+    #[error("name: a job named {0:?} exists already")]
+    Exists(String),
+    /// Another job holds the only place for this scope and function.
+    #[error("function: another job of scope {scope} runs {function:?}; there can be one")]
+    SingletonTaken {
+        /// The scope.
+        scope: Scope,
+        /// The function.
+        function: String,
+    },
+    /// The schedule cannot be computed.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for SaveError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl super::tx::TransactionError for SaveError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg))]
+struct SettingsRow {
+    id: JobId,
+    name: String,
+    description: String,
+    scope: Scope,
+    task_args: serde_json::Value,
+    job_type: JobType,
+    schedule_config: serde_json::Value,
+    timezone: String,
+    dst_gap: Option<DstGap>,
+    dst_overlap: Option<DstOverlap>,
+    misfire_policy: MisfireKind,
+    misfire_grace_seconds: Option<i32>,
+    misfire_cap: i32,
+    max_instances: i32,
+    overlap_policy: OverlapPolicy,
+    queue: Option<String>,
+    priority: Option<i16>,
+    timeout_seconds: Option<i32>,
+    retry_policy: Option<serde_json::Value>,
+    is_enabled: bool,
+}
+
+type Row = (SettingsRow, JobState, String, Option<String>);
+
+fn into_job((row, state, function, project): Row) -> DbResult<Job> {
+    let retry_policy = stored_policy(row.retry_policy, || format!("retry_policy of job {}", row.name))?;
+    Ok(Job {
+        id: row.id,
+        state,
+        settings: JobSettings {
+            name: row.name,
+            description: row.description,
+            scope: row.scope,
+            project,
+            function,
+            task_args: row.task_args,
+            job_type: row.job_type,
+            schedule_config: row.schedule_config,
+            timezone: row.timezone,
+            dst_gap: row.dst_gap,
+            dst_overlap: row.dst_overlap,
+            misfire_policy: row.misfire_policy,
+            misfire_grace_seconds: row.misfire_grace_seconds,
+            misfire_cap: row.misfire_cap,
+            max_instances: row.max_instances,
+            overlap_policy: row.overlap_policy,
+            queue: row.queue,
+            priority: row.priority,
+            timeout_seconds: row.timeout_seconds,
+            retry_policy,
+            is_enabled: row.is_enabled,
+        },
+    })
+}
+
+/// Jobs that are not deleted, with the names of their function and project.
+macro_rules! jobs_with_names {
+    () => {
+        scheduled_jobs::table
+            .inner_join(
+                task_functions::table.on(task_functions::tenant_id
+                    .eq(scheduled_jobs::tenant_id)
+                    .and(task_functions::id.eq(scheduled_jobs::task_function_id))),
+            )
+            .left_join(
+                projects::table.on(projects::tenant_id
+                    .eq(scheduled_jobs::tenant_id)
+                    .and(scheduled_jobs::project_id.eq(projects::id.nullable()))),
+            )
+            .filter(scheduled_jobs::deleted_at.is_null())
+            .select((
+                SettingsRow::as_select(),
+                JobState::as_select(),
+                task_functions::name,
+                projects::name.nullable(),
+            ))
+    };
+}
+
+/// The job with this name, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
+    let row: Option<Row> = jobs_with_names!()
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.eq(name))
+        .get_result(conn)
+        .await
+        .optional()?;
+    row.map(into_job).transpose()
+}
+
+/// The job with this id, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
+    let row: Option<Row> = jobs_with_names!()
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::id.eq(id))
+        .get_result(conn)
+        .await
+        .optional()?;
+    row.map(into_job).transpose()
+}
+
+/// Jobs of the tenant whose name sorts after `after`, at most `limit`, by name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, tenant: TenantId, after: Option<&str>, limit: i64) -> DbResult<Vec<Job>> {
+    let rows: Vec<Row> = jobs_with_names!()
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.gt(after.unwrap_or_default()))
+        .order(scheduled_jobs::name)
+        .limit(limit)
+        .load(conn)
+        .await?;
+    rows.into_iter().map(into_job).collect()
+}
+
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
+struct Write<'a> {
+    tenant_id: TenantId,
+    scope: Scope,
+    project_id: Option<ProjectId>,
+    name: &'a str,
+    description: &'a str,
+    task_function_id: crate::domain::ids::FunctionId,
+    task_args: &'a serde_json::Value,
+    job_type: JobType,
+    schedule_config: &'a serde_json::Value,
+    timezone: &'a str,
+    dst_gap: Option<DstGap>,
+    dst_overlap: Option<DstOverlap>,
+    misfire_policy: MisfireKind,
+    misfire_grace_seconds: Option<i32>,
+    misfire_cap: i32,
+    max_instances: i32,
+    overlap_policy: OverlapPolicy,
+    queue: Option<&'a str>,
+    priority: Option<i16>,
+    timeout_seconds: Option<i32>,
+    retry_policy: Option<serde_json::Value>,
+    is_enabled: bool,
+    disabled_reason: Option<&'a str>,
+    next_run_at: Option<DateTime<Utc>>,
+    tzdata_version: Option<&'a str>,
+    version: i64,
+    updated_src: &'a str,
+}
+
+/// Writes a job under its name, and the version this makes. `source` says which component or whose e-mail writes.
+/// The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
+///
+/// # Errors
+/// When something the job names does not exist, or it may not be written; nothing is written then.
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    mode: SaveMode,
+    source: &str,
+) -> Result<SavedJob, SaveError> {
+    let existing = lock_by_name(conn, tenant, &settings.name).await?;
+    match existing {
+        Some(_) if mode == SaveMode::Create => Err(SaveError::Exists(settings.name.clone())),
+        Some(job) if job.settings == *settings => {
+            Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
+        }
+        existing => write(conn, tenant, settings, existing, source).await,
+    }
+}
+
+async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
+    // Two statements: an outer join cannot be locked. The lock keeps the row as the second statement reads it.
+    let id: Option<JobId> = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select(scheduled_jobs::id)
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    match id {
+        Some(id) => by_id(conn, tenant, id).await,
+        None => Ok(None),
+    }
+}
+
+async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    existing: Option<Job>,
+    source: &str,
+) -> Result<SavedJob, SaveError> {
+    let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
+    let now = clock::now(conn).await?;
+    let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
+    let schedule = settings.schedule(created_at)?;
+    let cursor = match &existing {
+        _ if !settings.is_enabled => None,
+        Some(job) if job.settings.is_enabled && has_same_schedule(&job.settings, settings) => {
+            job.state.next_run_at
+        }
+        _ => JobSettings::first_cursor(&schedule, now)?,
+    };
+    let version = existing.as_ref().map_or(1, |job| job.state.version + 1);
+    let row = Write {
+        tenant_id: tenant,
+        scope: settings.scope,
+        project_id: named.project,
+        name: &settings.name,
+        description: &settings.description,
+        task_function_id: named.function,
+        task_args: &settings.task_args,
+        job_type: settings.job_type,
+        schedule_config: &settings.schedule_config,
+        timezone: &settings.timezone,
+        dst_gap: settings.dst_gap,
+        dst_overlap: settings.dst_overlap,
+        misfire_policy: settings.misfire_policy,
+        misfire_grace_seconds: settings.misfire_grace_seconds,
+        misfire_cap: settings.misfire_cap,
+        max_instances: settings.max_instances,
+        overlap_policy: settings.overlap_policy,
+        queue: settings.queue.as_deref(),
+        priority: settings.priority,
+        timeout_seconds: settings.timeout_seconds,
+        retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+        is_enabled: settings.is_enabled,
+        disabled_reason: None,
+        next_run_at: cursor,
+        tzdata_version: schedule.tzdata_version(),
+        version,
+        updated_src: source,
+    };
+    let id = match &existing {
+        Some(job) => {
+            diesel::update(scheduled_jobs::table.find((tenant, job.id)))
+                .set((&row, scheduled_jobs::updated_at.eq(now)))
+                .execute(conn)
+                .await
+                .map_err(|error| refused(error, settings))?;
+            job.id
+        }
+        None => {
+            let id = JobId(time_ordered(now));
+            diesel::insert_into(scheduled_jobs::table)
+                .values((
+                    &row,
+                    scheduled_jobs::id.eq(id),
+                    scheduled_jobs::created_at.eq(now),
+                    scheduled_jobs::updated_at.eq(now),
+                    scheduled_jobs::created_src.eq(source),
+                ))
+                .execute(conn)
+                .await
+                .map_err(|error| refused(error, settings))?;
+            id
+        }
+    };
+    let before = existing.map(|job| job.settings);
+    keep_version(conn, tenant, id, version, before.as_ref(), settings, source).await?;
+    let job = by_id(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
+    let change = if before.is_some() { Change::Updated } else { Change::Created };
+    Ok(SavedJob { job, before, change })
+}
+
+struct Named {
+    function: crate::domain::ids::FunctionId,
+    project: Option<ProjectId>,
+}
+
+async fn resolve_names(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    existing: Option<&Job>,
+) -> Result<Named, SaveError> {
+    let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
+    let function = functions::by_name(conn, tenant, &settings.function)
+        .await?
+        .ok_or_else(|| missing("function", "task function", &settings.function))?;
+    let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
+    if is_new_to_job && !function.is_active {
+        return Err(SaveError::Inactive { field: "function", name: settings.function.clone() });
+    }
+    let project = match &settings.project {
+        Some(name) => Some(
+            tenants::project_by_name(conn, tenant, name)
+                .await?
+                .ok_or_else(|| missing("project", "project", name))?,
+        ),
+        None => None,
+    };
+    Ok(Named { function: function.id, project })
+}
+
+/// Whether two settings fire at the same times.
+fn has_same_schedule(a: &JobSettings, b: &JobSettings) -> bool {
+    a.job_type == b.job_type
+        && a.schedule_config == b.schedule_config
+        && a.timezone == b.timezone
+        && a.dst_gap == b.dst_gap
+        && a.dst_overlap == b.dst_overlap
+}
+
+fn refused(error: diesel::result::Error, settings: &JobSettings) -> SaveError {
+    let error = DbError::from(error);
+    match error.constraint() {
+        Some("scheduled_jobs_tenant_id_name_key") => SaveError::Exists(settings.name.clone()),
+        Some("scheduled_jobs_singleton_key") => {
+            SaveError::SingletonTaken { scope: settings.scope, function: settings.function.clone() }
+        }
+        Some("scheduled_jobs_queue_fkey") => SaveError::Missing {
+            field: "queue",
+            kind: "queue",
+            name: settings.queue.clone().unwrap_or_default(),
+        },
+        _ => SaveError::Database(error),
+    }
+}
+
+async fn keep_version(
+    conn: &mut Conn,
+    tenant: TenantId,
+    id: JobId,
+    version: i64,
+    before: Option<&JobSettings>,
+    after: &JobSettings,
+    source: &str,
+) -> DbResult<()> {
+    use scheduled_job_versions as v;
+    let change = match before {
+        None => "created",
+        Some(before) if before.is_enabled && !after.is_enabled => "disabled",
+        Some(before) if !before.is_enabled && after.is_enabled => "enabled",
+        Some(_) => "updated",
+    };
+    let settings = serde_json::to_value(after).map_err(|error| DbError::Corrupt {
+        what: format!("settings of job {id}"),
+        reason: error.to_string(),
+    })?;
+    diesel::insert_into(v::table)
+        .values((
+            v::tenant_id.eq(tenant),
+            v::job_id.eq(id),
+            v::version.eq(version),
+            v::change.eq(change),
+            v::settings.eq(settings),
+            v::changed_src.eq(source),
+        ))
+        .execute(conn)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! The database: the only place with SQL.
+//!
+//! One file per aggregate. A function takes the connection first and never the pool, so that the caller owns the
+//! transaction; transactions open only through [`tx::transact`], which names, measures and retries them. What the query
+//! builder cannot say stands in `sql/*.sql`, each file executed from exactly one function. A conditional write returns
+//! what happened, not a row count.
+//!
+//! Only the database's clock decides: statements read it themselves, and functions that need an instant take one that
+//! came from it.
+
+#[macro_use]
+mod statement;
+
+mod columns;
+pub mod error;
+pub mod migrations;
+pub mod notify;
+pub mod pool;
+pub mod schema;
+pub mod tx;
+
+pub mod attempts;
+pub mod audit;
+pub mod claims;
+pub mod clock;
+pub mod dispatches;
+pub mod events;
+pub mod executions;
+pub mod functions;
+pub mod instances;
+pub mod jobs;
+pub mod overview;
+pub mod partitions;
+pub mod recovery;
+pub mod tenants;
+pub mod tick;
+pub mod workers;
+
+pub use error::DbError;
+pub use pool::{Database, DatabaseSettings};
+pub use tx::transact;
+
+/// A connection, as daemons name it; they never import the driver for it.
+pub type Conn = diesel_async::AsyncPgConnection;
+
+/// What every function of this module returns.
+pub type DbResult<T> = Result<T, DbError>;

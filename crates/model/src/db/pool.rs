@@ -1,0 +1,248 @@
+//! Connections: a pool for the work, and single ones for what must not wait behind it.
+//!
+//! Every connection is made here, with TLS when the URL asks for it, and with the limits that bound what a hung peer can
+//! hold: `statement_timeout`, `lock_timeout`, `idle_in_transaction_session_timeout`. Making one, waiting for one and
+//! checking one are bounded too. A connection that died is noticed when it is taken from the pool.
+
+use std::time::Duration;
+
+use diesel::ConnectionError;
+use diesel_async::pooled_connection::deadpool::{Object, Pool, PoolError};
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
+use futures_util::FutureExt;
+
+use super::{Conn, DbError, DbResult};
+
+/// How to reach the database and what to bear from it.
+#[derive(Clone)]
+pub struct DatabaseSettings {
+    /// `postgresql://user:password@host[,host]/database?options`.
+    pub url: String,
+    /// Shown as `application_name` in the server's own views.
+    pub application: String,
+    /// Most connections of the pool.
+    pub pool_size: usize,
+    /// Longest wait for a connection, made or taken.
+    pub connect_timeout: Duration,
+    /// Longest run of one statement.
+    pub statement_timeout: Duration,
+    /// Longest wait for one lock.
+    pub lock_timeout: Duration,
+    /// File with certificates to trust besides those of the system; PEM.
+    pub ca_file: Option<std::path::PathBuf>,
+}
+
+impl std::fmt::Debug for DatabaseSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseSettings").field("application", &self.application).finish_non_exhaustive()
+    }
+}
+
+impl DatabaseSettings {
+    /// Settings with the defaults of every daemon for `url`.
+    #[must_use]
+    pub fn new(url: impl Into<String>, application: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            application: application.into(),
+            pool_size: 5,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(3),
+            ca_file: None,
+        }
+    }
+}
+
+/// Settings that cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidDatabaseSettings {
+    /// The URL is not one.
+    #[error("the database URL cannot be read (expected postgresql://user:password@host/database)")]
+    Url(#[source] tokio_postgres::Error),
+    /// The file with certificates cannot be used.
+    #[error("the certificate file {path} cannot be used")]
+    Certificates {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The TLS library refused its own settings.
+    #[error("TLS cannot be set up")]
+    Tls(#[source] rustls::Error),
+    /// The pool refused its settings.
+    #[error("the connection pool cannot be set up")]
+    Pool(#[source] deadpool::managed::BuildError),
+}
+
+/// A way to the database.
+#[derive(Clone)]
+pub struct Database {
+    pool: Pool<AsyncPgConnection>,
+    connector: Connector,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("pool", &self.pool.status()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Prepares the way; connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the settings cannot work.
+    pub fn new(settings: &DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
+        let connector = Connector::new(settings)?;
+        let mut config = ManagerConfig::default();
+        config.recycling_method = RecyclingMethod::Fast;
+        let in_pool = connector.clone();
+        config.custom_setup = Box::new(move |_url| {
+            let connector = in_pool.clone();
+            async move { connector.connect().await }.boxed()
+        });
+        let manager =
+            AsyncDieselConnectionManager::<AsyncPgConnection>::new_with_config(settings.url.clone(), config);
+        let pool = Pool::builder(manager)
+            .max_size(settings.pool_size)
+            .wait_timeout(Some(settings.connect_timeout))
+            .create_timeout(Some(settings.connect_timeout))
+            .recycle_timeout(Some(settings.connect_timeout))
+            .runtime(deadpool::Runtime::Tokio1)
+            .build()
+            .map_err(InvalidDatabaseSettings::Pool)?;
+        Ok(Self { pool, connector })
+    }
+
+    /// A connection of the pool.
+    ///
+    /// # Errors
+    /// When none can be had in time.
+    pub async fn conn(&self) -> DbResult<Object<AsyncPgConnection>> {
+        self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
+    }
+
+    /// A connection of one's own, outside the pool: for heartbeats and for listening, which must not wait for work.
+    ///
+    /// # Errors
+    /// When it cannot be made in time.
+    pub async fn dedicated(&self) -> DbResult<Conn> {
+        Ok(self.connector.connect().await?)
+    }
+
+    /// Gives the pool's connections back to the server.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+}
+
+/// Makes connections.
+#[derive(Clone)]
+struct Connector {
+    config: tokio_postgres::Config,
+    tls: tokio_postgres_rustls::MakeRustlsConnect,
+    timeout: Duration,
+    session: String,
+}
+
+impl Connector {
+    fn new(settings: &DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
+        let mut config = parse_url(&settings.url)?;
+        config.application_name(&settings.application);
+        config.connect_timeout(settings.connect_timeout);
+        config.keepalives_idle(Duration::from_secs(10));
+        config.tcp_user_timeout(Duration::from_secs(20));
+        Ok(Self {
+            config,
+            tls: tokio_postgres_rustls::MakeRustlsConnect::new(tls_config(settings)?),
+            timeout: settings.connect_timeout,
+            session: session_settings(settings),
+        })
+    }
+
+    async fn connect(&self) -> Result<Conn, ConnectionError> {
+        tokio::time::timeout(self.timeout, self.connect_without_limit()).await.map_err(|elapsed| {
+            ConnectionError::BadConnection(format!("no connection within {:?}: {elapsed}", self.timeout))
+        })?
+    }
+
+    async fn connect_without_limit(&self) -> Result<Conn, ConnectionError> {
+        let (client, connection) = self
+            .config
+            .connect(self.tls.clone())
+            .await
+            .map_err(|error| ConnectionError::BadConnection(with_causes(&error)))?;
+        let mut conn = AsyncPgConnection::try_from_client_and_connection(client, connection).await?;
+        conn.batch_execute(&self.session).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
+        Ok(conn)
+    }
+}
+
+/// Reads the URL. `sslmode=verify-ca` and `verify-full` are what `require` does here (certificates are always
+/// verified), but the driver does not know the words.
+fn parse_url(url: &str) -> Result<tokio_postgres::Config, InvalidDatabaseSettings> {
+    url.replace("sslmode=verify-full", "sslmode=require")
+        .replace("sslmode=verify-ca", "sslmode=require")
+        .parse()
+        .map_err(InvalidDatabaseSettings::Url)
+}
+
+/// What every session sets. English messages, because the driver hides some error codes (see [`super::error`]); a role
+/// that may not set them keeps its own.
+fn session_settings(settings: &DatabaseSettings) -> String {
+    format!(
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
+         SET TIME ZONE 'UTC'; \
+         SELECT set_config('lc_messages', 'C', false) WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)",
+        settings.statement_timeout.as_millis(),
+        settings.lock_timeout.as_millis(),
+        settings.statement_timeout.as_millis(),
+    )
+}
+
+fn tls_config(settings: &DatabaseSettings) -> Result<rustls::ClientConfig, InvalidDatabaseSettings> {
+    let mut roots = rustls::RootCertStore::empty();
+    // A host without any certificates can still reach a database that needs none.
+    let system = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(system.certs);
+    if let Some(path) = &settings.ca_file {
+        add_certificates(&mut roots, path).map_err(|source| InvalidDatabaseSettings::Certificates {
+            path: path.display().to_string(),
+            source,
+        })?;
+    }
+    let config = rustls::ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .map_err(InvalidDatabaseSettings::Tls)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(config)
+}
+
+fn add_certificates(
+    roots: &mut rustls::RootCertStore,
+    path: &std::path::Path,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject};
+    let mut found = 0_usize;
+    for certificate in CertificateDer::pem_file_iter(path)? {
+        roots.add(certificate?)?;
+        found += 1;
+    }
+    if found == 0 { Err("it holds no certificate in PEM form".into()) } else { Ok(()) }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,694 @@
+//! The tables, as the migrations make them.
+//!
+//! Written by `scripts/check-schema --write` from a freshly migrated database and compared with one by a test
+//! (`tests/schema.rs`), so that it cannot drift. Arrays never hold NULL by our own CHECKs and statements.
+
+diesel::table! {
+    /// Keys by which programs act in one tenant. The secret itself is never stored.
+    api_keys (tenant_id, id) {
+        /// The one tenant this key acts in.
+        tenant_id -> Uuid,
+        /// Random identifier.
+        id -> Uuid,
+        /// The member who owns the key and bounds its rights; NULL for a key of the tenant itself.
+        user_id -> Nullable<Uuid>,
+        /// What the key is for, shown to people.
+        name -> Text,
+        /// Public part of the key, by which it is looked up and recognised in logs.
+        key_prefix -> Text,
+        /// Keyed 256-bit hash of the whole key.
+        key_hash -> Bytea,
+        /// What the key may do; empty means all its owner may.
+        scopes -> Array<Text>,
+        /// After this instant the key is refused; NULL never expires.
+        expires_at -> Nullable<Timestamptz>,
+        /// When the key was revoked; NULL while it is valid.
+        revoked_at -> Nullable<Timestamptz>,
+        /// Last use, coarse, so that a call does not cost a write.
+        last_used_at -> Nullable<Timestamptz>,
+        /// When the key was made, by the database clock.
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Who changed what. Written in the transaction of the change; never updated.
+    audit_log (id) {
+        /// Identifier.
+        id -> Int8,
+        /// When, by the database clock.
+        created_at -> Timestamptz,
+        /// Tenant it happened in; NULL for the installation.
+        tenant_id -> Nullable<Uuid>,
+        /// Who did it: an e-mail, a key prefix, or a component.
+        actor -> Text,
+        /// What was done.
+        action -> Text,
+        /// Kind of thing it was done to.
+        target_type -> Text,
+        /// Which one.
+        target_id -> Text,
+        /// The thing before, without secrets; NULL if it was created.
+        before -> Nullable<Jsonb>,
+        /// The thing after, without secrets; NULL if it was removed.
+        after -> Nullable<Jsonb>,
+        /// Request that caused it, as in the logs.
+        request_id -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    /// Durable stream of what happened, by month.
+    events (id, created_at) {
+        /// Position in the stream. Ids can commit out of order: see transaction_id.
+        id -> Int8,
+        /// When, by the database clock.
+        created_at -> Timestamptz,
+        /// Whose event it is; NULL for events of the installation.
+        tenant_id -> Nullable<Uuid>,
+        /// Project it concerns, if any.
+        project_id -> Nullable<Uuid>,
+        /// Job it concerns, if any.
+        job_id -> Nullable<Uuid>,
+        /// Dispatch it concerns, if any.
+        dispatch_id -> Nullable<Uuid>,
+        /// What happened.
+        event_type -> Text,
+        /// Details, by type.
+        payload -> Jsonb,
+    }
+}
+
+diesel::table! {
+    /// One fire time, or one trigger, to be executed.
+    job_dispatch (id) {
+        /// Time-ordered identifier (UUID version 7, from the database clock).
+        id -> Uuid,
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The job.
+        job_id -> Uuid,
+        /// The fire time, or when the trigger was made.
+        scheduled_for -> Timestamptz,
+        /// When the row was written; minus scheduled_for it is the lateness.
+        created_at -> Timestamptz,
+        /// When it could first be claimed, or claimed again after the latest failed attempt.
+        available_at -> Timestamptz,
+        /// Equal to available_at while PENDING, else NULL.
+        claimable_at -> Nullable<Timestamptz>,
+        /// When the latest claim was made; minus available_at it is the wait.
+        claimed_at -> Nullable<Timestamptz>,
+        /// When it reached a final state; NULL before.
+        completed_at -> Nullable<Timestamptz>,
+        /// State; the transitions are those of model::domain::dispatch.
+        status -> Text,
+        /// Queue it waits in.
+        queue -> Text,
+        /// 0 is claimed first, 100 last.
+        priority -> Int2,
+        /// Worker of the latest claim.
+        worker_id -> Nullable<Uuid>,
+        /// Token of the latest claim; every write of that claim carries it.
+        claim_token -> Nullable<Int8>,
+        /// How many attempts have been started, lost and released ones included.
+        attempt -> Int4,
+        /// How many attempts failed and were followed by a retry.
+        retry_count -> Int4,
+        /// How many attempts were lost with their worker; a dispatch that loses too many is poison.
+        lost_count -> Int4,
+        /// What the latest unsuccessful attempt said.
+        error_message -> Nullable<Text>,
+        /// What created it.
+        triggered_by -> Text,
+        /// Who asked for it; NULL for the scheduler.
+        triggered_by_user -> Nullable<Text>,
+        /// NULL for a fire time of the schedule; otherwise the id of this trigger, so that it never takes the place of a fire time.
+        trigger_id -> Nullable<Uuid>,
+        /// The leader that created it; NULL for triggers.
+        scheduler_instance_id -> Nullable<Uuid>,
+        /// The term of that leader; NULL for triggers.
+        term -> Nullable<Int8>,
+        /// Arguments, copied from the job when the row was written.
+        args -> Jsonb,
+        /// Key the client gave with the trigger; NULL without.
+        idempotency_key -> Nullable<Text>,
+        /// True when the fire time had been missed and was caught up.
+        is_catch_up -> Bool,
+        /// When somebody asked to cancel it; the worker obeys at its next look.
+        cancel_requested_at -> Nullable<Timestamptz>,
+        /// After this instant it is no longer worth starting; NULL means always.
+        expires_at -> Nullable<Timestamptz>,
+        /// W3C trace context of what created it.
+        traceparent -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    /// History: one row per finished attempt of system and project jobs, by month of its start. It outlives the dispatch and the job, so it refers to them by value.
+    job_execution_log (tenant_id, id, started_at) {
+        /// Time-ordered identifier of the attempt (UUID version 7, from the database clock).
+        id -> Uuid,
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Project of the job; NULL for jobs of other scopes.
+        project_id -> Nullable<Uuid>,
+        /// The job.
+        job_id -> Uuid,
+        /// The dispatch.
+        dispatch_id -> Uuid,
+        /// Attempts of a dispatch are numbered 1 to n without gaps.
+        attempt -> Int4,
+        /// How it ended. LOST: its worker was given up. RELEASED: its worker stopped and gave it back.
+        status -> Text,
+        /// The fire time, or when the trigger was made.
+        scheduled_for -> Timestamptz,
+        /// When it started, by the database clock.
+        started_at -> Timestamptz,
+        /// When it ended, by the database clock.
+        completed_at -> Timestamptz,
+        /// How long it ran in milliseconds, by the monotonic clock of the worker (of the database for LOST).
+        duration_ms -> Int8,
+        /// Exit code of a process, or HTTP status.
+        exit_code -> Nullable<Int4>,
+        /// What the handler returned.
+        result -> Nullable<Jsonb>,
+        /// Kind of error, stable for programs.
+        error_class -> Nullable<Text>,
+        /// What went wrong, for people.
+        error_message -> Nullable<Text>,
+        /// Where it went wrong, if the handler could tell.
+        traceback -> Nullable<Text>,
+        /// Figures the handler reported.
+        metrics -> Nullable<Jsonb>,
+        /// How much output it wrote in all, kept or not.
+        output_bytes -> Int8,
+        /// The worker.
+        worker_id -> Nullable<Uuid>,
+        /// Token of the claim it ran under.
+        claim_token -> Int8,
+        /// What created the dispatch.
+        triggered_by -> Text,
+    }
+}
+
+diesel::table! {
+    /// What attempts of system and project jobs wrote, in chunks, by month of their start.
+    job_execution_output (tenant_id, execution_id, stream, chunk, started_at) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The attempt.
+        execution_id -> Uuid,
+        /// When the attempt started; decides the partition.
+        started_at -> Timestamptz,
+        /// Where it was written.
+        stream -> Text,
+        /// Position in the stream, from 0.
+        chunk -> Int4,
+        /// The text; bytes that are not UTF-8, and NUL, are replaced.
+        content -> Text,
+        /// How many bytes between this chunk and the one before were not kept.
+        dropped_bytes -> Int8,
+        /// When the row was written, by the database clock.
+        written_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Every term of leadership there has been.
+    leader_terms (term) {
+        /// Grows with every change of leader.
+        term -> Int8,
+        /// The scheduler that led.
+        instance_id -> Uuid,
+        /// Its host.
+        hostname -> Text,
+        /// Its process id.
+        pid -> Int4,
+        /// When it took over, by the database clock.
+        started_at -> Timestamptz,
+        /// When it resigned or was replaced; NULL for the present leader.
+        ended_at -> Nullable<Timestamptz>,
+        /// How the term ended: it resigned, its lease expired, or an operator asked it to step down.
+        end_reason -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    /// Which user acts in which tenant, and with what role.
+    memberships (tenant_id, user_id) {
+        /// The tenant.
+        tenant_id -> Uuid,
+        /// The user.
+        user_id -> Uuid,
+        /// viewer reads, operator runs and pauses, admin changes, owner also manages people.
+        role -> Text,
+        /// When the user joined, by the database clock.
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Groups of jobs within a tenant. Deleting a project deletes its jobs.
+    projects (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Random identifier.
+        id -> Uuid,
+        /// Stable name, unique in the tenant.
+        name -> Text,
+        /// Name shown to people.
+        display_name -> Text,
+        /// Free text.
+        description -> Text,
+        /// Kill switch: while true no job of the project is dispatched or claimed.
+        is_paused -> Bool,
+        /// Why it is paused, for people; NULL unless paused.
+        pause_reason -> Nullable<Text>,
+        /// When the row was written, by the database clock.
+        created_at -> Timestamptz,
+        /// When the row was last changed, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Named lines in which dispatches wait. A worker serves queues by name, for all tenants.
+    queues (tenant_id, name) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Stable name, unique in the tenant.
+        name -> Text,
+        /// Free text.
+        description -> Text,
+        /// Kill switch: while true nothing is claimed from this queue.
+        is_paused -> Bool,
+        /// Why it is paused, for people; NULL unless paused.
+        pause_reason -> Nullable<Text>,
+        /// How many dispatches of the queue may run at once; NULL means no limit.
+        max_running -> Nullable<Int4>,
+        /// How many dispatches may be claimed per period; NULL means no limit.
+        rate_limit_count -> Nullable<Int4>,
+        /// Length of the rate-limit period, in seconds.
+        rate_limit_period_seconds -> Nullable<Int4>,
+        /// Priority of dispatches whose job names none; 0 runs first, 100 last.
+        default_priority -> Int2,
+        /// When the row was written, by the database clock.
+        created_at -> Timestamptz,
+        /// When the row was last changed, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// The settings of every job as they were after each change; the one before is the row before.
+    scheduled_job_versions (tenant_id, job_id, version) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The job.
+        job_id -> Uuid,
+        /// The version these settings made.
+        version -> Int8,
+        /// What kind of change made it.
+        change -> Text,
+        /// The settings after the change, in the form the API shows.
+        settings -> Jsonb,
+        /// When, by the database clock.
+        changed_at -> Timestamptz,
+        /// Which component or whose e-mail made the change.
+        changed_src -> Text,
+    }
+}
+
+diesel::table! {
+    /// What to run and when; one row holds the settings and the running state of a job.
+    scheduled_jobs (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier; time-ordered when made by the API.
+        id -> Uuid,
+        /// backup_infrastructure and system jobs are singletons per task function; project jobs belong to a project.
+        scope -> Text,
+        /// Project of a project-scoped job; NULL for the other scopes.
+        project_id -> Nullable<Uuid>,
+        /// Stable name, unique in the tenant among jobs that are not deleted.
+        name -> Text,
+        /// Free text.
+        description -> Text,
+        /// What is run.
+        task_function_id -> Uuid,
+        /// Arguments handed to every run; copied into each dispatch.
+        task_args -> Jsonb,
+        /// Kind of schedule.
+        job_type -> Text,
+        /// The schedule itself, in the form its kind defines.
+        schedule_config -> Jsonb,
+        /// IANA zone in which wall-clock schedules are read.
+        timezone -> Text,
+        /// What becomes of a wall-clock time that does not exist; NULL means the default of the schedule.
+        dst_gap -> Nullable<Text>,
+        /// What becomes of a wall-clock time that occurs twice; NULL means the default of the schedule.
+        dst_overlap -> Nullable<Text>,
+        /// No fire before this instant; NULL means no bound.
+        start_at -> Nullable<Timestamptz>,
+        /// No fire at or after this instant; NULL means no bound.
+        end_at -> Nullable<Timestamptz>,
+        /// No fire after this many; NULL means no bound.
+        max_runs -> Nullable<Int8>,
+        /// Dispatches become available up to this much after the fire time, stable per job and fire time.
+        jitter_seconds -> Int4,
+        /// What becomes of fire times that passed without dispatch: skip them, fire the latest once, or fire all up to the cap.
+        misfire_policy -> Text,
+        /// A fire this late is still on time, in seconds; NULL means the installation default.
+        misfire_grace_seconds -> Nullable<Int4>,
+        /// Most fires that fire_all catches up at once.
+        misfire_cap -> Int4,
+        /// How many dispatches of the job may be open (waiting or running) at once before overlap_policy applies.
+        max_instances -> Int4,
+        /// What becomes of a fire while max_instances are open.
+        overlap_policy -> Text,
+        /// Queue of its dispatches; NULL means the queue of the function.
+        queue -> Nullable<Text>,
+        /// Priority of its dispatches, 0 first to 100 last; NULL means the default of the queue.
+        priority -> Nullable<Int2>,
+        /// Longest run of one attempt, in seconds; NULL means the default of the function.
+        timeout_seconds -> Nullable<Int4>,
+        /// Retry policy; NULL means that of the function, else the installation default.
+        retry_policy -> Nullable<Jsonb>,
+        /// False: the schedule does not fire. Manual triggers still work.
+        is_enabled -> Bool,
+        /// Why the scheduler disabled the job; NULL when a person did or while enabled.
+        disabled_reason -> Nullable<Text>,
+        /// True: the schedule does not fire for a while.
+        is_paused -> Bool,
+        /// Why it is paused, for people; NULL unless paused.
+        pause_reason -> Nullable<Text>,
+        /// When the pause ends by itself; NULL means when somebody resumes it.
+        paused_until -> Nullable<Timestamptz>,
+        /// When the job was deleted; its history stays and it can be restored.
+        deleted_at -> Nullable<Timestamptz>,
+        /// The next fire time: the cursor of the schedule. NULL when nothing will fire (manual, disabled, paused, deleted, over).
+        next_run_at -> Nullable<Timestamptz>,
+        /// When the latest finished attempt started.
+        last_run_at -> Nullable<Timestamptz>,
+        /// How the latest finished dispatch ended.
+        last_status -> Nullable<Text>,
+        /// When the latest dispatch was created.
+        last_dispatched_at -> Nullable<Timestamptz>,
+        /// No scheduled dispatch before this instant: an operator may hold a job back with it.
+        dispatch_lock_until -> Nullable<Timestamptz>,
+        /// How many dispatches have been created in all.
+        total_run_count -> Int8,
+        /// How many dispatches are open now; kept in the transactions that open and close them, so that a tick need not count.
+        active_dispatches -> Int4,
+        /// Version of the time zone database next_run_at was computed from; NULL for schedules that need none.
+        tzdata_version -> Nullable<Text>,
+        /// Grows with every change of settings; optimistic concurrency and ETag.
+        version -> Int8,
+        /// When the job was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When the settings last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed the settings last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
+    /// Scheduler processes. At most one leads; the others stand by.
+    scheduler_instances (id) {
+        /// Random identity made when the process started; never derived from host or pid.
+        id -> Uuid,
+        /// Host, a label only.
+        hostname -> Text,
+        /// Process id on that host, a label only.
+        pid -> Int4,
+        /// Version of the program.
+        version -> Text,
+        /// When the process registered, by the database clock.
+        started_at -> Timestamptz,
+        /// When it last said it lives, by the database clock. Not indexed, so that a heartbeat stays in its page.
+        last_heartbeat -> Timestamptz,
+        /// True for the one that dispatches.
+        is_leader -> Bool,
+        /// When its term began; NULL unless leader.
+        leader_since -> Nullable<Timestamptz>,
+        /// Its term; fences every write it makes as leader. NULL unless leader.
+        term -> Nullable<Int8>,
+    }
+}
+
+diesel::table! {
+    /// Kinds of schedule. An inactive kind accepts no new jobs.
+    scheduler_job_types (name) {
+        /// The kind, as jobs name it.
+        name -> Text,
+        /// Name shown to people.
+        display_name -> Text,
+        /// What the kind means and which configuration it takes.
+        description -> Text,
+        /// False accepts no new job of this kind; existing ones go on.
+        is_active -> Bool,
+    }
+}
+
+diesel::table! {
+    /// Fire times deliberately not dispatched, each with its reason; a range of them is one row with a count.
+    skipped_fires (id) {
+        /// Identifier.
+        id -> Int8,
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The job.
+        job_id -> Uuid,
+        /// First fire time of the range.
+        first_fire_at -> Timestamptz,
+        /// Last fire time of the range, included.
+        last_fire_at -> Timestamptz,
+        /// How many fire times the range holds, or at least holds.
+        fire_count -> Int8,
+        /// False when the range was too long to count.
+        is_count_exact -> Bool,
+        /// Why they were skipped.
+        reason -> Text,
+        /// The reason in words, where there is more to say.
+        detail -> Nullable<Text>,
+        /// Term of the leader that recorded it; NULL when the API did.
+        term -> Nullable<Int8>,
+        /// When, by the database clock.
+        recorded_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Registry of what jobs can run.
+    task_functions (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Random identifier.
+        id -> Uuid,
+        /// Stable name, unique in the tenant; jobs refer to it.
+        name -> Text,
+        /// Name shown to people.
+        display_name -> Text,
+        /// Free text.
+        description -> Text,
+        /// How a worker runs it.
+        handler_type -> Text,
+        /// Settings of the handler, e.g. program and arguments of a process.
+        handler_config -> Jsonb,
+        /// Queue of its dispatches unless the job names another.
+        queue -> Text,
+        /// Longest run of one attempt, in seconds, unless the job says otherwise.
+        default_timeout_seconds -> Int4,
+        /// Retry policy of jobs that have none of their own; NULL means the installation default.
+        retry_policy -> Nullable<Jsonb>,
+        /// JSON Schema that the arguments of its jobs must satisfy; NULL accepts all.
+        args_schema -> Nullable<Jsonb>,
+        /// False accepts no new job and disables those it has.
+        is_active -> Bool,
+        /// Kill switch: while true no job of this function is dispatched.
+        is_paused -> Bool,
+        /// Built in: cannot be deleted.
+        is_system -> Bool,
+        /// When the row was written, by the database clock.
+        created_at -> Timestamptz,
+        /// When the row was last changed, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Organisations that share one installation and see nothing of each other.
+    tenants (id) {
+        /// Random identifier.
+        id -> Uuid,
+        /// Short stable name for commands and URLs.
+        slug -> Text,
+        /// Name shown to people.
+        name -> Text,
+        /// Kill switch: while true nothing of this tenant is dispatched or claimed.
+        is_paused -> Bool,
+        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited.
+        quotas -> Jsonb,
+        /// When the row was written, by the database clock.
+        created_at -> Timestamptz,
+        /// When the row was last changed, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// People who sign in. A user belongs to tenants through memberships.
+    users (id) {
+        /// Random identifier.
+        id -> Uuid,
+        /// Address the user signs in with; unique whatever its case.
+        email -> Text,
+        /// Name shown to people.
+        display_name -> Text,
+        /// Argon2 hash in PHC form; NULL for users who sign in by other means.
+        password_hash -> Nullable<Text>,
+        /// False refuses every sign-in and every key of this user.
+        is_active -> Bool,
+        /// May operate the installation itself: instances, workers, tenants.
+        is_system_operator -> Bool,
+        /// Last successful sign-in; NULL before the first.
+        last_login_at -> Nullable<Timestamptz>,
+        /// When the row was written, by the database clock.
+        created_at -> Timestamptz,
+        /// When the row was last changed, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// One row per claim statement: which worker took which dispatches. Every running dispatch is named here; some named ones have finished. Removed when all have.
+    worker_claims (id) {
+        /// Identifier.
+        id -> Int8,
+        /// The worker. It cannot be unregistered while it has claims.
+        worker_id -> Uuid,
+        /// When, by the database clock.
+        claimed_at -> Timestamptz,
+        /// The dispatches taken.
+        dispatch_ids -> Array<Uuid>,
+    }
+}
+
+diesel::table! {
+    /// Worker processes and their leases: a worker is alive by this one row, not by one row per dispatch.
+    worker_registration (worker_id) {
+        /// Random identity made when the process started.
+        worker_id -> Uuid,
+        /// Host, a label only.
+        hostname -> Text,
+        /// Operating system and architecture.
+        platform -> Text,
+        /// Process id on that host, a label only.
+        process_id -> Int4,
+        /// Version of the program.
+        version -> Text,
+        /// Queues it serves.
+        queues -> Array<Text>,
+        /// How many dispatches it runs at once.
+        concurrency -> Int4,
+        /// IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was given to others).
+        status -> Text,
+        /// How many dispatches it ran at the last heartbeat.
+        running -> Int4,
+        /// How many attempts it has finished, as of the last heartbeat.
+        jobs_processed -> Int8,
+        /// When the process registered, by the database clock.
+        started_at -> Timestamptz,
+        /// When it last said it lives, by the database clock. Not indexed, so that a heartbeat stays in its page.
+        last_heartbeat -> Timestamptz,
+        /// When its lease was found expired; NULL unless OFFLINE.
+        offline_since -> Nullable<Timestamptz>,
+        /// When an operator asked it to take no new work; NULL otherwise.
+        drain_requested_at -> Nullable<Timestamptz>,
+    }
+}
+
+/// History of the jobs that back up and restore the main schema.
+pub mod maintenance {
+    diesel::table! {
+        /// History: one row per finished attempt of backup_infrastructure jobs, by month of its start. It outlives the dispatch and the job, so it refers to them by value.
+        maintenance.job_execution_log (tenant_id, id, started_at) {
+            /// Time-ordered identifier of the attempt (UUID version 7, from the database clock).
+            id -> Uuid,
+            /// Owner.
+            tenant_id -> Uuid,
+            /// Project of the job; NULL for jobs of other scopes.
+            project_id -> Nullable<Uuid>,
+            /// The job.
+            job_id -> Uuid,
+            /// The dispatch.
+            dispatch_id -> Uuid,
+            /// Attempts of a dispatch are numbered 1 to n without gaps.
+            attempt -> Int4,
+            /// How it ended. LOST: its worker was given up. RELEASED: its worker stopped and gave it back.
+            status -> Text,
+            /// The fire time, or when the trigger was made.
+            scheduled_for -> Timestamptz,
+            /// When it started, by the database clock.
+            started_at -> Timestamptz,
+            /// When it ended, by the database clock.
+            completed_at -> Timestamptz,
+            /// How long it ran in milliseconds, by the monotonic clock of the worker (of the database for LOST).
+            duration_ms -> Int8,
+            /// Exit code of a process, or HTTP status.
+            exit_code -> Nullable<Int4>,
+            /// What the handler returned.
+            result -> Nullable<Jsonb>,
+            /// Kind of error, stable for programs.
+            error_class -> Nullable<Text>,
+            /// What went wrong, for people.
+            error_message -> Nullable<Text>,
+            /// Where it went wrong, if the handler could tell.
+            traceback -> Nullable<Text>,
+            /// Figures the handler reported.
+            metrics -> Nullable<Jsonb>,
+            /// How much output it wrote in all, kept or not.
+            output_bytes -> Int8,
+            /// The worker.
+            worker_id -> Nullable<Uuid>,
+            /// Token of the claim it ran under.
+            claim_token -> Int8,
+            /// What created the dispatch.
+            triggered_by -> Text,
+        }
+    }
+
+    diesel::table! {
+        /// What attempts of backup_infrastructure jobs wrote, in chunks, by month of their start.
+        maintenance.job_execution_output (tenant_id, execution_id, stream, chunk, started_at) {
+            /// Owner.
+            tenant_id -> Uuid,
+            /// The attempt.
+            execution_id -> Uuid,
+            /// When the attempt started; decides the partition.
+            started_at -> Timestamptz,
+            /// Where it was written.
+            stream -> Text,
+            /// Position in the stream, from 0.
+            chunk -> Int4,
+            /// The text; bytes that are not UTF-8, and NUL, are replaced.
+            content -> Text,
+            /// How many bytes between this chunk and the one before were not kept.
+            dropped_bytes -> Int8,
+            /// When the row was written, by the database clock.
+            written_at -> Timestamptz,
+        }
+    }
+}
+
+diesel::allow_tables_to_appear_in_same_query!(
+    job_dispatch,
+    projects,
+    queues,
+    scheduled_jobs,
+    task_functions,
+    tenants
+);

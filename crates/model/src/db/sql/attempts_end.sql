@@ -1,0 +1,58 @@
+WITH input AS (
+    SELECT *
+    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
+                $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[])
+        AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
+              duration_ms, exit_code, result, error_class, error_message, output_bytes)
+),
+ended AS (
+    UPDATE job_dispatch d
+    SET status = i.status,
+        available_at = CASE WHEN i.status = 'PENDING' THEN clock_timestamp() + i.wait_ms * interval '1 ms' ELSE d.available_at END,
+        claimable_at = CASE WHEN i.status = 'PENDING' THEN clock_timestamp() + i.wait_ms * interval '1 ms' END,
+        completed_at = CASE WHEN i.status <> 'PENDING' THEN clock_timestamp() END,
+        retry_count = d.retry_count + i.is_retry::integer,
+        lost_count = d.lost_count + (i.outcome = 'LOST')::integer,
+        error_message = CASE WHEN i.outcome = 'COMPLETED' THEN NULL ELSE coalesce(i.error_message, d.error_message) END
+    FROM input i
+    WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS'
+    RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by
+),
+history AS (
+    SELECT i.execution_id, e.tenant_id, j.project_id, j.scope, e.job_id, e.id AS dispatch_id, e.attempt, i.outcome, e.scheduled_for,
+           i.started_at, i.started_at + i.duration_ms * interval '1 ms' AS completed_at, i.duration_ms, i.exit_code, i.result,
+           i.error_class, i.error_message, i.output_bytes, e.worker_id, e.claim_token, e.triggered_by
+    FROM ended e
+    JOIN input i ON i.dispatch_id = e.id
+    JOIN scheduled_jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
+),
+kept AS (
+    INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by)
+    SELECT execution_id, tenant_id, project_id, job_id, dispatch_id, attempt, outcome, scheduled_for, started_at,
+        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by
+    FROM history WHERE scope <> 'backup_infrastructure'
+),
+kept_apart AS (
+    INSERT INTO maintenance.job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by)
+    SELECT execution_id, tenant_id, project_id, job_id, dispatch_id, attempt, outcome, scheduled_for, started_at,
+        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by
+    FROM history WHERE scope = 'backup_infrastructure'
+),
+by_job AS (
+    SELECT e.tenant_id, e.job_id, max(i.started_at) AS last_run_at,
+           count(*) FILTER (WHERE e.status <> 'PENDING') AS closed,
+           (array_agg(e.status ORDER BY i.started_at DESC) FILTER (WHERE e.status <> 'PENDING'))[1] AS last_status
+    FROM ended e JOIN input i ON i.dispatch_id = e.id
+    GROUP BY e.tenant_id, e.job_id
+),
+counted AS (
+    UPDATE scheduled_jobs j
+    SET last_run_at = greatest(j.last_run_at, b.last_run_at),
+        last_status = coalesce(b.last_status, j.last_status),
+        active_dispatches = greatest(j.active_dispatches - b.closed::integer, 0)
+    FROM by_job b
+    WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
+)
+SELECT e.id, e.claim_token, e.status <> 'PENDING' FROM ended e

@@ -1,0 +1,1 @@
+DELETE FROM worker_claims WHERE id = ANY ($1::bigint[]) RETURNING id

@@ -1,0 +1,42 @@
+-- `claimable_at <= now()` implies the predicate of job_dispatch_waiting_idx; each queue is read in its order and only as
+-- far as needed. `status = 'PENDING'` is tested again on the locked row.
+WITH input AS (SELECT $1::uuid AS worker_id, $2::bigint AS free),
+picked AS (
+    SELECT d.id
+    FROM input
+    CROSS JOIN unnest($3::text[]) AS served (queue)
+    CROSS JOIN LATERAL (
+        SELECT w.id, w.priority, w.claimable_at
+        FROM job_dispatch w
+        WHERE w.queue = served.queue AND w.claimable_at <= now()
+          AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.tenant_id = w.tenant_id AND q.name = w.queue AND q.is_paused)
+        ORDER BY w.priority, w.claimable_at, w.id
+        LIMIT input.free
+        FOR UPDATE SKIP LOCKED
+    ) AS d
+    WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+    ORDER BY d.priority, d.claimable_at, d.id
+    LIMIT (SELECT free FROM input)
+),
+claimed AS (
+    UPDATE job_dispatch d
+    SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = clock_timestamp(), worker_id = input.worker_id,
+        claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
+    FROM picked, input
+    WHERE d.id = picked.id AND d.status = 'PENDING'
+    RETURNING d.*
+),
+noted AS (
+    INSERT INTO worker_claims (worker_id, dispatch_ids)
+    SELECT input.worker_id, array_agg(claimed.id) FROM claimed, input GROUP BY input.worker_id
+    RETURNING id
+)
+SELECT noted.id, c.id, c.tenant_id, c.job_id, j.name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
+       c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
+       c.args, c.traceparent, f.handler_type, f.handler_config,
+       coalesce(j.timeout_seconds, f.default_timeout_seconds), coalesce(j.retry_policy, f.retry_policy)
+FROM claimed c
+CROSS JOIN noted
+JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
+JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+ORDER BY c.priority, c.available_at, c.id

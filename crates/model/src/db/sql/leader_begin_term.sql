@@ -1,0 +1,10 @@
+WITH taken AS (
+    UPDATE scheduler_instances
+    SET is_leader = true, term = nextval('leader_term_seq'),
+        leader_since = clock_timestamp(), last_heartbeat = clock_timestamp()
+    WHERE id = $1 AND NOT is_leader
+    RETURNING id, hostname, pid, term, leader_since
+)
+INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at)
+SELECT term, id, hostname, pid, leader_since FROM taken
+RETURNING term

@@ -1,0 +1,14 @@
+SELECT child.name,
+       format('CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L)', child.name, parent.name, child.first,
+              (child.first AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC')
+FROM unnest(ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
+                  'maintenance.job_execution_output', 'events']) AS parent (name)
+CROSS JOIN generate_series(0, $1) AS ahead (months)
+CROSS JOIN LATERAL (
+    SELECT (date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => ahead.months)) AT TIME ZONE 'UTC' AS first
+) AS month
+CROSS JOIN LATERAL (
+    SELECT month.first, parent.name || to_char(month.first AT TIME ZONE 'UTC', '"_y"YYYY"m"MM') AS name
+) AS child
+WHERE to_regclass(child.name) IS NULL
+ORDER BY child.name

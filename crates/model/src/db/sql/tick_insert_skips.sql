@@ -1,0 +1,6 @@
+WITH leader AS (SELECT $1::bigint AS term)
+INSERT INTO skipped_fires (term, tenant_id, job_id, first_fire_at, last_fire_at, fire_count, is_count_exact, reason)
+SELECT leader.term, u.tenant_id, u.job_id, u.first_fire_at, u.last_fire_at, u.fire_count, u.is_count_exact, u.reason
+FROM leader, unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::boolean[], $8::text[])
+    AS u (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, is_count_exact, reason)
+RETURNING id

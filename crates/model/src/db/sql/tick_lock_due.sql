@@ -1,0 +1,20 @@
+SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
+       j.job_type, j.schedule_config, j.timezone, j.dst_gap, j.dst_overlap,
+       j.misfire_policy, j.misfire_grace_seconds, j.misfire_cap, j.max_instances, j.overlap_policy, j.active_dispatches,
+       j.task_args, coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority), j.version,
+       j.is_enabled, f.is_active,
+       CASE WHEN t.is_paused THEN 'paused_tenant'
+            WHEN p.is_paused THEN 'paused_project'
+            WHEN q.is_paused THEN 'paused_queue'
+            WHEN f.is_paused THEN 'paused_function'
+            WHEN j.is_paused THEN 'paused_job' END
+FROM scheduled_jobs j
+JOIN tenants t ON t.id = j.tenant_id
+JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
+LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
+WHERE j.next_run_at <= $1
+  AND (j.dispatch_lock_until IS NULL OR j.dispatch_lock_until <= clock_timestamp())
+ORDER BY j.next_run_at
+LIMIT $2
+FOR NO KEY UPDATE OF j SKIP LOCKED

@@ -1,0 +1,4 @@
+DELETE FROM worker_registration w
+WHERE w.status = 'OFFLINE' AND w.offline_since < clock_timestamp() - make_interval(secs => $1)
+  AND NOT EXISTS (SELECT 1 FROM worker_claims c WHERE c.worker_id = w.worker_id)
+RETURNING w.worker_id

@@ -1,0 +1,295 @@
+//! What the leader's tick reads and writes, set-based: the round trips are constant, whatever the size of the batch.
+//!
+//! All of it happens in one transaction that begins with [`fence`]. The jobs are locked by [`lock_due`]; what is to be
+//! done with each is decided outside of this module; [`write`] inserts the dispatches under their unique key, records the
+//! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
+//! finds the same jobs due.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{
+    Array, BigInt, Bool, Int2, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
+};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::{Conn, DbError, DbResult};
+use crate::domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term};
+use crate::domain::job::{MisfireKind, OverlapPolicy};
+use crate::domain::schedule::{DstGap, DstOverlap, JobType, SkipReason};
+
+statement! {
+    /// Proves leadership for the length of the transaction.
+    Fence = "tick_fence.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> Timestamptz
+}
+
+/// Proves, and holds for the length of the transaction, that the instance leads with this term. Returns the database's
+/// clock.
+///
+/// # Errors
+/// [`DbError::TermOver`] when it does not lead.
+pub async fn fence(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<DateTime<Utc>> {
+    Fence { id, term }.get_result(conn).await.optional()?.ok_or(DbError::TermOver)
+}
+
+/// A job whose cursor has come due, locked, with what decides about its fires.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct DueJob {
+    pub tenant_id: TenantId,
+    pub id: JobId,
+    pub project_id: Option<ProjectId>,
+    pub name: String,
+    pub cursor: DateTime<Utc>,
+    pub created_at: DateTime<Utc>,
+    pub job_type: JobType,
+    pub schedule_config: serde_json::Value,
+    pub timezone: String,
+    pub dst_gap: Option<DstGap>,
+    pub dst_overlap: Option<DstOverlap>,
+    pub misfire_policy: MisfireKind,
+    pub misfire_grace_seconds: Option<i32>,
+    pub misfire_cap: i32,
+    pub max_instances: i32,
+    pub overlap_policy: OverlapPolicy,
+    pub active_dispatches: i32,
+    pub args: serde_json::Value,
+    pub queue: String,
+    pub priority: i16,
+    pub version: i64,
+    pub is_enabled: bool,
+    pub is_function_active: bool,
+    /// Which kill switch is on, if one is.
+    pub paused_by: Option<SkipReason>,
+}
+
+#[rustfmt::skip]
+type DueColumns = (
+    SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, Timestamptz, Timestamptz,
+    Text, Jsonb, Text, Nullable<Text>, Nullable<Text>,
+    Text, Nullable<Int4>, Int4, Int4, Text, Int4,
+    Jsonb, Text, Int2, BigInt, Bool, Bool, Nullable<Text>,
+);
+
+statement! {
+    /// Due jobs, locked, with their function, queue and kill switches.
+    LockDue = "tick_lock_due.sql", (now: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> DueColumns
+}
+
+/// Locks up to `limit` jobs that are due at `now`, longest due first. Jobs that others hold are left for the next tick.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
+    Ok(LockDue { now, limit }.load(conn).await?)
+}
+
+statement! {
+    /// The earliest cursor of all.
+    NextDue = "tick_next_due.sql", () -> (Nullable<Timestamptz>, Timestamptz)
+}
+
+/// The earliest cursor of all jobs, and the database's clock.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn next_due(conn: &mut Conn) -> DbResult<(Option<DateTime<Utc>>, DateTime<Utc>)> {
+    Ok(NextDue {}.get_result(conn).await?)
+}
+
+/// Everything one batch does.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Dispatches to create.
+    pub dispatches: Vec<NewDispatch>,
+    /// Skips to record.
+    pub skips: Vec<NewSkip>,
+    /// Cursors to move: one for each job of the batch.
+    pub cursors: Vec<CursorMove>,
+}
+
+/// A dispatch to create.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct NewDispatch {
+    pub id: DispatchId,
+    pub tenant_id: TenantId,
+    pub job_id: JobId,
+    pub scheduled_for: DateTime<Utc>,
+    pub queue: String,
+    pub priority: i16,
+    pub args: serde_json::Value,
+    pub is_catch_up: bool,
+}
+
+/// A skip to record.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct NewSkip {
+    pub tenant_id: TenantId,
+    pub job_id: JobId,
+    pub first_fire_at: DateTime<Utc>,
+    pub last_fire_at: DateTime<Utc>,
+    pub fire_count: i64,
+    pub is_count_exact: bool,
+    pub reason: SkipReason,
+}
+
+/// A cursor to move.
+#[derive(Debug, Clone)]
+pub struct CursorMove {
+    /// Owner.
+    pub tenant_id: TenantId,
+    /// The job.
+    pub job_id: JobId,
+    /// Where the cursor must stand.
+    pub from: DateTime<Utc>,
+    /// Where it goes; `None` when nothing will fire any more.
+    pub to: Option<DateTime<Utc>>,
+    /// Why the job is disabled; `None` to leave it enabled.
+    pub disable: Option<String>,
+    /// Version of the zone tables `to` was computed from.
+    pub tzdata_version: Option<&'static str>,
+}
+
+/// What a batch did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Dispatches created.
+    pub dispatched: usize,
+    /// Fire times that had a dispatch already. Anything but zero means that another guard failed and the unique key held.
+    pub already_dispatched: usize,
+    /// Skips recorded.
+    pub skipped: usize,
+}
+
+statement! {
+    InsertDispatches<'a> = "tick_insert_dispatches.sql", (
+        instance: InstanceId as SqlUuid,
+        term: Term as BigInt,
+        ids: &'a [Uuid] as Array<SqlUuid>,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        scheduled_for: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        queues: &'a [&'a str] as Array<Text>,
+        priorities: &'a [i16] as Array<Int2>,
+        args: &'a [&'a serde_json::Value] as Array<Jsonb>,
+        catch_ups: &'a [bool] as Array<Bool>,
+    ) -> SqlUuid
+}
+
+statement! {
+    InsertSkips<'a> = "tick_insert_skips.sql", (
+        term: Term as BigInt,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        firsts: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        lasts: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        counts: &'a [i64] as Array<BigInt>,
+        exact: &'a [bool] as Array<Bool>,
+        reasons: &'a [&'static str] as Array<Text>,
+    ) -> BigInt
+}
+
+statement! {
+    MoveCursors<'a> = "tick_move_cursors.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        from: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        to: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        dispatched: &'a [i32] as Array<Int4>,
+        disable: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        tzdata: &'a [Option<&'static str>] as Array<Nullable<Text>>,
+    ) -> SqlUuid
+}
+
+/// Writes a batch, in the transaction that fenced and locked it.
+///
+/// # Errors
+/// [`DbError::Corrupt`] when a cursor did not stand where it was read: impossible while the lock holds, so the whole
+/// batch is rolled back.
+pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
+    let created = insert_dispatches(conn, instance, term, &batch.dispatches).await?;
+    insert_skips(conn, term, &batch.skips).await?;
+    let moved = move_cursors(conn, &batch.cursors, &created).await?;
+    if moved != batch.cursors.len() {
+        return Err(DbError::Corrupt {
+            what: "the cursor of a due job".into(),
+            reason: format!("{} of {} stood where they were read", moved, batch.cursors.len()),
+        });
+    }
+    Ok(Written {
+        dispatched: created.len(),
+        already_dispatched: batch.dispatches.len() - created.len(),
+        skipped: batch.skips.len(),
+    })
+}
+
+/// Returns the job of each dispatch that was created.
+async fn insert_dispatches(
+    conn: &mut Conn,
+    instance: InstanceId,
+    term: Term,
+    new: &[NewDispatch],
+) -> DbResult<Vec<Uuid>> {
+    if new.is_empty() {
+        return Ok(Vec::new());
+    }
+    let column = |value: fn(&NewDispatch) -> Uuid| -> Vec<Uuid> { new.iter().map(value).collect() };
+    let created = InsertDispatches {
+        instance,
+        term,
+        ids: &column(|d| d.id.0),
+        tenants: &column(|d| d.tenant_id.0),
+        jobs: &column(|d| d.job_id.0),
+        scheduled_for: &new.iter().map(|d| d.scheduled_for).collect::<Vec<_>>(),
+        queues: &new.iter().map(|d| d.queue.as_str()).collect::<Vec<_>>(),
+        priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
+        args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
+        catch_ups: &new.iter().map(|d| d.is_catch_up).collect::<Vec<_>>(),
+    }
+    .load(conn)
+    .await?;
+    Ok(created)
+}
+
+async fn insert_skips(conn: &mut Conn, term: Term, new: &[NewSkip]) -> DbResult<()> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    InsertSkips {
+        term,
+        tenants: &new.iter().map(|s| s.tenant_id.0).collect::<Vec<_>>(),
+        jobs: &new.iter().map(|s| s.job_id.0).collect::<Vec<_>>(),
+        firsts: &new.iter().map(|s| s.first_fire_at).collect::<Vec<_>>(),
+        lasts: &new.iter().map(|s| s.last_fire_at).collect::<Vec<_>>(),
+        counts: &new.iter().map(|s| s.fire_count).collect::<Vec<_>>(),
+        exact: &new.iter().map(|s| s.is_count_exact).collect::<Vec<_>>(),
+        reasons: &new.iter().map(|s| s.reason.as_str()).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn move_cursors(conn: &mut Conn, moves: &[CursorMove], created: &[Uuid]) -> DbResult<usize> {
+    let mut dispatched = std::collections::HashMap::<Uuid, i32>::new();
+    for job in created {
+        *dispatched.entry(*job).or_default() += 1;
+    }
+    let moved = MoveCursors {
+        tenants: &moves.iter().map(|m| m.tenant_id.0).collect::<Vec<_>>(),
+        jobs: &moves.iter().map(|m| m.job_id.0).collect::<Vec<_>>(),
+        from: &moves.iter().map(|m| m.from).collect::<Vec<_>>(),
+        to: &moves.iter().map(|m| m.to).collect::<Vec<_>>(),
+        dispatched: &moves
+            .iter()
+            .map(|m| dispatched.get(&m.job_id.0).copied().unwrap_or(0))
+            .collect::<Vec<_>>(),
+        disable: &moves.iter().map(|m| m.disable.as_deref()).collect::<Vec<_>>(),
+        tzdata: &moves.iter().map(|m| m.tzdata_version).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(moved)
+}

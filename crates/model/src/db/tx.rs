@@ -1,0 +1,127 @@
+//! Transactions: named, measured, and retried when they collide.
+
+use std::time::Duration;
+
+use diesel_async::{AsyncConnection, TransactionManager};
+use rand::RngExt;
+
+use super::{Conn, DbError, DbResult};
+
+/// How often a transaction that collides with others is run in all.
+const ATTEMPTS: u32 = 5;
+
+/// Runs `work` in one transaction and commits it if it returns `Ok`.
+///
+/// The name is a metric label. A serialization failure or deadlock runs `work` again, up to five times with a short
+/// random pause, so `work` must be re-runnable and free of side effects outside the database. When the connection
+/// breaks during the commit, the outcome is unknown ([`DbError::Unavailable`]): the caller reads back, or relies on
+/// the statement's own key or token.
+///
+/// # Errors
+/// What `work` returns, or what beginning or committing says.
+pub async fn transact<T, E, F>(conn: &mut Conn, name: &'static str, work: F) -> Result<T, E>
+where
+    T: Send,
+    E: TransactionError + Send,
+    for<'r> F:
+        AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
+{
+    let mut attempt = 1;
+    loop {
+        let timer = Timer::start(name);
+        let result = once(conn, &work).await;
+        timer.stop(result.is_ok());
+        match result {
+            Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
+                metrics::counter!("sched_db_transaction_retries_total", "transaction" => name).increment(1);
+                let pause = Duration::from_millis(rand::rng().random_range(1..=10 << attempt));
+                tokio::time::sleep(pause).await;
+                attempt += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+type Manager = <Conn as AsyncConnection>::TransactionManager;
+
+async fn once<T, E, F>(conn: &mut Conn, work: &F) -> Result<T, E>
+where
+    T: Send,
+    E: TransactionError + Send,
+    for<'r> F:
+        AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
+{
+    Manager::begin_transaction(conn).await?;
+    match work(&mut *conn).await {
+        Ok(value) => {
+            Manager::commit_transaction(conn).await?;
+            Ok(value)
+        }
+        Err(error) => {
+            if let Err(rollback) = Manager::rollback_transaction(conn).await {
+                // The first error says why; the server rolls back by itself when the connection is gone.
+                tracing::debug!(error = %rollback, "Rolling back failed.");
+            }
+            Err(error)
+        }
+    }
+}
+
+/// An async closure whose future can be sent between threads; the language cannot say this of `AsyncFn` itself yet.
+pub trait Work<A, R>: Fn(A) -> <Self as Work<A, R>>::Fut {
+    /// The future.
+    type Fut: Future<Output = R>;
+}
+
+impl<F, A, R, Fut> Work<A, R> for F
+where
+    F: Fn(A) -> Fut,
+    Fut: Future<Output = R>,
+{
+    type Fut = Fut;
+}
+
+/// Errors a transaction may return: they know whether running it again may help.
+pub trait TransactionError: From<diesel::result::Error> {
+    /// Whether the whole transaction may simply be run again.
+    fn is_retryable(&self) -> bool;
+}
+
+impl TransactionError for DbError {
+    fn is_retryable(&self) -> bool {
+        self.is_retryable()
+    }
+}
+
+/// Measures one statement or transaction under a name.
+///
+/// # Errors
+/// What `work` returns.
+pub async fn measured<T>(name: &'static str, work: impl Future<Output = DbResult<T>>) -> DbResult<T> {
+    let timer = Timer::start(name);
+    let result = work.await;
+    timer.stop(result.is_ok());
+    result
+}
+
+struct Timer {
+    name: &'static str,
+    started: std::time::Instant,
+}
+
+impl Timer {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "measures a duration; this crate does not depend on the runtime's clock"
+    )]
+    fn start(name: &'static str) -> Self {
+        Self { name, started: std::time::Instant::now() }
+    }
+
+    fn stop(self, succeeded: bool) {
+        let outcome = if succeeded { "ok" } else { "error" };
+        metrics::histogram!("sched_db_transaction_seconds", "transaction" => self.name, "outcome" => outcome)
+            .record(self.started.elapsed().as_secs_f64());
+    }
+}

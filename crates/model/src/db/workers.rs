@@ -1,0 +1,165 @@
+//! Worker processes and their leases.
+//!
+//! A worker is alive by its one row here, not by one row per dispatch. A worker whose row says OFFLINE has lost its
+//! lease for good: its work was or will be given to others, its heartbeat is refused, and it must kill its work and
+//! register under a new identity.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Double, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::schema::worker_registration;
+use super::{Conn, DbResult, clock, tx};
+use crate::domain::ids::WorkerId;
+use crate::domain::instance::WorkerStatus;
+
+/// A worker as it registers itself.
+#[derive(Debug, Clone, Insertable)]
+#[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
+pub struct NewWorker {
+    /// Random identity, made when the process started or lost its lease.
+    pub worker_id: WorkerId,
+    /// Host, a label.
+    pub hostname: String,
+    /// Operating system and architecture.
+    pub platform: String,
+    /// Process id, a label.
+    pub process_id: i32,
+    /// Version of the program.
+    pub version: String,
+    /// Queues it serves.
+    pub queues: Vec<String>,
+    /// How many dispatches it runs at once.
+    pub concurrency: i32,
+}
+
+/// A worker as it is registered.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Worker {
+    pub worker_id: WorkerId,
+    pub hostname: String,
+    pub platform: String,
+    pub process_id: i32,
+    pub version: String,
+    pub queues: Vec<String>,
+    pub concurrency: i32,
+    pub status: WorkerStatus,
+    pub running: i32,
+    pub jobs_processed: i64,
+    pub started_at: DateTime<Utc>,
+    pub last_heartbeat: DateTime<Utc>,
+    pub offline_since: Option<DateTime<Utc>>,
+}
+
+/// What a worker says with a heartbeat.
+#[derive(Debug, Clone, Copy)]
+pub struct Beat {
+    /// What it is doing; never OFFLINE.
+    pub status: WorkerStatus,
+    /// How many dispatches it runs.
+    pub running: i32,
+    /// How many attempts it has finished.
+    pub jobs_processed: i64,
+}
+
+/// What became of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeatOutcome {
+    /// The lease is renewed.
+    Renewed {
+        /// Whether an operator asks the worker to take nothing new.
+        drain_requested: bool,
+    },
+    /// The lease was lost: kill all work, it belongs to others.
+    LeaseLost,
+}
+
+/// Registers a worker.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn register(conn: &mut Conn, worker: &NewWorker) -> DbResult<()> {
+    diesel::insert_into(worker_registration::table)
+        .values(worker)
+        .on_conflict_do_nothing()
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Renews the lease of a worker.
+///
+/// # Errors
+/// When the database cannot be asked; the caller must then not assume that the lease was renewed.
+pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbResult<BeatOutcome> {
+    use worker_registration as w;
+    let alive = w::table.find(worker_id).filter(w::status.ne(WorkerStatus::Offline));
+    let row: Option<Option<DateTime<Utc>>> = diesel::update(alive)
+        .set((
+            w::last_heartbeat.eq(clock::clock_timestamp()),
+            w::status.eq(beat.status),
+            w::running.eq(beat.running),
+            w::jobs_processed.eq(beat.jobs_processed),
+        ))
+        .returning(w::drain_requested_at)
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(row.map_or(BeatOutcome::LeaseLost, |drain| BeatOutcome::Renewed { drain_requested: drain.is_some() }))
+}
+
+statement! {
+    /// Removes the claims of a worker whose dispatches have all finished.
+    RemoveFinishedClaims = "worker_claims_remove_finished.sql", (worker_id: WorkerId as SqlUuid) -> diesel::sql_types::BigInt
+}
+statement! {
+    /// Removes a worker that has no claims left.
+    Remove = "worker_remove.sql", (worker_id: WorkerId as SqlUuid) -> SqlUuid
+}
+statement! {
+    /// Marks a worker as gone at once.
+    GiveUp = "worker_give_up.sql", (worker_id: WorkerId as SqlUuid) -> SqlUuid
+}
+
+/// Removes the registration of a worker that stops. If it still holds work (it should not), the worker is marked OFFLINE
+/// instead, so that the work is recovered at once.
+///
+/// # Errors
+/// When the database cannot be asked; the lease then expires by itself.
+pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
+    tx::transact(conn, "unregister_worker", async |conn: &mut Conn| {
+        RemoveFinishedClaims { worker_id }.execute(conn).await?;
+        let removed = Remove { worker_id }.execute(conn).await?;
+        if removed == 0 {
+            GiveUp { worker_id }.execute(conn).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+statement! {
+    /// Removes long-gone workers without claims.
+    RemoveStale = "workers_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
+}
+
+/// Removes workers that have been OFFLINE for `silence` and hold nothing; returns them.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn remove_stale(conn: &mut Conn, silence: std::time::Duration) -> DbResult<Vec<WorkerId>> {
+    Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
+}
+
+/// All registered workers, the living first.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn) -> DbResult<Vec<Worker>> {
+    use worker_registration as w;
+    let order = (w::offline_since.desc().nulls_first(), w::started_at.asc());
+    Ok(w::table.order(order).limit(10_000).select(Worker::as_select()).load(conn).await?)
+}

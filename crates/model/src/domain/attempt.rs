@@ -1,0 +1,134 @@
+//! How attempts end, and what each ending means for the dispatch.
+
+use std::time::Duration;
+
+use super::dispatch::DispatchEvent;
+use super::retry::RetryPolicy;
+
+/// A dispatch that loses its worker this often is poison and becomes a dead letter, whatever its policy.
+pub const POISON_AFTER_LOSSES: u32 = 3;
+
+text_enum! {
+    /// How an attempt ended.
+    pub enum AttemptOutcome {
+        /// It did what it should.
+        Completed = "COMPLETED",
+        /// It ran and failed.
+        Failed = "FAILED",
+        /// It ran out of time and was killed.
+        Timeout = "TIMEOUT",
+        /// It was cancelled and killed.
+        Cancelled = "CANCELLED",
+        /// Its worker was given up; nobody knows how far it came.
+        Lost = "LOST",
+        /// Its worker stopped, killed it and handed the dispatch back. Not a failure.
+        Released = "RELEASED",
+    }
+}
+
+/// Failures of a dispatch before the attempt in question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Failures {
+    /// Attempts that were followed by a retry (`retry_count`).
+    pub retried: u32,
+    /// Attempts lost with their worker (`lost_count`).
+    pub lost: u32,
+}
+
+/// What the end of an attempt does to its dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// The event to apply to the dispatch.
+    pub event: DispatchEvent,
+    /// How long the dispatch then waits before it may be claimed again; `None` unless it goes back to waiting.
+    pub wait: Option<Duration>,
+}
+
+/// Decides what the end of an attempt does to its dispatch. `random` (0 to 1) is the jitter.
+#[must_use]
+pub fn decide(
+    outcome: AttemptOutcome,
+    error_class: Option<&str>,
+    before: Failures,
+    policy: &RetryPolicy,
+    random: f64,
+) -> Verdict {
+    let last_word = |event| Verdict { event, wait: None };
+    match outcome {
+        AttemptOutcome::Completed => last_word(DispatchEvent::Succeed),
+        AttemptOutcome::Cancelled => last_word(DispatchEvent::Cancel),
+        AttemptOutcome::Released => Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
+        AttemptOutcome::Lost if before.lost + 1 >= POISON_AFTER_LOSSES => last_word(DispatchEvent::GiveUp),
+        AttemptOutcome::Failed | AttemptOutcome::Timeout | AttemptOutcome::Lost => {
+            let failures = before.retried + 1;
+            if policy.allows_another(failures, error_class) {
+                return Verdict { event: DispatchEvent::Retry, wait: Some(policy.delay(failures, random)) };
+            }
+            last_word(match outcome {
+                _ if policy.max_attempts > 1 => DispatchEvent::GiveUp,
+                AttemptOutcome::Failed => DispatchEvent::Fail,
+                _ => DispatchEvent::TimeOut,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(outcome: AttemptOutcome, retried: u32, lost: u32, max_attempts: u32) -> DispatchEvent {
+        decide(outcome, None, Failures { retried, lost }, &RetryPolicy::standard(max_attempts), 0.0).event
+    }
+
+    #[test]
+    fn endings_and_what_they_do() {
+        use {AttemptOutcome as O, DispatchEvent as E};
+        let table = [
+            (O::Completed, 0, 0, 3, E::Succeed),
+            (O::Cancelled, 0, 0, 3, E::Cancel),
+            (O::Released, 2, 0, 3, E::Release),
+            (O::Failed, 0, 0, 3, E::Retry),
+            (O::Failed, 1, 0, 3, E::Retry),
+            (O::Failed, 2, 0, 3, E::GiveUp),
+            (O::Failed, 0, 0, 1, E::Fail),
+            (O::Timeout, 0, 0, 1, E::TimeOut),
+            (O::Timeout, 2, 0, 3, E::GiveUp),
+            (O::Lost, 0, 0, 1, E::TimeOut),
+            (O::Lost, 0, 0, 3, E::Retry),
+            (O::Lost, 2, 2, 100, E::GiveUp),
+        ];
+        for (outcome, retried, lost, max, expected) in table {
+            assert_eq!(verdict(outcome, retried, lost, max), expected, "{outcome} {retried} {lost} {max}");
+        }
+    }
+
+    #[test]
+    fn every_verdict_is_a_legal_event_of_a_running_dispatch() {
+        for outcome in AttemptOutcome::ALL {
+            for max in 1..4 {
+                for retried in 0..max {
+                    let event = verdict(*outcome, retried, 0, max);
+                    let next = super::super::dispatch::DispatchStatus::InProgress.apply(event).unwrap();
+                    let wait = decide(
+                        *outcome,
+                        None,
+                        Failures { retried, lost: 0 },
+                        &RetryPolicy::standard(max),
+                        0.5,
+                    )
+                    .wait;
+                    assert_eq!(wait.is_some(), !next.is_final());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_non_retryable_error_is_final_at_once() {
+        let policy = RetryPolicy { non_retryable: vec!["bad_input".into()], ..RetryPolicy::standard(5) };
+        let event =
+            decide(AttemptOutcome::Failed, Some("bad_input"), Failures::default(), &policy, 0.0).event;
+        assert_eq!(event, DispatchEvent::GiveUp);
+    }
+}

@@ -1,0 +1,79 @@
+//! Identifiers, one type for each kind of thing, so that they cannot be mixed up.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! id {
+    ($($(#[$meta:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.parse().map(Self)
+            }
+        }
+    )+};
+}
+
+id! {
+    /// A tenant.
+    TenantId,
+    /// A project of a tenant.
+    ProjectId,
+    /// A task function of a tenant.
+    FunctionId,
+    /// A job of a tenant.
+    JobId,
+    /// A dispatch: one fire time or trigger to be executed.
+    DispatchId,
+    /// An attempt: one execution of a dispatch.
+    ExecutionId,
+    /// A worker process; made at random when it starts.
+    WorkerId,
+    /// A scheduler process; made at random when it starts.
+    InstanceId,
+}
+
+/// A term of leadership. Grows with every change of leader and is never reused; it fences the old one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Term(pub i64);
+
+/// The token of a claim. Grows with every claim and is never reused; it fences a worker that lost its claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClaimToken(pub i64);
+
+/// A time-ordered identifier (UUID version 7) for the given instant of the database's clock.
+///
+/// Identifiers made for the same millisecond are in random order; nothing depends on it.
+#[must_use]
+pub fn time_ordered(at: chrono::DateTime<chrono::Utc>) -> Uuid {
+    let seconds = u64::try_from(at.timestamp()).unwrap_or(0);
+    Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, at.timestamp_subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_ordered_ids_sort_by_their_instant() {
+        let early = chrono::DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
+        let late = early + chrono::TimeDelta::milliseconds(1);
+        for _ in 0..100 {
+            assert!(time_ordered(early) < time_ordered(late));
+        }
+    }
+}

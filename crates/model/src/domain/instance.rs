@@ -1,0 +1,27 @@
+//! The processes of an installation: schedulers and workers.
+
+text_enum! {
+    /// What a worker is doing.
+    pub enum WorkerStatus {
+        /// Alive and without work.
+        Idle = "IDLE",
+        /// Alive and running something.
+        Busy = "BUSY",
+        /// Alive, finishes what it runs and takes nothing new.
+        Draining = "DRAINING",
+        /// Its lease has expired; what it ran was given to others.
+        Offline = "OFFLINE",
+    }
+}
+
+text_enum! {
+    /// How a term of leadership ended.
+    pub enum TermEnd {
+        /// The leader stopped in order.
+        Resigned = "resigned",
+        /// The leader's lease expired and another took over.
+        Expired = "expired",
+        /// An operator asked it to step down.
+        SteppedDown = "stepped_down",
+    }
+}

@@ -1,0 +1,285 @@
+//! Jobs: their settings, what is wrong with them, and the policies that say what becomes of their fires.
+//!
+//! Settings are what a user writes, versions keep and the API shows. [`JobSettings::check`] says everything that is wrong
+//! with them at once; what only the database can tell (does the function exist?) is said by the write itself.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use super::FieldError;
+use super::retry::RetryPolicy;
+use super::schedule::{DstGap, DstOverlap, JobType, MisfirePolicy, Schedule, ScheduleError, ScheduleSource};
+
+text_enum! {
+    /// To whom a job belongs, which decides where its history is kept.
+    pub enum Scope {
+        /// Backs up or restores the main schema; its history lives outside it.
+        BackupInfrastructure = "backup_infrastructure",
+        /// Serves the installation.
+        System = "system",
+        /// Belongs to a project.
+        Project = "project",
+    }
+}
+
+text_enum! {
+    /// What becomes of a fire while `max_instances` dispatches of the job are open.
+    pub enum OverlapPolicy {
+        /// It is skipped, and the skip recorded.
+        Skip = "skip",
+        /// It waits its turn.
+        Queue = "queue",
+        /// The oldest open dispatch is cancelled for it.
+        CancelOldest = "cancel_oldest",
+        /// It is dispatched all the same.
+        Allow = "allow",
+    }
+}
+
+text_enum! {
+    /// What becomes of fire times that passed without dispatch.
+    pub enum MisfireKind {
+        /// They are skipped, and the skip recorded.
+        Skip = "skip",
+        /// The latest fires, the others are skipped.
+        FireOnce = "fire_once",
+        /// All fire, up to a cap.
+        FireAll = "fire_all",
+    }
+}
+
+/// Longest timeout of an attempt: a week.
+pub const MAX_TIMEOUT_SECONDS: i32 = 7 * 24 * 3600;
+
+/// What a user says about a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobSettings {
+    /// Stable name, unique in the tenant.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// To whom it belongs.
+    pub scope: Scope,
+    /// Name of its project; `Some` exactly when the scope is `project`.
+    pub project: Option<String>,
+    /// Name of the task function it runs.
+    pub function: String,
+    /// Arguments of every run; an object.
+    pub task_args: serde_json::Value,
+    /// Kind of schedule.
+    pub job_type: JobType,
+    /// The schedule.
+    pub schedule_config: serde_json::Value,
+    /// IANA zone of wall-clock times.
+    pub timezone: String,
+    /// What becomes of wall-clock times that do not exist.
+    pub dst_gap: Option<DstGap>,
+    /// What becomes of wall-clock times that occur twice.
+    pub dst_overlap: Option<DstOverlap>,
+    /// What becomes of fire times that passed without dispatch.
+    pub misfire_policy: MisfireKind,
+    /// How late a fire may be and still be on time, in seconds.
+    pub misfire_grace_seconds: Option<i32>,
+    /// Most fires that `fire_all` catches up.
+    pub misfire_cap: i32,
+    /// How many dispatches may be open before `overlap_policy` applies.
+    pub max_instances: i32,
+    /// What becomes of a fire when that many are.
+    pub overlap_policy: OverlapPolicy,
+    /// Queue of its dispatches; `None` for the function's.
+    pub queue: Option<String>,
+    /// Priority of its dispatches, 0 first to 100 last; `None` for the queue's.
+    pub priority: Option<i16>,
+    /// Longest run of an attempt; `None` for the function's.
+    pub timeout_seconds: Option<i32>,
+    /// Retry policy; `None` for the function's.
+    pub retry_policy: Option<RetryPolicy>,
+    /// Whether the schedule fires.
+    pub is_enabled: bool,
+}
+
+impl JobSettings {
+    /// The schedule these settings describe, for a job created at `created_at`.
+    ///
+    /// # Errors
+    /// When they describe none.
+    pub fn schedule(&self, created_at: DateTime<Utc>) -> Result<Schedule, ScheduleError> {
+        Schedule::parse(&ScheduleSource {
+            job_type: self.job_type,
+            config: &self.schedule_config,
+            timezone: &self.timezone,
+            dst_gap: self.dst_gap,
+            dst_overlap: self.dst_overlap,
+            created_at,
+        })
+    }
+
+    /// Everything that is wrong with the settings; empty when nothing is.
+    #[must_use]
+    pub fn check(&self) -> Vec<FieldError> {
+        let mut found = Vec::new();
+        let mut wrong =
+            |field: &str, message: String| found.push(FieldError { field: field.to_owned(), message });
+        if let Err(message) = check_name(&self.name, 200) {
+            wrong("name", message);
+        }
+        if self.description.chars().count() > 2000 {
+            wrong("description", "must be no longer than 2000 characters".into());
+        }
+        match (self.scope, &self.project) {
+            (Scope::Project, None) => wrong("project", "is required for jobs of scope project".into()),
+            (Scope::BackupInfrastructure | Scope::System, Some(_)) => {
+                wrong("project", format!("must be absent for jobs of scope {}", self.scope));
+            }
+            _ => {}
+        }
+        if !self.task_args.is_object() {
+            wrong("task_args", "must be an object".into());
+        }
+        // The instant only anchors intervals; it changes nothing about what is accepted.
+        if let Err(error) = self.schedule(DateTime::<Utc>::UNIX_EPOCH) {
+            wrong(error.field(), error.message().to_owned());
+        }
+        range(&mut wrong, "misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_TIMEOUT_SECONDS);
+        range(&mut wrong, "misfire_cap", Some(self.misfire_cap), 1, 10_000);
+        range(&mut wrong, "max_instances", Some(self.max_instances), 1, 10_000);
+        range(&mut wrong, "priority", self.priority.map(i32::from), 0, 100);
+        range(&mut wrong, "timeout_seconds", self.timeout_seconds, 1, MAX_TIMEOUT_SECONDS);
+        for (field, message) in self.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
+            wrong(&format!("retry_policy.{field}"), message);
+        }
+        found
+    }
+
+    /// The job's first cursor when its schedule takes effect at `now`: a one-off keeps its instant even if that has
+    /// passed, so that the misfire policy decides about it and it is never silently dropped.
+    ///
+    /// # Errors
+    /// When the next fire time cannot be computed.
+    pub fn first_cursor(
+        schedule: &Schedule,
+        now: DateTime<Utc>,
+    ) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        match schedule {
+            Schedule::OneOff(at) => Ok(Some(*at)),
+            schedule => schedule.next_after(now),
+        }
+    }
+}
+
+impl MisfireKind {
+    /// The policy for this kind with its cap.
+    #[must_use]
+    pub fn with_cap(self, cap: i32) -> MisfirePolicy {
+        match self {
+            Self::Skip => MisfirePolicy::Skip,
+            Self::FireOnce => MisfirePolicy::FireOnce,
+            Self::FireAll => MisfirePolicy::FireAll { cap: u32::try_from(cap).unwrap_or(1).max(1) },
+        }
+    }
+}
+
+/// A number of seconds from the database as a duration; what is not positive counts as zero.
+#[must_use]
+pub fn seconds(value: i32) -> Duration {
+    Duration::from_secs(u64::try_from(value).unwrap_or(0))
+}
+
+/// Checks a stable name: lower-case letters, digits, `.`, `_`, `-`, starting with a letter or digit.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_name(name: &str, longest: usize) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let starts_well = name.chars().next().is_some_and(is_plain);
+    let is_well_formed = name.chars().all(|c| is_plain(c) || matches!(c, '.' | '_' | '-'));
+    if starts_well && is_well_formed && name.len() <= longest {
+        return Ok(());
+    }
+    Err(format!(
+        "must be 1 to {longest} lower-case letters, digits, dots, underscores or hyphens, starting with a letter or digit"
+    ))
+}
+
+fn range(wrong: &mut impl FnMut(&str, String), field: &str, value: Option<i32>, low: i32, high: i32) {
+    if let Some(value) = value.filter(|value| !(low..=high).contains(value)) {
+        wrong(field, format!("must be between {low} and {high}, not {value}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings() -> JobSettings {
+        JobSettings {
+            name: "nightly".into(),
+            description: String::new(),
+            scope: Scope::Project,
+            project: Some("default".into()),
+            function: "dump".into(),
+            task_args: json!({}),
+            job_type: JobType::Cron,
+            schedule_config: json!({"expression": "0 2 * * *"}),
+            timezone: "UTC".into(),
+            dst_gap: None,
+            dst_overlap: None,
+            misfire_policy: MisfireKind::FireOnce,
+            misfire_grace_seconds: None,
+            misfire_cap: 100,
+            max_instances: 1,
+            overlap_policy: OverlapPolicy::Skip,
+            queue: None,
+            priority: None,
+            timeout_seconds: None,
+            retry_policy: None,
+            is_enabled: true,
+        }
+    }
+
+    #[test]
+    fn good_settings_have_nothing_wrong() {
+        assert_eq!(settings().check(), []);
+    }
+
+    #[test]
+    fn everything_wrong_is_said_at_once() {
+        let bad = JobSettings {
+            name: "Nightly Job".into(),
+            project: None,
+            task_args: json!([1]),
+            schedule_config: json!({"expression": "61 * * * *"}),
+            max_instances: 0,
+            priority: Some(101),
+            timeout_seconds: Some(0),
+            retry_policy: Some(RetryPolicy { max_attempts: 0, ..RetryPolicy::standard(1) }),
+            ..settings()
+        };
+        let fields: Vec<String> = bad.check().into_iter().map(|error| error.field).collect();
+        assert_eq!(fields.len(), 8, "{fields:?}");
+        for expected in [
+            "name",
+            "project",
+            "task_args",
+            "max_instances",
+            "priority",
+            "timeout_seconds",
+            "retry_policy.max_attempts",
+        ] {
+            assert!(fields.iter().any(|field| field == expected), "{expected} in {fields:?}");
+        }
+        assert!(fields.iter().any(|field| field.starts_with("schedule_config")), "{fields:?}");
+    }
+
+    #[test]
+    fn a_one_off_in_the_past_keeps_its_instant() {
+        let at: DateTime<Utc> = "2020-01-01T00:00:00Z".parse().unwrap();
+        let now = at + chrono::TimeDelta::days(1000);
+        assert_eq!(JobSettings::first_cursor(&Schedule::OneOff(at), now), Ok(Some(at)));
+        assert_eq!(JobSettings::first_cursor(&Schedule::Manual, now), Ok(None));
+    }
+}
