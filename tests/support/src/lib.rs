@@ -1,1 +1,13 @@
-//! Skeleton.
+#![doc = include_str!("../README.md")]
+
+mod cluster;
+mod database;
+pub mod http;
+mod process;
+mod program;
+mod wait;
+
+pub use cluster::{URL_VARIABLE, throw_away};
+pub use database::TestDatabase;
+pub use process::{Finished, Launch, Process};
+pub use wait::wait_for;

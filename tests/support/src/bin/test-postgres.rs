@@ -1,0 +1,83 @@
+//! The PostgreSQL server of one nextest run, started by nextest's setup script.
+//!
+//! A setup script must end before the tests begin, so this program starts itself once more, detached, to own the server. That
+//! process reports through a pipe when the server is ready and then watches nextest: when nextest is gone, in whatever way,
+//! it stops the server, removes its folder and ends. Killed itself, its guard does the same.
+
+use std::{
+    fs::OpenOptions,
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use nix::{
+    errno::Errno,
+    sys::signal::kill,
+    unistd::{Pid, getppid, setsid},
+};
+use test_support::{URL_VARIABLE, throw_away};
+
+fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => set_up(),
+        ["serve", watched] => serve(watched.parse().context("failed to read the process to watch")?),
+        _ => bail!("usage: test-postgres (as nextest's setup script)"),
+    }
+}
+
+/// Starts the owner and tells nextest the URL.
+fn set_up() -> anyhow::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "nextest names its file in the environment")]
+    let file =
+        std::env::var_os("NEXTEST_ENV").context("NEXTEST_ENV is not set; nextest runs this program")?;
+    let mut owner = Command::new(std::env::current_exe()?)
+        .args(["serve", &getppid().to_string()])
+        // Nothing of nextest's may stay open in the owner: nextest waits for the ends of its pipes.
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("failed to start the owner of the test server")?;
+    let pipe = owner.stdout.take().context("the owner has no pipe")?;
+    let mut answer = String::new();
+    BufReader::new(pipe)
+        .read_line(&mut answer)
+        .context("failed to hear from the owner of the test server")?;
+    match answer.trim().split_once(' ') {
+        Some(("ready", url)) => {
+            let mut file = OpenOptions::new().append(true).create(true).open(&file)?;
+            writeln!(file, "{URL_VARIABLE}={url}").context("failed to tell nextest the URL")
+        }
+        Some(("failed", why)) => bail!("no PostgreSQL for the tests: {why}"),
+        _ => bail!("the owner of the test server died while starting it"),
+    }
+}
+
+/// Owns the server until `watched` is gone.
+fn serve(watched: i32) -> anyhow::Result<()> {
+    setsid().context("failed to detach")?;
+    let answer = |text: &str| writeln!(std::io::stdout(), "{}", text.replace('\n', " "));
+    let cluster = match throw_away() {
+        Ok(cluster) => cluster,
+        Err(error) => return Ok(answer(&format!("failed {:#}", anyhow::Error::from(error)))?),
+    };
+    answer(&format!("ready {}", cluster.url("postgres")))?;
+    while runs(watched) {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    drop(cluster);
+    Ok(())
+}
+
+/// Whether the process is still at work. One that ended but was not waited for is not.
+fn runs(pid: i32) -> bool {
+    if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
+        return false;
+    }
+    // Only Linux has this file; elsewhere being listed must do.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
+}

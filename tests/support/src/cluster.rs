@@ -1,0 +1,43 @@
+//! The PostgreSQL server of a test run.
+//!
+//! Its URL comes from the environment, where nextest's setup script put it; without one this process starts a server of its
+//! own at first use. That server's owner is a static and so never dropped: the server's guard ends it when the process ends.
+
+use std::sync::{Mutex, OnceLock};
+
+use devdb::{Cluster, OpenOptions};
+
+/// Variable with the URL of the server's `postgres` database.
+pub const URL_VARIABLE: &str = "SCHED_TEST_DATABASE_URL";
+
+/// A throw-away server for tests, in the folder for temporary files.
+///
+/// # Errors
+///
+/// When it cannot be started.
+pub fn throw_away() -> Result<Cluster, devdb::DevDbError> {
+    let options = OpenOptions { max_connections: 300, ..OpenOptions::throw_away(std::env::temp_dir()) };
+    Cluster::open(options)
+}
+
+/// URL of the server's `postgres` database. Blocks while a server is started.
+pub(crate) fn admin_url() -> &'static str {
+    static URL: OnceLock<String> = OnceLock::new();
+    URL.get_or_init(|| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the test runner hands the URL over in the environment"
+        )]
+        let given = std::env::var(URL_VARIABLE).ok();
+        given.unwrap_or_else(start_own)
+    })
+}
+
+fn start_own() -> String {
+    static OWN: Mutex<Option<Cluster>> = Mutex::new(None);
+    let cluster = throw_away().unwrap_or_else(|error| panic!("no PostgreSQL for the tests: {error}"));
+    let url = cluster.url("postgres");
+    // Poisoned only by a panic between these two lines, of which there is none.
+    *OWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(cluster);
+    url
+}

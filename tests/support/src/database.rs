@@ -1,0 +1,182 @@
+//! A database per test.
+//!
+//! Copied from a template that is migrated once per server, by whichever test comes first; an advisory lock makes the others
+//! wait. The template gets its final name when it is complete, so a test that died while migrating leaves nothing that looks
+//! like one. Copies are dropped when the test ends, panic or not.
+
+use std::{error::Error, thread};
+
+use sched_model::db::{Database, DatabaseSettings, migrations};
+use tokio::sync::OnceCell;
+use tokio_postgres::{Client, NoTls};
+use uuid::Uuid;
+
+use crate::cluster::admin_url;
+
+const TEMPLATE: &str = "sched_template";
+/// Key of the advisory lock held while the template is made: "test" in ASCII.
+const TEMPLATE_LOCK: i64 = 0x74_65_73_74;
+
+type AnyError = Box<dyn Error + Send + Sync>;
+
+/// A database that only this test uses. It is dropped with this value.
+#[derive(Debug)]
+pub struct TestDatabase {
+    name: String,
+    url: String,
+}
+
+impl TestDatabase {
+    /// A database with the whole schema and its seed rows.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server or the migrations fail.
+    pub async fn new() -> Self {
+        static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
+        TEMPLATE_MADE
+            .get_or_init(|| async {
+                blocking(make_template)
+                    .await
+                    .unwrap_or_else(|error| panic!("no template: {}", causes(&*error)));
+            })
+            .await;
+        // Copying files is faster than logging pages as long as nothing is synced to disk.
+        Self::create(&format!("TEMPLATE {TEMPLATE} STRATEGY file_copy")).await
+    }
+
+    /// A database without any schema.
+    ///
+    /// # Panics
+    ///
+    /// When there is no server.
+    pub async fn empty() -> Self {
+        Self::create("").await
+    }
+
+    async fn create(how: &str) -> Self {
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        let statement = format!("CREATE DATABASE {name} {how}");
+        let admin = blocking(admin_url).await;
+        let created = blocking(move || execute(admin, &statement)).await;
+        created.unwrap_or_else(|error| panic!("cannot create {name}: {}", causes(&*error)));
+        Self { url: url_of(admin, &name), name }
+    }
+
+    /// Its connection URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Its name on the server.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A new connection for plain SQL, so that tests can look at tables without the code they test.
+    ///
+    /// # Panics
+    ///
+    /// When the server does not take it.
+    pub async fn client(&self) -> Client {
+        connect(&self.url)
+            .await
+            .unwrap_or_else(|error| panic!("cannot connect to {}: {}", self.name, causes(&*error)))
+    }
+
+    /// The way the daemons reach it, with their default settings.
+    ///
+    /// # Panics
+    ///
+    /// When the settings are refused.
+    pub fn database(&self) -> Database {
+        way_to(&self.url).unwrap_or_else(|error| panic!("cannot use {}: {}", self.name, causes(&*error)))
+    }
+}
+
+impl Drop for TestDatabase {
+    fn drop(&mut self) {
+        let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        let admin = admin_url();
+        // A thread of its own, because a runtime may be running on this one.
+        let dropped = thread::spawn(move || execute(admin, &statement)).join();
+        if let Ok(Err(error)) = dropped {
+            // Not worth failing a test: what is left goes with the server.
+            eprintln!("cannot drop {}: {}", self.name, causes(&*error));
+        }
+    }
+}
+
+/// Makes the template where the server has none.
+fn make_template() -> Result<(), AnyError> {
+    let admin = admin_url();
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let client = connect(admin).await?;
+        client.batch_execute(&format!("SELECT pg_advisory_lock({TEMPLATE_LOCK})")).await?;
+        let exists = client.query_opt("SELECT FROM pg_database WHERE datname = $1", &[&TEMPLATE]).await?;
+        if exists.is_some() {
+            return Ok(());
+        }
+        let new = format!("{TEMPLATE}_new");
+        client.batch_execute(&format!("DROP DATABASE IF EXISTS {new} WITH (FORCE)")).await?;
+        client.batch_execute(&format!("CREATE DATABASE {new}")).await?;
+        migrate(url_of(admin, &new)).await?;
+        client.batch_execute(&format!("ALTER DATABASE {new} RENAME TO {TEMPLATE}")).await?;
+        Ok(())
+    })
+}
+
+/// In a runtime of its own, whose end closes every connection: nobody may stay connected to a template.
+async fn migrate(url: String) -> Result<(), AnyError> {
+    blocking(move || -> Result<(), AnyError> {
+        runtime()?.block_on(async { migrations::up(&way_to(&url)?).await.map(drop).map_err(AnyError::from) })
+    })
+    .await
+}
+
+fn way_to(url: &str) -> Result<Database, AnyError> {
+    Ok(Database::new(&DatabaseSettings::new(url, "tests"))?)
+}
+
+/// Runs one statement on a connection of its own.
+fn execute(url: &str, statement: &str) -> Result<(), AnyError> {
+    runtime()?.block_on(async { Ok(connect(url).await?.batch_execute(statement).await?) })
+}
+
+async fn connect(url: &str) -> Result<Client, AnyError> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ends with its client; a failure shows in the client's next call"
+    )]
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => panic!("preparing a test database failed: {error}"),
+    }
+}
+
+/// The same server's URL with another database.
+fn url_of(admin: &str, database: &str) -> String {
+    let server = admin.rsplit_once('/').map_or(admin, |(server, _)| server);
+    format!("{server}/{database}")
+}
+
+fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

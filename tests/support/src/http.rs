@@ -1,0 +1,130 @@
+//! A small HTTP client for loopback: one request per connection, whole answers.
+//!
+//! Speaks HTTP/1.0 so that no answer comes in chunks. Not for anything but tests.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Header lines as they came.
+    pub headers: Vec<(String, String)>,
+    /// The body as text.
+    pub body: String,
+}
+
+impl Answer {
+    /// The value of a header, whatever the case of its name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    ///
+    /// When it is none; the message shows the body.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| {
+            panic!("the body of this {} is no JSON ({error}): {}", self.status, self.body)
+        })
+    }
+}
+
+/// `GET` of a path.
+///
+/// # Errors
+///
+/// When there is no answer; any status is an answer.
+pub async fn get(server: SocketAddr, path: &str) -> io::Result<Answer> {
+    request(server, "GET", path, &[], None).await
+}
+
+/// `POST` of JSON to a path.
+///
+/// # Errors
+///
+/// When there is no answer; any status is an answer.
+pub async fn post(server: SocketAddr, path: &str, body: &Value) -> io::Result<Answer> {
+    request(server, "POST", path, &[], Some(body)).await
+}
+
+/// Any method, with headers besides the usual ones.
+///
+/// # Errors
+///
+/// When there is no answer; any status is an answer.
+pub async fn request(
+    server: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&Value>,
+) -> io::Result<Answer> {
+    let mut text = format!("{method} {path} HTTP/1.0\r\nhost: {server}\r\naccept: application/json\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let body = body.map(Value::to_string).unwrap_or_default();
+    if !body.is_empty() {
+        text.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    text.push_str(&body);
+    let bytes = tokio::time::timeout(LIMIT, exchange(server, &text)).await??;
+    parse(&bytes)
+        .ok_or_else(|| io::Error::other(format!("no HTTP answer: {}", String::from_utf8_lossy(&bytes))))
+}
+
+async fn exchange(server: SocketAddr, text: &str) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(text.as_bytes()).await?;
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
+fn parse(bytes: &[u8]) -> Option<Answer> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let header =
+        |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+    Some(Answer { status, headers: lines.filter_map(header).collect(), body: body.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_taken_apart() {
+        let answer =
+            parse(b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n{\"a\": 1}\r\n\r\n").unwrap();
+        assert_eq!((answer.status, answer.header("content-type")), (404, Some("text/plain")));
+        assert_eq!(answer.json()["a"], 1);
+        assert_eq!(parse(b"SSH-2.0\r\n\r\n"), None);
+    }
+
+    #[tokio::test]
+    async fn a_closed_port_is_an_error_and_not_a_status() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        assert_eq!(get(address, "/").await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+}
