@@ -46,18 +46,35 @@ where
     F: Future<Output = Result<(), E>>,
     E: Into<ExitError>,
 {
-    let started = start(program, groups, std::env::args_os(), &config::ProcessEnvironment, read);
-    let result = started.and_then(|start| match start {
-        Start::Answer(text) => answer(&text),
-        Start::Run(process, config) => live(program, &process, |context| body(config, context)),
-    });
-    match result {
+    match run_with(program, groups, std::env::args_os(), &config::ProcessEnvironment, read, body) {
         Ok(()) => ExitCode::from(exit::OK),
         Err(error) => {
             // With standard error gone there is nobody left to tell; the code still says it.
             let _ = writeln!(std::io::stderr(), "error: {}", error.describe());
             ExitCode::from(error.code())
         }
+    }
+}
+
+/// As [`run`], with arguments and variables from elsewhere, and the error left to the caller.
+///
+/// # Errors
+/// When the configuration is invalid, the process cannot be set up, or the body fails.
+pub fn run_with<C, F, E>(
+    program: &Program,
+    groups: &[&[Setting]],
+    args: impl IntoIterator<Item = OsString>,
+    source: &dyn Source,
+    read: impl FnOnce(&mut Values) -> C,
+    body: impl FnOnce(C, Context) -> F,
+) -> Result<(), ExitError>
+where
+    F: Future<Output = Result<(), E>>,
+    E: Into<ExitError>,
+{
+    match start(program, groups, args, source, read)? {
+        Start::Answer(text) => answer(&text),
+        Start::Run(process, config) => live(program, &process, |context| body(config, context)),
     }
 }
 
@@ -78,7 +95,7 @@ struct Process {
 fn start<C>(
     program: &Program,
     groups: &[&[Setting]],
-    args: impl Iterator<Item = OsString>,
+    args: impl IntoIterator<Item = OsString>,
     source: &dyn Source,
     read: impl FnOnce(&mut Values) -> C,
 ) -> Result<Start<C>, ExitError> {
@@ -107,18 +124,14 @@ where
     F: Future<Output = Result<(), E>>,
     E: Into<ExitError>,
 {
-    let failure = |error: exit::BoxError| ExitError::new(exit::FAILURE, error);
     if let Some(parent) = settings.process.exit_with_parent {
-        shutdown::exit_with_parent(parent).map_err(|error| failure(error.into()))?;
+        shutdown::exit_with_parent(parent).map_err(failure)?;
     }
-    telemetry::init(&settings.logging).map_err(|error| failure(error.into()))?;
-    let metrics = telemetry::metrics_recorder().map_err(|error| failure(error.into()))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| failure(error.into()))?;
+    telemetry::init(&settings.logging).map_err(failure)?;
+    let metrics = telemetry::metrics_recorder().map_err(failure)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)?;
     let result = runtime.block_on(async {
-        let shutdown = Shutdown::listen().map_err(|error| failure(error.into()))?;
+        let shutdown = Shutdown::listen().map_err(failure)?;
         tracing::info!(daemon = program.table(), version = program.version, "Starting.");
         let context = Context { program: *program, shutdown: shutdown.clone(), metrics };
         until_dropped(body(context), &shutdown).await
@@ -126,6 +139,10 @@ where
     runtime.shutdown_timeout(GRACE);
     tracing::info!(daemon = program.table(), ok = result.is_ok(), "Stopped.");
     result
+}
+
+fn failure(error: impl Into<exit::BoxError>) -> ExitError {
+    ExitError::new(exit::FAILURE, error)
 }
 
 /// The body was dropped after the second signal.

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 pub use crate::exit::BoxError;
+use crate::exit::{self, ExitStatus};
 
 /// How a task ended that should not have, or not like this.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,32 @@ pub enum TaskError {
         /// The task.
         name: String,
     },
+}
+
+impl ExitStatus for TaskError {
+    fn exit_code(&self) -> u8 {
+        exit::FAILURE
+    }
+}
+
+/// Tasks that did not end well when they were stopped, at least one.
+#[derive(Debug, thiserror::Error)]
+#[error("not everything stopped in order: {}", failures.iter().map(|e| exit::describe(e)).collect::<Vec<_>>().join("; "))]
+pub struct StopError {
+    /// In the order they were noticed.
+    pub failures: Vec<TaskError>,
+}
+
+impl StopError {
+    fn unless_empty(failures: Vec<TaskError>) -> Result<(), Self> {
+        if failures.is_empty() { Ok(()) } else { Err(Self { failures }) }
+    }
+}
+
+impl ExitStatus for StopError {
+    fn exit_code(&self) -> u8 {
+        exit::FAILURE
+    }
 }
 
 /// Long-lived tasks that are stopped together. Dropping the group aborts them.
@@ -100,7 +127,7 @@ impl TaskGroup {
     ///
     /// # Errors
     /// With every task that did not end well.
-    pub async fn stop(mut self, deadline: Duration) -> Result<(), Vec<TaskError>> {
+    pub async fn stop(mut self, deadline: Duration) -> Result<(), StopError> {
         self.token.cancel();
         let mut failures = Vec::new();
         // A timeout is no fault of its own: what it means is that tasks are left, and those are named below.
@@ -109,7 +136,7 @@ impl TaskGroup {
         let aborted: Vec<String> = self.names.values().cloned().collect();
         // A task inside a blocking call cannot be aborted, so its end is not waited for.
         failures.extend(aborted.into_iter().map(|name| TaskError::Aborted { name }));
-        if failures.is_empty() { Ok(()) } else { Err(failures) }
+        StopError::unless_empty(failures)
     }
 
     async fn join_all(&mut self, failures: &mut Vec<TaskError>) {
@@ -128,7 +155,6 @@ impl TaskGroup {
         outcome(name.clone(), result).err().unwrap_or(TaskError::Returned { name })
     }
 
-    #[expect(clippy::type_complexity, reason = "tokio's own type, named once")]
     fn name(
         &mut self,
         ended: Result<(Id, Result<(), BoxError>), JoinError>,
@@ -148,16 +174,16 @@ impl TaskGroup {
 pub async fn stop_in_order(
     groups: impl IntoIterator<Item = TaskGroup>,
     deadline: Duration,
-) -> Result<(), Vec<TaskError>> {
+) -> Result<(), StopError> {
     let started = tokio::time::Instant::from_std(crate::clock::monotonic());
     let mut failures = Vec::new();
     for group in groups {
         let left = deadline.saturating_sub(started.elapsed());
-        if let Err(mut more) = group.stop(left).await {
-            failures.append(&mut more);
+        if let Err(error) = group.stop(left).await {
+            failures.extend(error.failures);
         }
     }
-    if failures.is_empty() { Ok(()) } else { Err(failures) }
+    StopError::unless_empty(failures)
 }
 
 /// A task that is aborted when its handle is dropped. Awaiting it gives its value.

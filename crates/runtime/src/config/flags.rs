@@ -40,7 +40,7 @@ fn argument(program: &Program, setting: &Setting) -> Arg {
         .help(help)
         .hide(setting.hidden)
         // A negative number is a value to be refused by name, not an unknown flag.
-        .allow_hyphen_values(true);
+        .allow_negative_numbers(true);
     if setting.switch {
         argument.num_args(0..=1).require_equals(true).default_missing_value("true")
     } else {

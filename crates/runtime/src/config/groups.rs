@@ -144,7 +144,8 @@ impl DatabaseSettings {
 impl LogSettings {
     /// Reads [`LOGGING`], recording every mistake.
     pub fn read(values: &mut Values) -> Self {
-        let directives = values.string("log-level");
+        // The filter takes a blank after a comma for a part of the next name.
+        let directives = values.string("log-level").split(',').map(str::trim).collect::<Vec<_>>().join(",");
         if let Err(fault) = crate::telemetry::check_directives(&directives)
             && !directives.is_empty()
         {

@@ -94,6 +94,7 @@ fn every_kind_of_value_is_read() {
         "--worker-verbose",
         "--worker-token=t0ken",
         "--log-format=json",
+        "--log-level=warn, hyper=off",
         "--health-host=::1",
     ];
     let mut values = try_load(&args, &[URL]).unwrap();
@@ -102,7 +103,8 @@ fn every_kind_of_value_is_read() {
     assert!(values.boolean("worker-verbose"));
     assert_eq!(values.secret("worker-token").expose_secret(), "t0ken");
     assert_eq!(values.optional_string("worker-note"), None);
-    assert_eq!(LogSettings::read(&mut values).format, LogFormat::Json);
+    let logging = LogSettings { directives: "warn,hyper=off".to_owned(), format: LogFormat::Json };
+    assert_eq!(LogSettings::read(&mut values), logging);
     assert!(HealthSettings::read(&mut values).host.is_ipv6());
     let database = DatabaseSettings::read(&mut values);
     assert_eq!((database.pool_size, database.lock_timeout), (12, Duration::from_secs(3)));

@@ -4,7 +4,7 @@
 //! all mistakes at once; until it has returned `Ok` nothing that was read may be used. No reader has an effect besides
 //! the record. Reading a name that is not in the table is a fault of the program and is recorded like any other.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -18,7 +18,6 @@ use super::redact;
 use super::setting::Setting;
 
 /// A setting with what was said about it.
-#[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) setting: Setting,
     /// The strongest value and where it came from.
@@ -26,12 +25,18 @@ pub(crate) struct Row {
 }
 
 /// The merged values of a configuration. Made by [`load`](super::load), ended by [`finish`](Self::finish).
-#[derive(Debug)]
 #[must_use = "mistakes are only reported by finish()"]
 pub struct Values {
     pub(crate) rows: Vec<Row>,
     pub(crate) mistakes: Vec<Mistake>,
     pub(crate) check_requested: bool,
+}
+
+impl fmt::Debug for Values {
+    /// Without the values, some of which are secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Values").field("mistakes", &self.mistakes).finish_non_exhaustive()
+    }
 }
 
 impl Values {

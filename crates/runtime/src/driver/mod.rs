@@ -37,7 +37,7 @@ use crate::tasks::panic_message;
 
 /// Work that can be done again at any time and does what is to be done.
 pub trait Activation: Send {
-    /// The name in logs, metrics and status: snake_case, unique within a process.
+    /// The name in logs, metrics and status: `snake_case`, unique within a process.
     fn name(&self) -> &'static str;
 
     /// Does what is to be done now.

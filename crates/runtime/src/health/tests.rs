@@ -1,3 +1,4 @@
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
 
@@ -49,6 +50,11 @@ fn serve() -> Served {
     Served { source, addr, cancel, task }
 }
 
+/// The code in the first line of an answer.
+fn code(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
 impl Served {
     fn becomes(&self, live: Liveness, ready: Readiness) {
         *self.source.0.lock().unwrap() = (live, ready);
@@ -62,7 +68,7 @@ impl Served {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), head.to_ascii_lowercase(), body.to_owned())
+        (code(head), head.to_ascii_lowercase(), body.to_owned())
     }
 
     async fn json(&self, path: &str) -> (u16, Value) {
@@ -129,6 +135,19 @@ async fn a_taken_port_names_the_address_and_the_setting() {
     assert_eq!(error.exit_code(), crate::exit::LISTEN);
     let text = crate::exit::describe(&error);
     assert!(text.contains(&served.addr.to_string()) && text.contains("--health-port"), "{text}");
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_stuck_does_not_keep_the_pages_from_answering() {
+    let served = serve();
+    assert_eq!(served.ask("GET", "/health").await.0, 200);
+    // From here to the answer the only thread of this runtime is blocked.
+    let mut stream = std::net::TcpStream::connect(served.addr).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(code(&answer), 200);
 }
 
 #[tokio::test]

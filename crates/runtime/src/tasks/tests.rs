@@ -54,17 +54,26 @@ async fn failures_while_stopping_are_all_told() {
         Err("too late".into())
     });
     group.spawn("well", wait_for_token(group.token()));
-    let failures = group.stop(SOON).await.unwrap_err();
-    let texts: Vec<_> = failures.iter().map(|error| crate::exit::describe(error)).collect();
-    assert_eq!(texts, ["task sour failed: too late"]);
+    group.spawn("bad", {
+        let token = group.token();
+        async move {
+            token.cancelled().await;
+            panic!("no")
+        }
+    });
+    let error = group.stop(SOON).await.unwrap_err();
+    let mut texts: Vec<_> = error.failures.iter().map(|error| crate::exit::describe(error)).collect();
+    texts.sort();
+    assert_eq!(texts, ["task bad panicked: no", "task sour failed: too late"]);
+    assert!(texts.iter().all(|text| error.to_string().contains(text)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_ignores_the_token_is_aborted_at_the_deadline_and_named() {
     let mut group = TaskGroup::new();
     group.spawn("deaf", std::future::pending());
-    let failures = group.stop(SOON).await.unwrap_err();
-    assert!(matches!(failures.as_slice(), [TaskError::Aborted { name }] if name == "deaf"), "{failures:?}");
+    let error = group.stop(SOON).await.unwrap_err();
+    assert!(matches!(error.failures.as_slice(), [TaskError::Aborted { name }] if name == "deaf"), "{error}");
 }
 
 #[tokio::test]
@@ -84,7 +93,7 @@ async fn groups_stop_one_after_the_other() {
 #[tokio::test]
 async fn an_owned_task_gives_its_value_or_its_panic() {
     assert_eq!(spawn_owned("sum", async { 40 + 2 }).await.unwrap(), 42);
-    let error = spawn_owned("bad", async { panic!("no") }).await.map(|()| ()).unwrap_err();
+    let error = spawn_owned("bad", async { panic!("no") }).await.unwrap_err();
     assert_eq!(error.to_string(), "task bad panicked: no");
 }
 

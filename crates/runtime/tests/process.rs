@@ -1,0 +1,166 @@
+//! A daemon as a process of its own: signals, exit codes and the tie to its parent.
+//!
+//! The process is this test binary, started again to run only [`probe`]. It answers on standard output with `ready` once
+//! it runs and holds that pipe open until it ends, so that every wait here is for a line or for the end of the pipe.
+
+#![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sched_runtime::config::{ProcessEnvironment, Program, Setting, Source, Values};
+use sched_runtime::daemon::{self, Context};
+use sched_runtime::exit::{self, ExitError};
+
+const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
+const SETTINGS: &[Setting] =
+    &[Setting::new("probe-manner", "PROBE_MANNER", "WORD", "How to end").default("polite")];
+
+/// Names the arguments of the probe, separated by blanks; the harness has the command line for itself.
+const ARGUMENTS: &str = "PROBE_ARGUMENTS";
+
+#[test]
+#[ignore = "not a test: the process that the tests start"]
+#[expect(clippy::disallowed_methods, reason = "the harness would replace the exit code by its own")]
+fn probe() {
+    let given = ProcessEnvironment.get(ARGUMENTS).unwrap_or_default();
+    let args = std::iter::once("sched-worker").chain(given.split_whitespace()).map(OsString::from);
+    let read = |values: &mut Values| values.string("probe-manner");
+    let code = match daemon::run_with(&PROGRAM, &[SETTINGS], args, &ProcessEnvironment, read, body) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            eprintln!("error: {}", error.describe());
+            error.code()
+        }
+    };
+    std::process::exit(code.into());
+}
+
+async fn body(manner: String, context: Context) -> Result<(), ExitError> {
+    println!("ready");
+    context.shutdown.soft.cancelled().await;
+    println!("asked");
+    match manner.as_str() {
+        "polite" => Ok(()),
+        "deaf" => std::future::pending().await,
+        _ => Err(ExitError::new(exit::SCHEMA, "no such manner")),
+    }
+}
+
+fn command(arguments: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "probe", "--ignored", "--nocapture"]).env(ARGUMENTS, arguments);
+    command
+}
+
+struct Probe {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Probe {
+    fn start(arguments: &str) -> Self {
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
+    /// Reads up to a line that ends with `word`: the harness writes the name of the test before the first one.
+    fn wait_for(&mut self, word: &str) {
+        let found = self.output.by_ref().lines().any(|line| line.unwrap().ends_with(word));
+        assert!(found, "the probe ended without saying {word}");
+    }
+
+    fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
+    /// The exit code and everything on standard error.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (self.child.wait().unwrap().code(), errors)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // Both fail only for a process that has ended and been waited for, which is what they are for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_signal_ends_a_daemon_in_order_with_code_zero() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let mut probe = Probe::start("--log-format=json");
+        probe.wait_for("ready");
+        probe.send(signal);
+        probe.wait_for("asked");
+        let (code, errors) = probe.end();
+        assert_eq!(code, Some(0), "{signal}: {errors}");
+        let lines: Vec<serde_json::Value> =
+            errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(lines.iter().any(|line| line["signal"] == signal.as_str()), "{errors}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_a_daemon_that_does_not_listen() {
+    let mut probe = Probe::start("--probe-manner=deaf");
+    probe.wait_for("ready");
+    probe.send(Signal::SIGTERM);
+    probe.wait_for("asked");
+    probe.send(Signal::SIGTERM);
+    let (code, errors) = probe.end();
+    assert_eq!(code, Some(exit::FAILURE.into()), "{errors}");
+    assert!(errors.contains("error: stopped at once by a second signal"), "{errors}");
+}
+
+#[test]
+fn the_code_of_an_error_is_the_code_of_the_process() {
+    let mut probe = Probe::start("--probe-manner=odd");
+    probe.wait_for("ready");
+    probe.send(Signal::SIGTERM);
+    let (code, errors) = probe.end();
+    assert_eq!(code, Some(exit::SCHEMA.into()));
+    assert!(errors.contains("error: no such manner"), "{errors}");
+
+    let (code, errors) = Probe::start("--log-level=loud --log-format=xml").end();
+    assert_eq!(code, Some(exit::USAGE.into()));
+    assert!(errors.contains("log-level") && errors.contains("log-format"), "{errors}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_tied_to_its_parent_ends_when_the_parent_is_killed() {
+    let test = command("");
+    let words: Vec<String> = std::iter::once(test.get_program())
+        .chain(test.get_args())
+        .map(|word| format!("'{}'", word.display()))
+        .collect();
+    // The shell is the parent: it names itself to the probe and then only waits.
+    let script = format!("{ARGUMENTS}=--exit-with-parent=$$ {} & wait", words.join(" "));
+    let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut child = child.unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let mut parent = Probe { child, output };
+    parent.wait_for("ready");
+    parent.child.kill().unwrap();
+    parent.child.wait().unwrap();
+    // Said by the probe, which outlives its parent by this; then the pipe ends with the last process that holds it.
+    parent.wait_for("asked");
+    std::io::copy(&mut parent.output, &mut std::io::sink()).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_daemon_whose_parent_is_gone_already_does_not_start() {
+    let (code, errors) = Probe::start("--exit-with-parent=1").end();
+    assert_eq!(code, Some(exit::FAILURE.into()));
+    assert!(errors.contains("error: parent process 1 is gone already"), "{errors}");
+}
