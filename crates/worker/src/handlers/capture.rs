@@ -1,0 +1,159 @@
+//! Keeps the head and the tail of an output stream of any length in bounded memory.
+//!
+//! Pure: bytes are pushed in, and [`Capture::finish`] turns what was kept into text. The middle is counted, never
+//! stored; the head shows how a run began, the tail how it died.
+
+use std::collections::VecDeque;
+
+use super::storable;
+
+/// What was kept of an output stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The beginning; everything, when nothing was dropped.
+    pub head: String,
+    /// The end; empty when nothing was dropped.
+    pub tail: String,
+    /// Bytes written by the process.
+    pub total_bytes: u64,
+    /// Bytes between head and tail that were not kept.
+    pub dropped_bytes: u64,
+}
+
+/// A stream being captured.
+#[derive(Debug)]
+pub(super) struct Capture {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    head_limit: usize,
+    tail_limit: usize,
+    total: u64,
+}
+
+impl Capture {
+    /// Keeps at most `limit` bytes, half of them from the head.
+    pub(super) fn new(limit: usize) -> Self {
+        let head_limit = limit / 2;
+        Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit: limit - head_limit, total: 0 }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total = self.total.saturating_add(bytes.len() as u64);
+        let (first, rest) = bytes.split_at(bytes.len().min(self.head_limit.saturating_sub(self.head.len())));
+        self.head.extend_from_slice(first);
+        // Of a piece longer than the tail only its end can stay.
+        let (_, rest) = rest.split_at(rest.len().saturating_sub(self.tail_limit));
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(self.tail_limit);
+        drop(self.tail.drain(..surplus));
+        self.tail.extend(rest);
+    }
+
+    /// Text of what was kept. Where bytes were dropped, head and tail are cut back to whole characters.
+    pub(super) fn finish(self) -> Captured {
+        let total_bytes = self.total;
+        let mut head = self.head;
+        let tail = Vec::from(self.tail);
+        if (head.len() + tail.len()) as u64 == total_bytes {
+            head.extend_from_slice(&tail);
+            return Captured {
+                head: storable::text(&head),
+                tail: String::new(),
+                total_bytes,
+                dropped_bytes: 0,
+            };
+        }
+        let head = without_cut_end(&head);
+        let tail = without_cut_start(&tail);
+        let dropped_bytes = total_bytes.saturating_sub((head.len() + tail.len()) as u64);
+        Captured { head: storable::text(head), tail: storable::text(tail), total_bytes, dropped_bytes }
+    }
+}
+
+/// Longest run of bytes of one character that a cut can leave behind.
+const LONGEST_REST: usize = 3;
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// Removes the beginning of a character whose rest was cut off.
+fn without_cut_end(bytes: &[u8]) -> &[u8] {
+    let lead = bytes.iter().rev().take(LONGEST_REST).position(|byte| !is_continuation(*byte));
+    let Some(after_lead) = lead else { return bytes };
+    let (before, character) = bytes.split_at(bytes.len().saturating_sub(after_lead + 1));
+    // `error_len` is `None` exactly when the bytes are fine so far and merely end too early.
+    let is_cut = std::str::from_utf8(character).is_err_and(|error| error.error_len().is_none());
+    if is_cut { before } else { bytes }
+}
+
+/// Removes the rest of a character whose beginning was cut off.
+fn without_cut_start(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.iter().take(LONGEST_REST).take_while(|byte| is_continuation(**byte)).count();
+    let (_, whole) = bytes.split_at(rest);
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(limit: usize, pieces: &[&[u8]]) -> Captured {
+        let mut capture = Capture::new(limit);
+        for piece in pieces {
+            capture.push(piece);
+        }
+        capture.finish()
+    }
+
+    #[test]
+    fn short_output_is_kept_whole() {
+        let kept = captured(8, &[b"abc", b"", b"defgh"]);
+        assert_eq!(
+            kept,
+            Captured { head: "abcdefgh".into(), tail: String::new(), total_bytes: 8, dropped_bytes: 0 }
+        );
+    }
+
+    #[test]
+    fn long_output_loses_its_middle_however_it_arrives() {
+        let expected =
+            Captured { head: "abcd".into(), tail: "wxyz".into(), total_bytes: 26, dropped_bytes: 18 };
+        let text = b"abcdefghijklmnopqrstuvwxyz";
+        assert_eq!(captured(8, &[text]), expected);
+        for size in 1..text.len() {
+            assert_eq!(captured(8, &text.chunks(size).collect::<Vec<_>>()), expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_character_across_head_and_tail_survives_when_nothing_is_dropped() {
+        let kept = captured(4, &["a€".as_bytes()]);
+        assert_eq!((kept.head.as_str(), kept.dropped_bytes), ("a€", 0));
+    }
+
+    #[test]
+    fn a_cut_character_is_dropped_and_counted() {
+        let kept = captured(8, &["ab€….….…€yz".as_bytes()]);
+        assert_eq!((kept.head.as_str(), kept.tail.as_str()), ("ab", "yz"));
+        assert_eq!(kept.total_bytes, kept.dropped_bytes + 4);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_stay_within_the_bound() {
+        let kept = captured(64, &[&[0xff; 100], &[0; 100], &[0x80; 100]]);
+        assert_eq!((kept.total_bytes, kept.dropped_bytes >= 236), (300, true));
+        assert!(kept.head.chars().chain(kept.tail.chars()).all(|c| c == '\u{FFFD}'));
+        assert!(kept.head.len() + kept.tail.len() <= 3 * 64);
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_stream() {
+        let mut capture = Capture::new(1024);
+        for _ in 0..1000 {
+            capture.push(&[b'y'; 5000]);
+        }
+        assert!(capture.head.capacity() + capture.tail.capacity() < 8 * 1024);
+        assert_eq!(capture.finish().dropped_bytes, 5_000_000 - 1024);
+    }
+}

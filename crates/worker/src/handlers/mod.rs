@@ -1,0 +1,55 @@
+//! Runs one attempt of a dispatch and reports how it ended.
+//!
+//! `Handlers` picks the handler for the kind of the function; each kind has its own module. A handler is given an
+//! [`Execution`] and gives back a [`Report`], always: bad configuration, a missing program or a failing disk are
+//! reports too, so the caller has one path. What the report means for the dispatch (retry, dead letter) is decided
+//! by `sched_model::domain`, and storing it is the completer's work; nothing here talks to the database.
+//!
+//! Handlers run side by side; they share only the launcher's threads and the table of running attempts. An attempt
+//! is ended politely through its token (soft signal, grace, kill) and at once by dropping its future: whatever it
+//! started is killed either way.
+
+mod capture;
+mod execution;
+pub mod process;
+mod report;
+mod storable;
+
+use sched_model::domain::function::HandlerType;
+use tokio_util::sync::CancellationToken;
+
+pub use capture::Captured;
+pub use execution::Execution;
+pub use report::{ErrorClass, Outcome, Report};
+
+use process::{PrepareError, ProcessHandler, ProcessSettings};
+
+/// Every handler this worker has.
+#[derive(Debug)]
+pub struct Handlers {
+    process: ProcessHandler,
+}
+
+impl Handlers {
+    /// Makes the handlers and prepares the operating system process for them. Call it once, before the first claim.
+    ///
+    /// # Errors
+    /// The operating system refused something without which attempts could not be contained.
+    pub fn new(process: ProcessSettings) -> Result<Self, PrepareError> {
+        Ok(Self { process: ProcessHandler::new(process)? })
+    }
+
+    /// Runs one attempt to its end.
+    ///
+    /// `cancel` asks it to stop: the process gets the soft signal, its grace, and then the kill. Dropping the future
+    /// kills at once. Both end with the whole process tree gone.
+    pub async fn run(&self, kind: HandlerType, execution: Execution, cancel: CancellationToken) -> Report {
+        match kind {
+            HandlerType::Process => self.process.run(&execution, &cancel).await,
+            HandlerType::Http | HandlerType::Native | HandlerType::Celery | HandlerType::Sql => {
+                let message = format!("this worker has no handler for functions of type {kind}");
+                Report::failed(ErrorClass::UnsupportedHandler, &message)
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Builds the variables a process gets: from nothing, never from the worker's own environment as a whole.
+//!
+//! Order of strength: what tells about the attempt, over what the function sets, over what it asks to inherit, over
+//! three fixed ones. Which names a function may use at all is decided by `sched_model::domain::handler_config`, which
+//! has refused the dangerous ones before this module is asked. Pure apart from its input.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+
+use chrono::SecondsFormat;
+use sched_model::domain::handler_config::ProcessConfig;
+
+use super::super::Execution;
+use super::strays;
+use super::workspace::Workspace;
+
+/// Where a bare program name is looked up, and the `PATH` of every process.
+pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Marks every process of an attempt; [`strays`] reads it from `/proc`.
+pub(super) const EXECUTION_MARK: &str = "SCHED_EXECUTION_ID";
+/// Tells which worker process an attempt belongs to, so that orphans of a dead one can be told from live ones.
+pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
+
+/// All variables of one attempt.
+pub(super) fn variables(
+    config: &ProcessConfig,
+    execution: &Execution,
+    workspace: &Workspace,
+    inherited: &BTreeMap<OsString, OsString>,
+) -> BTreeMap<OsString, OsString> {
+    let mut all = BTreeMap::new();
+    let mut set = |name: &str, value: &OsStr| {
+        all.insert(OsString::from(name), value.to_owned());
+    };
+    set("PATH", SAFE_PATH.as_ref());
+    set("LANG", "C.UTF-8".as_ref());
+    set("TMPDIR", workspace.temp().as_os_str());
+    for name in &config.env_allow {
+        if let Some(value) = inherited.get(OsStr::new(name)) {
+            set(name, value);
+        }
+    }
+    for (name, value) in &config.env {
+        set(name, value.as_ref());
+    }
+    set("SCHED_ARGS_FILE", workspace.args_file().as_os_str());
+    set("SCHED_RESULT_FILE", workspace.result_file().as_os_str());
+    set(WORKER_MARK, strays::mark_of_this_process().as_ref());
+    for (name, value) in about(execution) {
+        set(name, value.as_ref());
+    }
+    if let Some(traceparent) = &execution.traceparent {
+        set("TRACEPARENT", traceparent.as_ref());
+    }
+    all
+}
+
+/// What a process is told about its attempt.
+fn about(execution: &Execution) -> [(&'static str, String); 9] {
+    [
+        ("SCHED_JOB_ID", execution.job_id.to_string()),
+        ("SCHED_JOB_NAME", execution.job_name.clone()),
+        ("SCHED_DISPATCH_ID", execution.dispatch_id.to_string()),
+        (EXECUTION_MARK, execution.execution_id.to_string()),
+        ("SCHED_ATTEMPT", execution.attempt.to_string()),
+        ("SCHED_FIRE_TIME", execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true)),
+        ("SCHED_LATENESS_MS", execution.lateness_ms.to_string()),
+        ("SCHED_CATCHUP", u8::from(execution.catch_up).to_string()),
+        ("SCHED_IDEMPOTENCY_KEY", execution.idempotency_key.clone()),
+    ]
+}

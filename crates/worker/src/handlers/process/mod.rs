@@ -1,0 +1,229 @@
+//! The `process` handler: runs a program of the operating system and leaves nothing of it behind.
+//!
+//! An attempt goes through five steps, one module each: [`workspace`] makes a private directory with the arguments,
+//! [`environment`] builds the variables from nothing, [`launch`] forks, [`pipes`] keeps head and tail of the output
+//! while [`supervise`] waits for the exit, the timeout or the cancellation, and [`strays`] finds and kills what
+//! outlived the program. [`outcome`] says in words how it ended.
+//!
+//! What it guarantees on Linux: once [`ProcessHandler::run`] returns, or its future is dropped, no process of the
+//! attempt runs any more, however it hid (own session, double fork, emptied environment), and no zombie is left for
+//! long. Processes of other users (a set-uid program) that the worker may not kill are the exception; they are named in
+//! the report's notes. When the worker itself is killed, the kernel kills the programs it started, and the next worker
+//! to start on the machine kills their orphans ([`ProcessHandler::new`]). On other systems only the process group is
+//! killed.
+//!
+//! It holds no locks across awaits. All waits have deadlines: for a process in the kernel's hands and for a pipe that
+//! someone else holds open too.
+
+mod attempts;
+mod environment;
+mod launch;
+mod outcome;
+mod pipes;
+mod procfs;
+mod strays;
+mod supervise;
+mod workspace;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sched_model::domain::handler_config::{FieldError, ProcessConfig};
+use sched_runtime::clock::monotonic;
+use tokio_util::sync::CancellationToken;
+
+use super::Execution;
+use super::report::{ErrorClass, Outcome, Report};
+use launch::Launcher;
+use pipes::Pipes;
+use supervise::Patience;
+use workspace::Workspace;
+
+pub use environment::SAFE_PATH;
+
+/// How long the pipes are read after the program has ended of its own accord; a background process of it may hold
+/// them open for good.
+const DRAIN: Duration = Duration::from_secs(1);
+/// The same once everything of the attempt has been killed, so that only what is in the pipes remains.
+const DRAIN_AFTER_KILL: Duration = Duration::from_millis(250);
+
+/// What the handler is given by the worker's configuration.
+#[derive(Debug, Clone)]
+pub struct ProcessSettings {
+    /// Where the private directories of attempts are made. It must exist.
+    pub temp_root: PathBuf,
+    /// The worker's own environment, of which a function may name variables to hand down (`env_allow`).
+    pub inherited: BTreeMap<OsString, OsString>,
+}
+
+/// The operating system refused something without which attempts could not be contained.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// Orphans of attempts would go to init, out of sight.
+    #[error("failed to become the parent of orphaned job processes")]
+    Subreaper(#[source] std::io::Error),
+    /// No thread to fork from.
+    #[error("failed to start a thread for launching processes")]
+    Launcher(#[source] std::io::Error),
+    /// Attempts could keep no files.
+    #[error("the directory for private files of jobs, {path}, cannot be used", path = path.display())]
+    TempRoot {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Why an attempt never came to run.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Config(Vec<FieldError>),
+    #[error("program {program:?} was not found in PATH ({SAFE_PATH}) on this worker")]
+    NotInPath { program: String },
+    #[error("program {program:?} does not exist on this worker")]
+    NoSuchProgram { program: String },
+    #[error("working directory {cwd:?} is not a directory on this worker")]
+    NoSuchDirectory { cwd: String },
+    #[error("failed to start {program:?}")]
+    Spawn { program: String, source: std::io::Error },
+    #[error(
+        "failed to start {program:?}: the interpreter that its first line or its format asks for is missing"
+    )]
+    NoInterpreter { program: String, source: std::io::Error },
+    #[error("failed to make the private directory of the attempt in {root}", root = root.display())]
+    Workspace { root: PathBuf, source: std::io::Error },
+    #[error("the launcher of processes has stopped")]
+    LauncherGone,
+}
+
+impl StartError {
+    fn class(&self) -> ErrorClass {
+        match self {
+            Self::Config(_) => ErrorClass::InvalidConfig,
+            Self::NotInPath { .. } | Self::NoSuchProgram { .. } => ErrorClass::ProgramNotFound,
+            Self::NoSuchDirectory { .. } | Self::NoInterpreter { .. } | Self::Spawn { .. } => {
+                ErrorClass::SpawnFailed
+            }
+            Self::Workspace { .. } | Self::LauncherGone => ErrorClass::Worker,
+        }
+    }
+}
+
+/// Runs functions of type `process`.
+#[derive(Debug)]
+pub struct ProcessHandler {
+    settings: Arc<ProcessSettings>,
+    launcher: Launcher,
+}
+
+impl ProcessHandler {
+    /// Prepares this operating system process: orphans of attempts become its children from now on, and those that an
+    /// earlier, killed worker left behind on this machine are killed.
+    ///
+    /// # Errors
+    /// The operating system refused, or the directory for private files cannot be used.
+    pub fn new(settings: ProcessSettings) -> Result<Self, PrepareError> {
+        if let Err(source) = std::fs::read_dir(&settings.temp_root) {
+            return Err(PrepareError::TempRoot { path: settings.temp_root, source });
+        }
+        strays::adopt_orphans().map_err(PrepareError::Subreaper)?;
+        let killed = strays::kill_orphans_of_dead_workers();
+        if killed > 0 {
+            tracing::warn!(process.count = killed, "Killed processes that a dead worker had left behind.");
+        }
+        let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
+        Ok(Self { settings: Arc::new(settings), launcher })
+    }
+
+    /// Runs one attempt to its end; see the module for what holds afterwards.
+    pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
+        let called = monotonic();
+        let mut report = if cancel.is_cancelled() {
+            Report::ended(Outcome::Cancelled, Some((ErrorClass::Cancelled, "cancelled before it started")))
+        } else {
+            match self.attempt(execution, cancel, called).await {
+                Ok(report) => report,
+                Err(error) => Report::failed(error.class(), &with_causes(&error)),
+            }
+        };
+        report.elapsed = monotonic().duration_since(called);
+        report
+    }
+
+    async fn attempt(
+        &self,
+        execution: &Execution,
+        cancel: &CancellationToken,
+        called: Instant,
+    ) -> Result<Report, StartError> {
+        let config = ProcessConfig::parse(&execution.handler_config).map_err(StartError::Config)?;
+        let patience = Patience {
+            timeout: execution.timeout,
+            grace: Duration::from_secs(u64::from(config.grace_seconds)),
+        };
+        let (mut running, workspace) = self.start(config.clone(), execution.clone()).await?;
+        let started_after = monotonic().duration_since(called);
+
+        let mut pipes = Pipes::of(&mut running, config.max_output_bytes);
+        let ending = pipes.read_during(supervise::until_it_ends(&mut running, patience, cancel)).await;
+        let mut notes = Vec::new();
+        if ending.was_stopped() {
+            notes.extend(running.kill_strays().await);
+            pipes.drain(DRAIN_AFTER_KILL).await;
+        } else {
+            // A background process may still be writing the last lines (think of `… | tee`): read first, kill then.
+            pipes.drain(DRAIN).await;
+            notes.extend(running.kill_strays().await);
+            pipes.drain(DRAIN_AFTER_KILL).await;
+        }
+        drop(running);
+
+        let left = workspace.close().await;
+        notes.extend(left.notes);
+        let (stdout, stderr) = pipes.finish();
+        let judged = outcome::judge(&ending, patience, &config.success_exit_codes);
+        Ok(Report {
+            result: left.result,
+            stdout,
+            stderr,
+            started_after: Some(started_after),
+            notes,
+            ..judged
+        })
+    }
+
+    /// Makes the private directory and starts the program in it.
+    async fn start(
+        &self,
+        config: ProcessConfig,
+        execution: Execution,
+    ) -> Result<(launch::Running, Workspace), StartError> {
+        let settings = Arc::clone(&self.settings);
+        let execution_id = execution.execution_id;
+        let prepare = move || {
+            let workspace = Workspace::create(&settings.temp_root, &execution)
+                .map_err(|source| StartError::Workspace { root: settings.temp_root.clone(), source })?;
+            let command = launch::command(&config, &execution, &workspace, &settings.inherited)?;
+            Ok((command, workspace))
+        };
+        self.launcher.start(execution_id, Box::new(prepare)).await
+    }
+}
+
+/// An error with its chain of causes, on one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}

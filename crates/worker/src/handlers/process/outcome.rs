@@ -1,0 +1,107 @@
+//! Says how an attempt ended: the outcome and the sentence people read. Pure.
+
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use nix::sys::signal::Signal;
+
+use super::super::report::{ErrorClass, Outcome, Report};
+use super::supervise::{Ending, Patience, StopReason};
+
+/// Judges an ending; output, result and times are the caller's to fill in.
+pub(super) fn judge(ending: &Ending, patience: Patience, success: &BTreeSet<u8>) -> Report {
+    match ending {
+        Ending::Exited(Ok(status)) => judge_exit(*status, success),
+        Ending::Exited(Err(error)) => {
+            Report::failed(ErrorClass::Worker, &format!("failed to learn how the process ended: {error}"))
+        }
+        Ending::Stopped { reason, killed, status } => {
+            let (outcome, class, why) = match reason {
+                StopReason::TimedOut => (
+                    Outcome::TimedOut,
+                    ErrorClass::Timeout,
+                    format!("timed out after {:?}", patience.timeout),
+                ),
+                StopReason::Cancelled => (Outcome::Cancelled, ErrorClass::Cancelled, "cancelled".to_owned()),
+            };
+            let how = if *killed {
+                format!("killed when the grace of {:?} was over", patience.grace)
+            } else {
+                "it ended within the grace".to_owned()
+            };
+            let mut report = Report::ended(outcome, Some((class, &format!("{why}; {how}"))));
+            report.exit_code = status.and_then(|status| status.code());
+            report
+        }
+    }
+}
+
+fn judge_exit(status: ExitStatus, success: &BTreeSet<u8>) -> Report {
+    let code = status.code();
+    let is_success =
+        code.and_then(|code| u8::try_from(code).ok()).is_some_and(|code| success.contains(&code));
+    let mut report = match (code, status.signal()) {
+        (Some(_), _) if is_success => Report::ended(Outcome::Succeeded, None),
+        (Some(code), _) => Report::failed(ErrorClass::ExitCode, &format!("exit code {code}")),
+        (None, Some(number)) => {
+            let core = if status.core_dumped() { ", core dumped" } else { "" };
+            Report::failed(
+                ErrorClass::Signal,
+                &format!("killed by signal {number} ({}){core}", signal_name(number)),
+            )
+        }
+        (None, None) => Report::failed(ErrorClass::Worker, "the process ended in a way that is not known"),
+    };
+    report.exit_code = code;
+    report
+}
+
+fn signal_name(number: i32) -> &'static str {
+    Signal::try_from(number).map_or("a real-time signal", Signal::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const PATIENCE: Patience =
+        Patience { timeout: Duration::from_millis(1500), grace: Duration::from_secs(10) };
+
+    fn judged(ending: &Ending) -> (Outcome, Option<i32>, Option<ErrorClass>, String) {
+        let report = judge(ending, PATIENCE, &BTreeSet::from([0, 4]));
+        (report.outcome, report.exit_code, report.error_class, report.error_message.unwrap_or_default())
+    }
+
+    #[test]
+    fn exits_and_what_they_mean() {
+        use {ErrorClass as C, Outcome as O};
+        // Wait statuses: exit code in the second byte, signal in the first, 128 for a core dump.
+        let table = [
+            (0, (O::Succeeded, Some(0), None, "")),
+            (4 << 8, (O::Succeeded, Some(4), None, "")),
+            (3 << 8, (O::Failed, Some(3), Some(C::ExitCode), "exit code 3")),
+            (11, (O::Failed, None, Some(C::Signal), "killed by signal 11 (SIGSEGV)")),
+            (128 | 6, (O::Failed, None, Some(C::Signal), "killed by signal 6 (SIGABRT), core dumped")),
+            (40, (O::Failed, None, Some(C::Signal), "killed by signal 40 (a real-time signal)")),
+        ];
+        for (raw, (outcome, code, class, message)) in table {
+            let ending = Ending::Exited(Ok(ExitStatus::from_raw(raw)));
+            assert_eq!(judged(&ending), (outcome, code, class, message.to_owned()), "status {raw}");
+        }
+    }
+
+    #[test]
+    fn a_stopped_process_is_never_a_success() {
+        let stopped = |reason, killed| {
+            judged(&Ending::Stopped { reason, killed, status: Some(ExitStatus::from_raw(0)) })
+        };
+        let (outcome, code, class, message) = stopped(StopReason::TimedOut, true);
+        assert_eq!((outcome, code, class), (Outcome::TimedOut, Some(0), Some(ErrorClass::Timeout)));
+        assert_eq!(message, "timed out after 1.5s; killed when the grace of 10s was over");
+        let (outcome, _, class, message) = stopped(StopReason::Cancelled, false);
+        assert_eq!((outcome, class), (Outcome::Cancelled, Some(ErrorClass::Cancelled)));
+        assert_eq!(message, "cancelled; it ended within the grace");
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads about processes from `/proc`.
+//!
+//! A process may vanish between any two reads, so everything is an `Option` or a list that may be too short, and
+//! nothing is an error. Where there is no `/proc` nothing is found. A process number alone names nobody, as numbers are
+//! used again; [`Identity`] adds the start time.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// One particular process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    /// Its number.
+    pub(super) pid: i32,
+    /// Clock ticks from boot to its start; 0 where that cannot be found out.
+    pub(super) start: u64,
+}
+
+/// What `/proc/<pid>/stat` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) identity: Identity,
+    pub(super) parent: i32,
+    pub(super) group: i32,
+    pub(super) session: i32,
+    pub(super) is_zombie: bool,
+}
+
+/// Reads the state of a process.
+pub(super) fn stat(pid: i32) -> Option<Stat> {
+    // Losing the error is right: a process that cannot be read is one that is gone.
+    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse_stat(&String::from_utf8_lossy(&text))
+}
+
+/// `pid (name) state ppid pgrp session …`; the name may hold blanks and parentheses, so count from its last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let (pid, rest) = text.split_once(' ')?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let is_zombie = matches!(fields.next()?, "Z" | "X");
+    let mut number = || fields.next()?.parse::<i32>().ok();
+    let (parent, group, session) = (number()?, number()?, number()?);
+    // The start time is the 22nd field of the file; six were taken, counting the name.
+    let start = fields.nth(15)?.parse().ok()?;
+    Some(Stat { identity: Identity { pid: pid.parse().ok()?, start }, parent, group, session, is_zombie })
+}
+
+/// Numbers of the children of a process.
+pub(super) fn children(parent: i32) -> Vec<i32> {
+    // The kernel can be built without these files; then every process is asked for its parent.
+    if !Path::new("/proc/thread-self/children").exists() {
+        return all()
+            .into_iter()
+            .filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent))
+            .collect();
+    }
+    let mut found = Vec::new();
+    for thread in numbers_in(&format!("/proc/{parent}/task")) {
+        let list = fs::read_to_string(format!("/proc/{parent}/task/{thread}/children")).unwrap_or_default();
+        found.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    found
+}
+
+/// Everything below a process, itself not included.
+pub(super) fn descendants(ancestor: i32) -> Vec<Stat> {
+    let mut found: Vec<Stat> = Vec::new();
+    let mut to_ask = vec![ancestor];
+    while let Some(parent) = to_ask.pop() {
+        for child in children(parent).into_iter().filter_map(stat) {
+            // A number that is used again while we look could lead in circles.
+            if !found.iter().any(|known| known.identity == child.identity) {
+                to_ask.push(child.identity.pid);
+                found.push(child);
+            }
+        }
+    }
+    found
+}
+
+/// Numbers of all processes.
+pub(super) fn all() -> Vec<i32> {
+    numbers_in("/proc")
+}
+
+fn numbers_in(directory: &str) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Value of a variable in the environment a process was started with; `None` for a zombie, which has none.
+pub(super) fn variable(pid: i32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    environment.split(|byte| *byte == 0).find_map(|entry| {
+        let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+        Some(OsStr::from_bytes(value).to_string_lossy().into_owned())
+    })
+}
+
+/// Names the process number space we live in: the same number means someone else in another container.
+pub(super) fn namespace() -> String {
+    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    link.to_string_lossy().chars().filter(char::is_ascii_digit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_blanks_and_parentheses_does_not_confuse_the_fields() {
+        let tail = "S 10 11 12 0 -1 4194560 106 0 0 0 0 0 0 0 20 0 1 0 5151 3 4";
+        for name in ["sh", "a b", "a) Z 1 (b", ")"] {
+            let stat = parse_stat(&format!("77 ({name}) {tail}")).unwrap();
+            let identity = Identity { pid: 77, start: 5151 };
+            assert_eq!(
+                stat,
+                Stat { identity, parent: 10, group: 11, session: 12, is_zombie: false },
+                "{name}"
+            );
+        }
+        assert!(parse_stat("77 (sh) Z 1 2 3 0").is_none());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_is_found_as_the_kernel_shows_it() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let stat = stat(own).unwrap();
+        assert_eq!((stat.identity.pid, stat.is_zombie), (own, false));
+        assert!(stat.identity.start > 0 && all().contains(&own) && children(stat.parent).contains(&own));
+    }
+}

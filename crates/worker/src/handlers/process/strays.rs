@@ -1,0 +1,244 @@
+//! Finds and kills what an attempt leaves behind beside its program: background processes, those that moved to a
+//! session of their own, those that forked twice to lose their parent.
+//!
+//! A process group holds none of the latter two. What holds all of them on Linux is descent: this process is the
+//! subreaper of everything it starts, so whoever loses its parent becomes *our* child. Our children that are no
+//! attempt's program are therefore strays, or the top of a tree of strays. Whose they are is told by the mark in their
+//! environment, by their session, or, for those that emptied the one and left the other, by exclusion: see [`owner`].
+//!
+//! Programs themselves are waited for by the async runtime; only strays are reaped here, each by its number, so no exit
+//! status is stolen. Processes in our own session are never touched: they are children that other code of this
+//! process has started and waits for itself. Such code must not give its children a session of their own while attempts
+//! run. All of this reads `/proc` without blocking for long, and gives up with a list of survivors rather than hang.
+
+use std::io;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::{Pid, getsid};
+use uuid::Uuid;
+
+use super::attempts::{self, Attempt};
+use super::environment::{EXECUTION_MARK, WORKER_MARK};
+use super::procfs::{self, Identity, Stat};
+
+/// Pauses between looks while killed processes die; two seconds in all. Killed processes are gone in well under one
+/// millisecond, so the first pauses are the ones that happen.
+const PAUSES_MS: [u64; 12] = [1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/// Makes orphans below this process its children, instead of init's. Holds for the life of the process.
+pub(super) fn adopt_orphans() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_child_subreaper(true)?;
+    Ok(())
+}
+
+/// Value that marks the processes of this worker process.
+pub(super) fn mark_of_this_process() -> String {
+    let own = own_pid();
+    mark(
+        &procfs::namespace(),
+        procfs::stat(own).map_or(Identity { pid: own, start: 0 }, |stat| stat.identity),
+    )
+}
+
+fn mark(namespace: &str, worker: Identity) -> String {
+    format!("{namespace}:{}:{}", worker.pid, worker.start)
+}
+
+fn own_pid() -> i32 {
+    nix::unistd::getpid().as_raw()
+}
+
+/// Kills every process on this machine that a worker started which no longer lives. Gives their number.
+pub(super) fn kill_orphans_of_dead_workers() -> usize {
+    let namespace = procfs::namespace();
+    let mut killed = 0;
+    for stat in procfs::all().into_iter().filter_map(procfs::stat) {
+        let Some(mark) = procfs::variable(stat.identity.pid, WORKER_MARK) else { continue };
+        if is_of_dead_worker(&mark, &namespace, procfs::stat) && send(stat.identity, Signal::SIGKILL) {
+            killed += 1;
+        }
+    }
+    killed
+}
+
+/// Whether a mark is from this space of process numbers and names a worker that is gone.
+fn is_of_dead_worker(mark: &str, namespace: &str, look_up: impl Fn(i32) -> Option<Stat>) -> bool {
+    let mut parts = mark.split(':');
+    let (Some(space), Some(pid), Some(start), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return false };
+    let worker = Identity { pid, start };
+    space == namespace && look_up(pid).is_none_or(|now| now.is_zombie || now.identity != worker)
+}
+
+/// One of our children that is no attempt's program.
+#[derive(Debug, Clone, Copy)]
+struct Orphan {
+    stat: Stat,
+    /// The attempt its environment names.
+    mark: Option<Uuid>,
+}
+
+fn orphans(running: &[Attempt]) -> Vec<Orphan> {
+    // Without a session of our own to compare with, nothing is anybody's orphan.
+    let Ok(own_session) = getsid(None) else { return Vec::new() };
+    let is_program = |stat: &Stat| running.iter().any(|attempt| attempt.program == Some(stat.identity));
+    let own_children = procfs::children(own_pid()).into_iter().filter_map(procfs::stat);
+    own_children
+        .filter(|stat| stat.parent == own_pid() && stat.session != own_session.as_raw() && !is_program(stat))
+        .map(|stat| Orphan { stat, mark: mark_on(stat.identity.pid) })
+        .collect()
+}
+
+fn mark_on(pid: i32) -> Option<Uuid> {
+    procfs::variable(pid, EXECUTION_MARK).and_then(|id| Uuid::parse_str(&id).ok())
+}
+
+/// Whose an orphan is, if it is anyone's who still runs.
+///
+/// Without mark and outside every session it may be of any attempt that started before it did. It is given to the
+/// youngest of these that is left, but only as the last of them ends: so nobody's process is killed early, and none
+/// is forgotten.
+fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
+    let by_mark = running.iter().find(|attempt| Some(attempt.execution_id) == orphan.mark);
+    let by_session = || {
+        running
+            .iter()
+            .find(|attempt| attempt.program.is_some_and(|program| program.pid == orphan.stat.session))
+    };
+    if let Some(certain) = by_mark.or_else(by_session) {
+        return Some(certain.execution_id);
+    }
+    let started_before = |attempt: &&Attempt| {
+        attempt.program.is_some_and(|program| program.start <= orphan.stat.identity.start)
+    };
+    let mut possible = running.iter().filter(started_before);
+    match (possible.next(), possible.next()) {
+        (Some(only), None) => Some(only.execution_id),
+        _ => None,
+    }
+}
+
+/// Strays of an attempt and everything below them, living ones only. Reaps the zombies among all orphans.
+pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
+    let running = attempts::running();
+    let is_anothers = |orphan: &Orphan| {
+        orphan.mark.is_some_and(|mark| mark != execution_id && running.iter().any(|a| a.execution_id == mark))
+    };
+    // The common case needs no lock: we have no children but programs.
+    if orphans(&running).iter().all(is_anothers) {
+        return Vec::new();
+    }
+    attempts::while_none_starts(|| {
+        let running = attempts::running();
+        let mut found = Vec::new();
+        for orphan in orphans(&running) {
+            if orphan.stat.is_zombie {
+                reap(orphan.stat.identity.pid);
+            } else if owner(&orphan, &running) == Some(execution_id) {
+                found.push(orphan.stat.identity);
+                let below = procfs::descendants(orphan.stat.identity.pid);
+                found.extend(below.iter().filter(|stat| !stat.is_zombie).map(|stat| stat.identity));
+            }
+        }
+        found
+    })
+}
+
+/// Takes the exit status of a dead orphan, which nobody asks for, so that its entry goes.
+fn reap(pid: i32) {
+    // Losing the answer is right: either it is gone now, or someone else has taken it.
+    let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+}
+
+/// Sends a signal to one particular process. Tells whether it was there to get it.
+pub(super) fn send(to: Identity, signal: Signal) -> bool {
+    let is_still_it =
+        to.start == 0 || procfs::stat(to.pid).is_some_and(|now| now.identity == to && !now.is_zombie);
+    // One that is gone needs no signal, and one of another user shows up among the survivors.
+    is_still_it && kill(Pid::from_raw(to.pid), signal).is_ok()
+}
+
+/// Kills the strays of an attempt until none is left. Gives those that could not be killed.
+pub(super) async fn kill_all_of(execution_id: Uuid) -> Vec<Identity> {
+    for pause in PAUSES_MS {
+        let strays = of(execution_id);
+        if strays.is_empty() {
+            return strays;
+        }
+        for stray in &strays {
+            send(*stray, Signal::SIGKILL);
+        }
+        // Nothing announces the death of a process that is not our child; those that are need reaping then.
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+    of(execution_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Uuid = Uuid::from_u128(1);
+    const B: Uuid = Uuid::from_u128(2);
+    const GONE: Uuid = Uuid::from_u128(9);
+
+    fn attempt(execution_id: Uuid, pid: i32, start: u64) -> Attempt {
+        Attempt { execution_id, program: Some(Identity { pid, start }) }
+    }
+
+    fn stat(pid: i32, start: u64, session: i32) -> Stat {
+        Stat { identity: Identity { pid, start }, parent: 1, group: session, session, is_zombie: false }
+    }
+
+    #[test]
+    fn orphans_are_given_to_the_attempt_they_came_from() {
+        let (a, b) = (attempt(A, 100, 50), attempt(B, 200, 70));
+        let table: &[(Option<Uuid>, i32, u64, &[Attempt], Option<Uuid>)] = &[
+            // By mark, whatever else.
+            (Some(A), 200, 80, &[a, b], Some(A)),
+            (Some(B), 999, 80, &[a, b], Some(B)),
+            // By session when the environment was emptied.
+            (None, 100, 80, &[a, b], Some(A)),
+            (None, 200, 80, &[a, b], Some(B)),
+            // By exclusion when it also left the session.
+            (None, 999, 60, &[a, b], Some(A)),
+            (None, 999, 80, &[a, b], None),
+            (None, 999, 80, &[a], Some(A)),
+            (Some(GONE), 999, 80, &[b], Some(B)),
+            // Older than every attempt: nobody's.
+            (None, 999, 40, &[a, b], None),
+            (Some(GONE), 999, 40, &[a], None),
+            (None, 999, 80, &[], None),
+        ];
+        for (mark, session, start, running, expected) in table {
+            let orphan = Orphan { stat: stat(500, *start, *session), mark: *mark };
+            assert_eq!(owner(&orphan, running), *expected, "{mark:?} {session} {start} {running:?}");
+        }
+    }
+
+    #[test]
+    fn only_marks_of_dead_workers_of_our_own_number_space_count() {
+        let alive = |pid| (pid == 7).then(|| stat(7, 1000, 7));
+        let table = [
+            (mark("42", Identity { pid: 7, start: 1000 }), false),
+            (mark("42", Identity { pid: 7, start: 999 }), true),
+            (mark("42", Identity { pid: 8, start: 1000 }), true),
+            (mark("43", Identity { pid: 8, start: 1000 }), false),
+            ("42:8".into(), false),
+            ("42:8:x".into(), false),
+            ("42:8:1:1".into(), false),
+            (String::new(), false),
+        ];
+        for (mark, expected) in table {
+            assert_eq!(is_of_dead_worker(&mark, "42", alive), expected, "{mark}");
+        }
+        assert!(!is_of_dead_worker(&mark_of_this_process(), &procfs::namespace(), procfs::stat));
+    }
+}

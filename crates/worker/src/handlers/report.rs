@@ -1,0 +1,123 @@
+//! How an attempt ended, in a form that PostgreSQL takes as it is: no NUL, valid UTF-8, bounded.
+
+use std::time::Duration;
+
+use sched_model::domain::attempt::AttemptOutcome;
+use serde_json::Value;
+
+use super::capture::Captured;
+use super::storable;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it should.
+    Succeeded,
+    /// It ran, or could not be started, and failed.
+    Failed,
+    /// It ran out of time and was stopped.
+    TimedOut,
+    /// It was cancelled and stopped.
+    Cancelled,
+}
+
+impl From<Outcome> for AttemptOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded => Self::Completed,
+            Outcome::Failed => Self::Failed,
+            Outcome::TimedOut => Self::Timeout,
+            Outcome::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+/// Kind of error. The words are stable: retry policies name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// No handler of this kind exists here.
+    UnsupportedHandler,
+    /// The function's configuration is not valid.
+    InvalidConfig,
+    /// The program does not exist on this worker.
+    ProgramNotFound,
+    /// The program exists but could not be started.
+    SpawnFailed,
+    /// The process ended with an exit code that does not mean success.
+    ExitCode,
+    /// A signal nobody here sent ended the process.
+    Signal,
+    /// The time was up.
+    Timeout,
+    /// Somebody cancelled it.
+    Cancelled,
+    /// The worker itself failed: no space for the attempt's files, no threads.
+    Worker,
+}
+
+impl ErrorClass {
+    /// The word that is stored.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnsupportedHandler => "unsupported_handler",
+            Self::InvalidConfig => "invalid_config",
+            Self::ProgramNotFound => "program_not_found",
+            Self::SpawnFailed => "spawn_failed",
+            Self::ExitCode => "exit_code",
+            Self::Signal => "signal",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// What came of one attempt.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Exit code of the process; `None` when a signal ended it or it never ran.
+    pub exit_code: Option<i32>,
+    /// What went wrong, for people; `None` exactly when it succeeded.
+    pub error_message: Option<String>,
+    /// What went wrong, for programs; `None` exactly when it succeeded.
+    pub error_class: Option<ErrorClass>,
+    /// What the attempt gave back, whatever its outcome.
+    pub result: Option<Value>,
+    /// Kept standard output.
+    pub stdout: Captured,
+    /// Kept standard error.
+    pub stderr: Captured,
+    /// From the call until the work itself began; `None` if it never did.
+    pub started_after: Option<Duration>,
+    /// From the call until everything of the attempt was gone and cleaned up.
+    pub elapsed: Duration,
+    /// Oddities that changed nothing about the outcome, such as an unreadable result file. For the log.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// A report of an attempt that failed before it could do anything.
+    #[must_use]
+    pub fn failed(class: ErrorClass, message: &str) -> Self {
+        Self::ended(Outcome::Failed, Some((class, message)))
+    }
+
+    /// A report without output; `error` is given exactly when the outcome is not success.
+    pub(super) fn ended(outcome: Outcome, error: Option<(ErrorClass, &str)>) -> Self {
+        Self {
+            outcome,
+            exit_code: None,
+            error_message: error.map(|(_, message)| storable::text(message.as_bytes())),
+            error_class: error.map(|(class, _)| class),
+            result: None,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+            started_after: None,
+            elapsed: Duration::ZERO,
+            notes: Vec::new(),
+        }
+    }
+}

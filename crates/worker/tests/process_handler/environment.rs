@@ -1,0 +1,105 @@
+//! What a program sees of the world it was started from.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
+
+use serde_json::json;
+
+use crate::support::{Bench, execution, run, run_shell};
+
+/// Variables that every program gets.
+const ALWAYS: [&str; 15] = [
+    "LANG",
+    "PATH",
+    "SCHED_ARGS_FILE",
+    "SCHED_ATTEMPT",
+    "SCHED_CATCHUP",
+    "SCHED_DISPATCH_ID",
+    "SCHED_EXECUTION_ID",
+    "SCHED_FIRE_TIME",
+    "SCHED_IDEMPOTENCY_KEY",
+    "SCHED_JOB_ID",
+    "SCHED_JOB_NAME",
+    "SCHED_LATENESS_MS",
+    "SCHED_RESULT_FILE",
+    "SCHED_WORKER_PROCESS",
+    "TMPDIR",
+];
+
+fn parsed(output: &str) -> BTreeMap<String, String> {
+    let pairs = output.lines().map(|line| line.split_once('=').unwrap());
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn the_environment_is_exactly_what_is_documented() {
+    let foreign = std::env::vars_os().filter(|(name, _)| !ALWAYS.contains(&name.to_str().unwrap())).count();
+    assert!(foreign > 0, "this process must have variables that could leak");
+    let bench = Bench::inheriting(&[
+        ("DATABASE_URL", "postgres://canary"),
+        ("CANARY", "canary"),
+        ("PATH", "/canary"),
+    ]);
+    let report = bench.run(execution(json!({"program": "env"}))).await;
+    let seen = parsed(&report.stdout.head);
+    assert_eq!(seen.keys().map(String::as_str).collect::<Vec<_>>(), ALWAYS);
+    assert!(!report.stdout.head.contains("canary"));
+    assert_eq!(seen["PATH"], "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+}
+
+#[tokio::test]
+async fn a_program_learns_about_its_attempt() {
+    let mut execution = execution(json!({"program": "env"}));
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    execution.traceparent = Some(trace.to_owned());
+    let id = execution.execution_id.to_string();
+    let seen = parsed(&Bench::new().run(execution).await.stdout.head);
+    let expected = [
+        ("SCHED_JOB_ID", "00000000-0000-0000-0000-00000000000b"),
+        ("SCHED_JOB_NAME", "nightly report"),
+        ("SCHED_DISPATCH_ID", "00000000-0000-0000-0000-00000000000d"),
+        ("SCHED_EXECUTION_ID", id.as_str()),
+        ("SCHED_ATTEMPT", "2"),
+        ("SCHED_FIRE_TIME", "2026-11-21T04:05:06.789Z"),
+        ("SCHED_LATENESS_MS", "42"),
+        ("SCHED_CATCHUP", "1"),
+        ("SCHED_IDEMPOTENCY_KEY", "key-1"),
+        ("TRACEPARENT", trace),
+    ];
+    for (name, value) in expected {
+        assert_eq!(seen[name], value, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn only_named_variables_are_inherited_and_the_function_has_the_last_word() {
+    let bench = Bench::inheriting(&[("HOME", "/home/worker"), ("TZ", "UTC"), ("OTHER", "canary")]);
+    let config = json!({
+        "program": "env", "env_allow": ["HOME", "TZ", "UNSET"], "env": {"TZ": "Asia/Tokyo", "GREETING": "a=b"}
+    });
+    let seen = parsed(&bench.run(execution(config)).await.stdout.head);
+    assert_eq!((seen["HOME"].as_str(), seen["TZ"].as_str()), ("/home/worker", "Asia/Tokyo"));
+    assert_eq!(seen["GREETING"], "a=b");
+    assert_eq!(seen.len(), ALWAYS.len() + 3);
+}
+
+#[tokio::test]
+async fn a_program_has_three_open_files_whatever_the_worker_inherited() {
+    let leaky = nix::unistd::dup(std::io::stderr()).unwrap();
+    let flags = nix::fcntl::fcntl(&leaky, nix::fcntl::FcntlArg::F_GETFD).unwrap();
+    assert_eq!(
+        flags & nix::libc::FD_CLOEXEC,
+        0,
+        "the planted descriptor must be one that would be inherited"
+    );
+    // The directory that the shell reads is open while it does, so ask again for each afterwards.
+    let report = run_shell(r#"for f in /proc/$$/fd/*; do [ -e "$f" ] && echo "${f##*/}"; done; true"#).await;
+    assert_eq!(report.stdout.head, "0\n1\n2\n", "descriptor {} was planted", leaky.as_raw_fd());
+}
+
+#[tokio::test]
+async fn a_program_leads_its_own_session_and_group() {
+    let report = run(json!({"shell": true, "command": "echo $$; cut -d' ' -f5,6 /proc/$$/stat"})).await;
+    let (pid, group_and_session) = report.stdout.head.trim().split_once('\n').unwrap();
+    assert_eq!(group_and_session, format!("{pid} {pid}"));
+}

@@ -1,0 +1,64 @@
+//! Output in every amount and shape.
+
+use std::time::Duration;
+
+use sched_worker::handlers::Outcome;
+use serde_json::json;
+
+use crate::support::{Bench, alive_with, execution, run, run_shell, shell, token, within};
+
+#[tokio::test]
+async fn an_endless_stream_is_bounded_and_counted() {
+    let mut execution = execution(json!({"program": "yes", "args": ["0123456789"]}));
+    execution.timeout = Duration::from_millis(500);
+    let report = within(Duration::from_secs(30), Bench::new().run(execution)).await;
+    assert_eq!(report.outcome, Outcome::TimedOut);
+    let kept = (report.stdout.head.len() + report.stdout.tail.len()) as u64;
+    assert_eq!(kept, 256 * 1024);
+    assert!(report.stdout.total_bytes > 4 * kept, "only {} bytes came", report.stdout.total_bytes);
+    assert_eq!(report.stdout.dropped_bytes, report.stdout.total_bytes - kept);
+}
+
+#[tokio::test]
+async fn head_and_tail_of_long_output_are_kept() {
+    let report = run(json!({"program": "seq", "args": ["1000000"], "max_output_bytes": 1024})).await;
+    assert!(report.stdout.head.starts_with("1\n2\n3\n"));
+    assert!(report.stdout.tail.ends_with("999999\n1000000\n"));
+    assert_eq!((report.stdout.head.len(), report.stdout.tail.len()), (512, 512));
+    assert_eq!(report.stdout.total_bytes, 6_888_896);
+}
+
+#[tokio::test]
+async fn both_streams_are_read_side_by_side() {
+    let command = "for i in 1 2 3 4; do head -c 200000 /dev/zero; head -c 200000 /dev/zero >&2; done";
+    let report = run_shell(command).await;
+    assert_eq!((report.stdout.total_bytes, report.stderr.total_bytes), (800_000, 800_000));
+}
+
+#[tokio::test]
+async fn bytes_that_cannot_be_stored_are_replaced() {
+    let report = run_shell(r"printf 'a\000b\377c\342\202'").await;
+    assert_eq!(report.stdout.head, "a\u{FFFD}b\u{FFFD}c\u{FFFD}");
+    assert_eq!(report.stdout.total_bytes, 7);
+}
+
+#[tokio::test]
+async fn what_a_background_process_writes_last_is_still_read() {
+    let report = run_shell("(sleep 0.2; echo late) & echo early").await;
+    assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "early\nlate\n"));
+}
+
+#[tokio::test]
+async fn a_background_process_that_holds_the_pipe_does_not_hold_up_the_report() {
+    let token = token();
+    let report = run_shell(&format!("sleep {token} & echo done")).await;
+    assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Succeeded, "done\n"));
+    assert!(report.elapsed < Duration::from_secs(10), "{:?}", report.elapsed);
+    assert_eq!(alive_with(&token), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn a_program_that_closes_its_output_is_still_waited_for() {
+    let report = Bench::new().run(execution(shell("exec >&- 2>&-; sleep 0.2; exit 5"))).await;
+    assert_eq!(report.exit_code, Some(5));
+}

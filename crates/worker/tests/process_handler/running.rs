@@ -1,0 +1,187 @@
+//! What programs are given, and what is said about how they ended.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use sched_model::domain::function::HandlerType;
+use sched_worker::handlers::{ErrorClass, Outcome, Report};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Bench, entries, execution, run, run_shell, shell};
+
+fn failure(report: &Report) -> (Outcome, Option<ErrorClass>, &str) {
+    (report.outcome, report.error_class, report.error_message.as_deref().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn success_is_reported_with_output_and_times() {
+    let report = run_shell("echo out; echo err >&2").await;
+    assert_eq!((report.outcome, report.exit_code), (Outcome::Succeeded, Some(0)));
+    assert_eq!((report.error_message, report.error_class, report.result), (None, None, None));
+    assert_eq!((report.stdout.head.as_str(), report.stderr.head.as_str()), ("out\n", "err\n"));
+    assert_eq!((report.stdout.total_bytes, report.stdout.dropped_bytes), (4, 0));
+    assert!(report.started_after.unwrap() < report.elapsed);
+    assert_eq!(report.notes, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn arguments_reach_the_program_on_stdin_and_in_a_file() {
+    let report = run_shell(r#"cat; echo; cat "$SCHED_ARGS_FILE""#).await;
+    assert_eq!(report.stdout.head, "{\"day\":\"monday\"}\n{\"day\":\"monday\"}");
+}
+
+#[tokio::test]
+async fn arguments_larger_than_a_pipe_hold_up_nobody() {
+    let mut execution = execution(json!({"program": "true"}));
+    execution.args = json!("x".repeat(3_000_000));
+    assert_eq!(Bench::new().run(execution.clone()).await.outcome, Outcome::Succeeded);
+    execution.handler_config = json!({"program": "wc", "args": ["-c"]});
+    assert_eq!(Bench::new().run(execution).await.stdout.head, "3000002\n");
+}
+
+#[tokio::test]
+async fn stdin_can_be_empty() {
+    let report = run(json!({"program": "cat", "stdin": "none"})).await;
+    assert_eq!((report.outcome, report.stdout.total_bytes), (Outcome::Succeeded, 0));
+}
+
+#[tokio::test]
+async fn no_shell_sees_the_arguments_of_a_program() {
+    let report = run(json!({"program": "printf", "args": ["%s|", "$HOME; `id`", "*", ""]})).await;
+    assert_eq!(report.stdout.head, "$HOME; `id`|*||");
+}
+
+#[tokio::test]
+async fn a_shell_command_gets_its_arguments_as_parameters() {
+    let report = run(json!({"shell": true, "command": "echo \"$#:$1:$2\"", "args": ["a b", "$c"]})).await;
+    assert_eq!(report.stdout.head, "2:a b:$c\n");
+}
+
+#[tokio::test]
+async fn the_result_file_becomes_the_result_whatever_the_outcome() {
+    let report = run_shell(r#"echo '{"rows": 3, "bad": "\u0000"}' > "$SCHED_RESULT_FILE"; exit 1"#).await;
+    assert_eq!(report.outcome, Outcome::Failed);
+    assert_eq!(report.result, Some(json!({"rows": 3, "bad": "\u{FFFD}"})));
+}
+
+#[tokio::test]
+async fn a_bad_result_file_is_noted_and_changes_nothing() {
+    let too_large = r#"head -c 2000000 /dev/zero | tr '\0' 1 > "$SCHED_RESULT_FILE""#;
+    let table = [
+        (r#"echo '{"rows":' > "$SCHED_RESULT_FILE""#, "not JSON"),
+        (r#"ln -s /etc/passwd "$SCHED_RESULT_FILE""#, "not a regular file"),
+        (r#"mkfifo "$SCHED_RESULT_FILE""#, "not a regular file"),
+        (too_large, "larger than 1048576 bytes"),
+    ];
+    for (command, expected) in table {
+        let report = run_shell(command).await;
+        assert_eq!((report.outcome, report.result), (Outcome::Succeeded, None), "{command}");
+        assert!(report.notes.len() == 1 && report.notes[0].contains(expected), "{:?}", report.notes);
+    }
+}
+
+#[tokio::test]
+async fn an_exit_code_is_a_failure_unless_it_is_listed() {
+    let report = run_shell("exit 3").await;
+    assert_eq!(failure(&report), (Outcome::Failed, Some(ErrorClass::ExitCode), "exit code 3"));
+    assert_eq!(report.exit_code, Some(3));
+    let listed = run(json!({"shell": true, "command": "exit 3", "success_exit_codes": [3]})).await;
+    assert_eq!((listed.outcome, listed.exit_code), (Outcome::Succeeded, Some(3)));
+}
+
+#[tokio::test]
+async fn a_signal_is_named() {
+    let report = run_shell("ulimit -c 0; kill -SEGV $$").await;
+    assert_eq!(
+        failure(&report),
+        (Outcome::Failed, Some(ErrorClass::Signal), "killed by signal 11 (SIGSEGV)")
+    );
+    assert_eq!(report.exit_code, None);
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_start_fails_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let no_interpreter = file("script", "#!/nowhere/sh\n", 0o755);
+    let not_executable = file("data", "#!/bin/sh\n", 0o644);
+    let table = [
+        (
+            json!({"program": "no-such-program"}),
+            ErrorClass::ProgramNotFound,
+            "\"no-such-program\" was not found in PATH (/usr",
+        ),
+        (json!({"program": "/nowhere/x"}), ErrorClass::ProgramNotFound, "\"/nowhere/x\" does not exist"),
+        (
+            json!({"program": "true", "cwd": "/nowhere"}),
+            ErrorClass::SpawnFailed,
+            "working directory \"/nowhere\"",
+        ),
+        (json!({"program": no_interpreter}), ErrorClass::SpawnFailed, "interpreter"),
+        (json!({"program": not_executable}), ErrorClass::SpawnFailed, "Permission denied"),
+        (
+            json!({"program": "x", "env": {"LD_PRELOAD": "y"}}),
+            ErrorClass::InvalidConfig,
+            "env.LD_PRELOAD: is refused",
+        ),
+        (json!({"prog": "x"}), ErrorClass::InvalidConfig, "unknown field `prog`"),
+        (Value::Null, ErrorClass::InvalidConfig, "handler_config is not valid"),
+    ];
+    for (config, class, text) in table {
+        let bench = Bench::new();
+        let report = bench.run(execution(config)).await;
+        let (outcome, found, message) = failure(&report);
+        assert_eq!((outcome, found), (Outcome::Failed, Some(class)), "{message}");
+        assert!(message.contains(text), "{message:?} does not say {text:?}");
+        assert_eq!((report.started_after, entries(bench.root.path())), (None, 0));
+    }
+}
+
+#[tokio::test]
+async fn kinds_without_a_handler_are_said_to_be_unsupported() {
+    let handlers = Bench::new().handlers;
+    let mut asked = 0;
+    for kind in HandlerType::ALL.iter().filter(|kind| **kind != HandlerType::Process) {
+        let report =
+            handlers.run(*kind, execution(json!({"program": "true"})), CancellationToken::new()).await;
+        assert_eq!(
+            (report.outcome, report.error_class),
+            (Outcome::Failed, Some(ErrorClass::UnsupportedHandler))
+        );
+        asked += 1;
+    }
+    assert!(asked > 0);
+}
+
+#[tokio::test]
+async fn the_private_directory_is_private_and_does_not_stay() {
+    let bench = Bench::new();
+    let command = r#"stat -c %a "$(dirname "$SCHED_ARGS_FILE")"; pwd; touch "$TMPDIR/x" ./y; mkdir -p a/b"#;
+    let report = bench.run(execution(shell(command))).await;
+    let lines: Vec<&str> = report.stdout.head.lines().collect();
+    assert_eq!((report.outcome, lines[0]), (Outcome::Succeeded, "700"));
+    assert!(lines[1].starts_with(bench.root.path().to_str().unwrap()), "{}", lines[1]);
+    assert_eq!((entries(bench.root.path()), report.notes.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_working_directory_can_be_chosen() {
+    assert_eq!(run(json!({"program": "pwd", "cwd": "/usr"})).await.stdout.head, "/usr\n");
+}
+
+#[tokio::test]
+async fn a_full_or_missing_disk_for_private_files_is_the_workers_fault() {
+    let bench = Bench::new();
+    fs::remove_dir(bench.root.path()).unwrap();
+    let report = bench.run(execution(json!({"program": "true"}))).await;
+    let (outcome, class, message) = failure(&report);
+    assert_eq!((outcome, class), (Outcome::Failed, Some(ErrorClass::Worker)));
+    assert!(message.contains("No such file or directory"), "{message}");
+    fs::create_dir(bench.root.path()).unwrap();
+}

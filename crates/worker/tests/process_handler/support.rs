@@ -1,0 +1,151 @@
+//! What the tests of the `process` handler share: executions to run, and a view of the process table.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use sched_model::domain::function::HandlerType;
+use sched_runtime::clock::monotonic;
+use sched_worker::handlers::process::ProcessSettings;
+use sched_worker::handlers::{Execution, Handlers, Report};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// How long a condition may take to come true on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Handlers with a directory of their own.
+pub(crate) struct Bench {
+    pub(crate) handlers: Handlers,
+    pub(crate) root: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::inheriting(&[])
+    }
+
+    pub(crate) fn inheriting(variables: &[(&str, &str)]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let inherited: BTreeMap<OsString, OsString> =
+            variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+        let settings = ProcessSettings { temp_root: root.path().to_path_buf(), inherited };
+        Self { handlers: Handlers::new(settings).unwrap(), root }
+    }
+
+    pub(crate) async fn run(&self, execution: Execution) -> Report {
+        self.run_until(execution, CancellationToken::new()).await
+    }
+
+    pub(crate) async fn run_until(&self, execution: Execution, cancel: CancellationToken) -> Report {
+        self.handlers.run(HandlerType::Process, execution, cancel).await
+    }
+}
+
+/// Runs a configuration with everything else as usual.
+pub(crate) async fn run(config: Value) -> Report {
+    Bench::new().run(execution(config)).await
+}
+
+/// Runs a shell command.
+pub(crate) async fn run_shell(command: &str) -> Report {
+    run(shell(command)).await
+}
+
+/// Configuration of a shell command.
+pub(crate) fn shell(command: &str) -> Value {
+    json!({"shell": true, "command": command, "grace_seconds": 20})
+}
+
+pub(crate) fn execution(handler_config: Value) -> Execution {
+    Execution {
+        dispatch_id: Uuid::from_u128(0xd),
+        job_id: Uuid::from_u128(0xb),
+        execution_id: Uuid::new_v4(),
+        job_name: "nightly report".into(),
+        attempt: 2,
+        fire_time: "2026-11-21T04:05:06.789Z".parse().unwrap(),
+        lateness_ms: 42,
+        catch_up: true,
+        idempotency_key: "key-1".into(),
+        args: json!({"day": "monday"}),
+        timeout: Duration::from_secs(60),
+        traceparent: None,
+        handler_config,
+    }
+}
+
+/// A number of seconds for `sleep` that occurs nowhere else, to know its process by.
+pub(crate) fn token() -> String {
+    format!("1000.{:020}", Uuid::new_v4().as_u128() % 10_u128.pow(20))
+}
+
+/// Numbers of living processes with `token` among their arguments.
+pub(crate) fn alive_with(token: &str) -> Vec<u32> {
+    let own = std::process::id();
+    let with_token = |pid: &u32| {
+        // A zombie has no arguments any more, and one that vanishes meanwhile is not alive.
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&arguments).contains(token)
+    };
+    all_pids().into_iter().filter(|pid| *pid != own).filter(with_token).collect()
+}
+
+/// Numbers of our children that are dead and not reaped.
+pub(crate) fn zombies() -> Vec<u32> {
+    let own = std::process::id().to_string();
+    let is_ours = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+        rest.starts_with(&format!("Z {own} "))
+    };
+    all_pids().into_iter().filter(is_ours).collect()
+}
+
+fn all_pids() -> Vec<u32> {
+    let pids: Vec<u32> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+        .collect();
+    assert!(pids.contains(&std::process::id()), "the process table must at least show us");
+    pids
+}
+
+/// Waits until `condition` is true; `status` is shown if it never becomes so.
+pub(crate) async fn wait_for(status: impl Fn() -> String, condition: impl Fn() -> bool) {
+    let start = monotonic();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "still not after {PATIENCE:?}: {}", status());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until exactly `count` living processes carry the token.
+pub(crate) async fn wait_for_alive(token: &str, count: usize) {
+    let status = || format!("{count} processes with {token}, there are {:?}", alive_with(token));
+    wait_for(status, || alive_with(token).len() == count).await;
+}
+
+/// Cancels `run` once `count` processes carry the token, and gives its report.
+pub(crate) async fn cancel_when_alive(bench: &Bench, config: Value, token: &str, count: usize) -> Report {
+    let cancel = CancellationToken::new();
+    let (report, ()) = tokio::join!(bench.run_until(execution(config), cancel.clone()), async {
+        wait_for_alive(token, count).await;
+        cancel.cancel();
+    });
+    report
+}
+
+/// Runs `work` and fails if it takes longer than `limit`.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| panic!("took longer than {limit:?}"))
+}
+
+pub(crate) fn entries(directory: &Path) -> usize {
+    fs::read_dir(directory).unwrap().count()
+}
