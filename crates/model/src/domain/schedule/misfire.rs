@@ -31,8 +31,10 @@ pub const DEFAULT_GRACE: Duration = Duration::from_secs(60);
 /// Most fires in one plan, and so the largest effective cap of `fire_all`.
 pub const MAX_FIRES: usize = 10_000;
 
-/// How far the fires of a range are counted where that takes one step per fire: enough for ten days of an hourly job,
-/// and little enough that a restart after an outage plans tens of thousands of jobs in seconds.
+/// How far the fires of a range are counted where that takes one step per fire.
+///
+/// Enough for ten days of an hourly job, and little enough that a restart after an outage plans tens of thousands of
+/// jobs in seconds.
 pub const COUNT_LIMIT: u64 = 250;
 
 /// The spacing of fire times: what the database stores.

@@ -215,7 +215,10 @@ proptest! {
         let next = |at: &DateTime<Utc>| schedule.next_after(*at).expect("the engine works");
         let due: Vec<DateTime<Utc>> =
             std::iter::successors(Some(cursor), next).take_while(|at| *at <= now).take(LISTED).collect();
-        prop_assume!(due.len() < LISTED);
+        if due.len() == LISTED {
+            // One case in ten has more fires than are worth listing.
+            return Ok(());
+        }
 
         let on_time_from = now - TimeDelta::from_std(grace.unwrap_or(DEFAULT_GRACE)).expect("short");
         let missed = due.partition_point(|at| *at < on_time_from);
