@@ -1,1 +1,35 @@
-//! Skeleton.
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod fleet;
+mod function;
+mod job;
+mod manifest;
+mod query;
+mod run;
+mod words;
+
+pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
+pub use fleet::{QueueStatus, SchedulerInstance, Status, Worker};
+pub use function::Function;
+pub use job::Job;
+pub use manifest::{FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
+pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
+pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
+pub use words::{
+    BackoffType, DispatchStatus, DstGap, DstOverlap, ExecutionStatus, HandlerType, JobType, MisfirePolicy,
+    OverlapPolicy, Scope, UnknownWord, WorkerStatus,
+};
+
+/// Base path of every route.
+pub const BASE_PATH: &str = "/api/v1";
+/// Media type of problem documents.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// Header that names a trigger, so that sending it again makes no second dispatch.
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+/// Header that carries the id of a request, in the answer always and in the request if the client has one.
+pub const REQUEST_ID: &str = "X-Request-Id";
+/// Most items of a page.
+pub const MAX_PAGE: u32 = 200;
+/// Items of a page when the client names no number.
+pub const DEFAULT_PAGE: u32 = 50;

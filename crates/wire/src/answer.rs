@@ -1,0 +1,147 @@
+//! Answers that are not things themselves: pages of them, what `apply` did, and problem documents.
+//!
+//! Plain data.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A piece of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<T> {
+    /// The items, in the list's order.
+    pub items: Vec<T>,
+    /// To be sent as `cursor` for the next piece; `None` when this was the last.
+    pub next_cursor: Option<String>,
+}
+
+/// What `apply` did with each item, functions first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyResult {
+    /// One for each item of the manifest, in its order.
+    pub results: Vec<Applied>,
+}
+
+/// What `apply` did with one item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its identifier.
+    pub id: Uuid,
+    /// What was done.
+    pub change: Change,
+    /// The version of a job after it; `None` for task functions, which have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<i64>,
+}
+
+/// Kinds of thing that can be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A task function.
+    TaskFunction,
+    /// A job.
+    Job,
+}
+
+/// What a write did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// The thing is new.
+    Created,
+    /// It was different before.
+    Updated,
+    /// It was just so before.
+    Unchanged,
+}
+
+/// Why a request was refused or failed: a problem document after RFC 9457.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// `about:blank`: the status says what kind of problem it is, and `code` says it more finely.
+    #[serde(rename = "type", default = "about_blank")]
+    pub kind: String,
+    /// The status in words.
+    pub title: String,
+    /// The status of the response.
+    pub status: u16,
+    /// What is wrong with this request, for people.
+    pub detail: String,
+    /// Path of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// What is wrong, for programs; a word that never changes.
+    pub code: String,
+    /// What is wrong with each field; empty when the problem has no field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<ProblemError>,
+    /// Id of the request, which is in the log of the API too.
+    #[serde(default)]
+    pub request_id: String,
+}
+
+/// What is wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemError {
+    /// JSON pointer into the body, such as `/jobs/3/timezone`, empty for the whole of it; the bare name of a parameter or
+    /// header when it does not begin with `/`.
+    pub pointer: String,
+    /// What is wrong and what is allowed.
+    pub message: String,
+}
+
+fn about_blank() -> String {
+    "about:blank".to_owned()
+}
+
+impl Problem {
+    /// A problem of a status, without fields.
+    #[must_use]
+    pub fn new(
+        status: u16,
+        title: impl Into<String>,
+        code: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind: about_blank(),
+            title: title.into(),
+            status,
+            detail: detail.into(),
+            instance: None,
+            code: code.into(),
+            errors: Vec::new(),
+            request_id: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_of_a_newer_api_is_still_read() {
+        let text = r#"{"type":"about:blank","title":"Conflict","status":409,"detail":"taken","code":"taken","hint":"x"}"#;
+        let problem: Problem = serde_json::from_str(text).unwrap();
+        assert_eq!((problem.status, problem.errors.len()), (409, 0));
+    }
+
+    #[test]
+    fn kinds_and_changes_are_sent_as_words() {
+        let applied = Applied {
+            kind: Kind::TaskFunction,
+            name: "f".into(),
+            id: Uuid::nil(),
+            change: Change::Unchanged,
+            version: None,
+        };
+        let json = serde_json::to_value(applied).unwrap();
+        assert_eq!((&json["kind"], &json["change"]), (&"task_function".into(), &"unchanged".into()));
+        assert!(json.get("version").is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! The processes of an installation, and its state at a glance.
+//!
+//! Made by the API and read by clients. Plain data.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::words::WorkerStatus;
+
+/// A worker process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Random identity, made when the process started.
+    pub id: Uuid,
+    /// Host, a label.
+    pub hostname: String,
+    /// Operating system and architecture.
+    pub platform: String,
+    /// Process id, a label.
+    pub process_id: i32,
+    /// Version of the program.
+    pub version: String,
+    /// Queues it serves.
+    pub queues: Vec<String>,
+    /// How many dispatches it runs at once.
+    pub concurrency: i32,
+    /// What it is doing.
+    pub status: WorkerStatus,
+    /// How many dispatches it runs now.
+    pub running: i32,
+    /// How many attempts it has finished.
+    pub jobs_processed: i64,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it last said that it lives.
+    pub last_heartbeat: DateTime<Utc>,
+    /// Since when it is gone; `None` while it lives.
+    pub offline_since: Option<DateTime<Utc>>,
+}
+
+/// A scheduler process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchedulerInstance {
+    /// Random identity, made when the process started.
+    pub id: Uuid,
+    /// Host, a label.
+    pub hostname: String,
+    /// Process id, a label.
+    pub pid: i32,
+    /// Version of the program.
+    pub version: String,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it last said that it lives.
+    pub last_heartbeat: DateTime<Utc>,
+    /// Whether it leads.
+    pub is_leader: bool,
+    /// Since when; `None` unless it leads.
+    pub leader_since: Option<DateTime<Utc>>,
+    /// Its term; `None` unless it leads.
+    pub term: Option<i64>,
+}
+
+/// The state of an installation at a glance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The database's clock.
+    pub now: DateTime<Utc>,
+    /// Jobs that fire.
+    pub jobs_active: i64,
+    /// Jobs that are disabled or paused.
+    pub jobs_inactive: i64,
+    /// When the next job is due.
+    pub next_run_at: Option<DateTime<Utc>>,
+    /// Dispatches that wait.
+    pub dispatches_pending: i64,
+    /// Dispatches that run.
+    pub dispatches_running: i64,
+    /// Living workers.
+    pub workers_online: i64,
+    /// Registered schedulers.
+    pub schedulers: i64,
+    /// Whether one of them leads.
+    pub has_leader: bool,
+    /// Queues in which something waits.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// A queue in which something waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// Its name.
+    pub name: String,
+    /// How many dispatches wait.
+    pub waiting: i64,
+    /// When the oldest could first have been claimed.
+    pub oldest_claimable_at: DateTime<Utc>,
+    /// Whether a living worker serves it; without one nothing in it will run.
+    pub has_live_worker: bool,
+    /// Whether it is paused.
+    pub is_paused: bool,
+}

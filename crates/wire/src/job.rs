@@ -1,0 +1,90 @@
+//! Jobs as they are kept: their settings with every default filled in, and what they have come to.
+//!
+//! Made by the API and read by clients. Plain data.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::manifest::RetryPolicySpec;
+use crate::words::{DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope};
+
+/// A job as it is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Identifier.
+    pub id: Uuid,
+    /// Stable name.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// To whom it belongs.
+    pub scope: Scope,
+    /// Its project; `None` unless the scope is `project`.
+    pub project: Option<String>,
+    /// Name of the task function it runs.
+    pub function: String,
+    /// Arguments of every run.
+    pub task_args: Map<String, Value>,
+    /// Kind of schedule.
+    pub job_type: JobType,
+    /// The schedule, in the form its kind defines.
+    pub schedule_config: Map<String, Value>,
+    /// IANA zone of wall-clock times.
+    pub timezone: String,
+    /// What becomes of wall-clock times that do not exist; `None` leaves it to the expression.
+    pub dst_gap: Option<DstGap>,
+    /// What becomes of wall-clock times that occur twice; `None` leaves it to the expression.
+    pub dst_overlap: Option<DstOverlap>,
+    /// What becomes of fire times that passed without dispatch.
+    pub misfire_policy: MisfirePolicy,
+    /// How late a fire may be and still be on time; `None` for the installation's default.
+    pub misfire_grace_seconds: Option<i32>,
+    /// Most fires that `fire_all` catches up.
+    pub misfire_cap: i32,
+    /// How many dispatches may be open before `overlap_policy` applies.
+    pub max_instances: i32,
+    /// What becomes of a fire when that many are.
+    pub overlap_policy: String,
+    /// Queue of its dispatches; `None` for the function's.
+    pub queue: Option<String>,
+    /// Priority of its dispatches, 0 first to 100 last; `None` for the queue's.
+    pub priority: Option<i16>,
+    /// Longest run of an attempt; `None` for the function's.
+    pub timeout_seconds: Option<i32>,
+    /// Retry policy; `None` for the function's.
+    pub retry_policy: Option<RetryPolicySpec>,
+    /// Whether the schedule fires.
+    pub is_enabled: bool,
+    /// Why the scheduler disabled it; `None` when a person did, or while it is enabled.
+    pub disabled_reason: Option<String>,
+    /// Whether the schedule does not fire for a while.
+    pub is_paused: bool,
+    /// Why it is paused; `None` unless it is.
+    pub pause_reason: Option<String>,
+    /// When it fires next; `None` when it will not.
+    pub next_run_at: Option<DateTime<Utc>>,
+    /// When its latest finished attempt started.
+    pub last_run_at: Option<DateTime<Utc>>,
+    /// How its latest finished dispatch ended.
+    pub last_status: Option<DispatchStatus>,
+    /// When its latest dispatch was created.
+    pub last_dispatched_at: Option<DateTime<Utc>>,
+    /// How many dispatches have been created in all.
+    pub total_run_count: i64,
+    /// How many dispatches are open now.
+    pub active_dispatches: i32,
+    /// Release of the time zone tables that `next_run_at` was computed from; `None` when it needs none.
+    pub tzdata_version: Option<String>,
+    /// Grows with every change of the settings.
+    pub version: i64,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// Which component or whose e-mail created it.
+    pub created_by: String,
+    /// When its settings last changed.
+    pub updated_at: DateTime<Utc>,
+    /// Which component or whose e-mail changed them.
+    pub updated_by: String,
+}

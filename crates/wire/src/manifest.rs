@@ -1,0 +1,263 @@
+//! A jobs file: task functions and jobs as a person writes them, and the body of `apply`.
+//!
+//! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
+//! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::words::{
+    BackoffType, DstGap, DstOverlap, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope,
+};
+
+/// Name of the project, the queue and the tenant that every installation has.
+const DEFAULT: &str = "default";
+
+/// What should exist. Applied as one: everything in it is written, or nothing.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What can be run; written before the jobs, which may name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_functions: Vec<FunctionSpec>,
+    /// What is run, and when.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSpec>,
+}
+
+/// A task function as a person writes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionSpec {
+    /// Stable name; jobs refer to it.
+    pub name: String,
+    /// Name shown to people; the stable name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How it is run.
+    pub handler_type: HandlerType,
+    /// Settings of the handler.
+    pub handler_config: Map<String, Value>,
+    /// Queue of its dispatches.
+    #[serde(default = "default_name")]
+    pub queue: String,
+    /// Longest run of an attempt.
+    #[serde(default = "default_timeout_seconds")]
+    pub default_timeout_seconds: i32,
+    /// Retry policy; the installation's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_policy: Option<RetryPolicySpec>,
+}
+
+/// A job as a person writes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// Stable name.
+    pub name: String,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// To whom it belongs.
+    #[serde(default = "default_scope")]
+    pub scope: Scope,
+    /// Its project; `default` when absent and the scope is `project`, and to be absent for the other scopes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Name of the task function it runs.
+    pub function: String,
+    /// Arguments of every run.
+    #[serde(default)]
+    pub task_args: Map<String, Value>,
+    /// Kind of schedule.
+    pub job_type: JobType,
+    /// The schedule, in the form its kind defines; nothing for a manual job.
+    #[serde(default)]
+    pub schedule_config: Map<String, Value>,
+    /// IANA zone of wall-clock times; the API's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timezone: Option<String>,
+    /// What becomes of wall-clock times that do not exist; decided by the kind of expression when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst_gap: Option<DstGap>,
+    /// What becomes of wall-clock times that occur twice; decided by the kind of expression when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst_overlap: Option<DstOverlap>,
+    /// What becomes of fire times that passed without dispatch.
+    #[serde(default = "default_misfire_policy")]
+    pub misfire_policy: MisfirePolicy,
+    /// How late a fire may be and still be on time; the installation's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misfire_grace_seconds: Option<i32>,
+    /// Most fires that `fire_all` catches up.
+    #[serde(default = "default_misfire_cap")]
+    pub misfire_cap: i32,
+    /// How many dispatches may be open before `overlap_policy` applies.
+    #[serde(default = "default_max_instances")]
+    pub max_instances: i32,
+    /// What becomes of a fire when that many are.
+    #[serde(default = "default_overlap_policy")]
+    pub overlap_policy: OverlapPolicy,
+    /// Queue of its dispatches; the function's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Priority of its dispatches, 0 first to 100 last; the queue's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i16>,
+    /// Longest run of an attempt; the function's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+    /// Retry policy; the function's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_policy: Option<RetryPolicySpec>,
+    /// Whether the schedule fires.
+    #[serde(default = "default_is_enabled")]
+    pub is_enabled: bool,
+}
+
+/// How often and after which delay an attempt is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicySpec {
+    /// Attempts in all, the first included; 1 means no retry.
+    pub max_attempts: u32,
+    /// Base of the delay.
+    #[serde(default = "default_backoff_seconds")]
+    pub backoff_seconds: u32,
+    /// How the delay grows.
+    #[serde(default = "default_backoff_type")]
+    pub backoff_type: BackoffType,
+    /// The delay never exceeds this.
+    #[serde(default = "default_max_backoff_seconds")]
+    pub max_backoff_seconds: u32,
+    /// The delay is lengthened by up to this share of itself, so that many retries do not meet.
+    #[serde(default = "default_jitter_percent")]
+    pub jitter_percent: u8,
+    /// Error classes that are not worth another attempt.
+    #[serde(default)]
+    pub non_retryable: Vec<String>,
+}
+
+fn default_name() -> String {
+    DEFAULT.to_owned()
+}
+
+const fn default_timeout_seconds() -> i32 {
+    300
+}
+
+const fn default_scope() -> Scope {
+    Scope::Project
+}
+
+const fn default_misfire_policy() -> MisfirePolicy {
+    MisfirePolicy::FireOnce
+}
+
+const fn default_misfire_cap() -> i32 {
+    100
+}
+
+const fn default_max_instances() -> i32 {
+    1
+}
+
+const fn default_overlap_policy() -> OverlapPolicy {
+    OverlapPolicy::Skip
+}
+
+const fn default_is_enabled() -> bool {
+    true
+}
+
+const fn default_backoff_seconds() -> u32 {
+    10
+}
+
+const fn default_backoff_type() -> BackoffType {
+    BackoffType::Exponential
+}
+
+const fn default_max_backoff_seconds() -> u32 {
+    3600
+}
+
+const fn default_jitter_percent() -> u8 {
+    10
+}
+
+impl JobSpec {
+    /// The project it belongs to once the default is applied.
+    #[must_use]
+    pub fn project_or_default(&self) -> Option<&str> {
+        match self.scope {
+            Scope::Project => Some(self.project.as_deref().unwrap_or(DEFAULT)),
+            Scope::BackupInfrastructure | Scope::System => self.project.as_deref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(json: Value) -> Result<JobSpec, serde_json::Error> {
+        serde_json::from_value(json)
+    }
+
+    #[test]
+    fn a_short_job_means_what_the_documentation_says() {
+        let spec = job(json!({"name": "tidy", "function": "tidy", "job_type": "manual"})).unwrap();
+        assert_eq!(spec.project_or_default(), Some("default"));
+        assert_eq!((spec.misfire_policy, spec.misfire_cap), (MisfirePolicy::FireOnce, 100));
+        assert_eq!((spec.overlap_policy, spec.max_instances), (OverlapPolicy::Skip, 1));
+        assert!(spec.is_enabled && spec.task_args.is_empty() && spec.schedule_config.is_empty());
+    }
+
+    #[test]
+    fn jobs_of_the_installation_belong_to_no_project() {
+        let spec =
+            job(json!({"name": "a", "function": "f", "job_type": "manual", "scope": "system"})).unwrap();
+        assert_eq!(spec.project_or_default(), None);
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let text = json!({
+            "task_functions": [{
+                "name": "f", "handler_type": "process", "handler_config": {"program": "true"},
+                "retry_policy": {"max_attempts": 3},
+            }],
+            "jobs": [{
+                "name": "j", "function": "f", "job_type": "cron", "schedule_config": {"expression": "@daily"},
+                "timezone": "Europe/Berlin", "dst_gap": "skip", "dst_overlap": "both", "priority": 10,
+            }],
+        });
+        let manifest: Manifest = serde_json::from_value(text).unwrap();
+        let again = serde_json::from_value(serde_json::to_value(&manifest).unwrap()).unwrap();
+        assert_eq!(manifest, again);
+        assert_eq!(manifest.task_functions[0].retry_policy.as_ref().unwrap().backoff_seconds, 10);
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_what_is_allowed() {
+        let good = json!({"name": "a", "function": "f", "job_type": "manual"});
+        for (field, value, expected) in [
+            ("schedul_config", json!({}), "schedule_config"),
+            ("job_type", json!("crn"), "`cron`, `interval`, `oneoff`, `manual`"),
+            ("overlap_policy", json!("queue"), "`skip` or `allow`"),
+            ("retry_policy", json!({"max_attempts": 1, "backoff": 2}), "backoff_seconds"),
+            ("task_args", json!([1]), "expected a map"),
+        ] {
+            let mut wrong = good.clone();
+            wrong[field] = value;
+            let error = job(wrong).unwrap_err().to_string();
+            assert!(error.contains(expected), "{field}: {error}");
+        }
+    }
+}

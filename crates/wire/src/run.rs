@@ -1,0 +1,134 @@
+//! What becomes of jobs: triggers, dispatches, and the attempts to execute them.
+//!
+//! A dispatch is one fire time or trigger to be executed; an execution is one finished attempt at it. Plain data.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::words::{DispatchStatus, ExecutionStatus};
+
+/// Body of a trigger; may be left out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TriggerRequest {
+    /// Arguments instead of the job's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_args: Option<Map<String, Value>>,
+}
+
+/// Answer to a trigger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Triggered {
+    /// The dispatch that executes it.
+    pub dispatch_id: Uuid,
+    /// Whether an earlier trigger with the same key had made it.
+    pub duplicate: bool,
+}
+
+/// One fire time or trigger to be executed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dispatch {
+    /// Identifier; sorts by age.
+    pub id: Uuid,
+    /// The job.
+    pub job_id: Uuid,
+    /// Its name.
+    pub job: String,
+    /// What it has come to.
+    pub status: DispatchStatus,
+    /// The fire time, or the instant of the trigger.
+    pub scheduled_for: DateTime<Utc>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When it may first be claimed, or again after a failure.
+    pub available_at: DateTime<Utc>,
+    /// When its latest claim was made.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When it ended; `None` while it is open.
+    pub completed_at: Option<DateTime<Utc>>,
+    /// Where it waits.
+    pub queue: String,
+    /// 0 first to 100 last.
+    pub priority: i16,
+    /// Attempts begun so far.
+    pub attempt: i32,
+    /// Attempts that were followed by a retry.
+    pub retry_count: i32,
+    /// Attempts lost with their worker.
+    pub lost_count: i32,
+    /// The worker that holds it, or held it last.
+    pub worker_id: Option<Uuid>,
+    /// What the latest failed attempt said.
+    pub error_message: Option<String>,
+    /// What created it: `scheduler`, `manual`, `api`, and others in later releases.
+    pub triggered_by: String,
+    /// Who, when a person or program did.
+    pub triggered_by_user: Option<String>,
+    /// Arguments of the run.
+    pub task_args: Value,
+    /// Whether it catches up a fire time that had passed.
+    pub is_catch_up: bool,
+}
+
+/// One finished attempt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Identifier; sorts by age.
+    pub id: Uuid,
+    /// The job.
+    pub job_id: Uuid,
+    /// Its name; `None` when the job was purged.
+    pub job: Option<String>,
+    /// The dispatch it belongs to.
+    pub dispatch_id: Uuid,
+    /// Which attempt of the dispatch, from 1.
+    pub attempt: i32,
+    /// How it ended.
+    pub status: ExecutionStatus,
+    /// The fire time, or the instant of the trigger.
+    pub scheduled_for: DateTime<Utc>,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    pub completed_at: DateTime<Utc>,
+    /// How long it ran.
+    pub duration_ms: i64,
+    /// Exit code of the process; `None` when it left none.
+    pub exit_code: Option<i32>,
+    /// What it reported as its result.
+    pub result: Option<Value>,
+    /// Class of its failure.
+    pub error_class: Option<String>,
+    /// Its failure in words.
+    pub error_message: Option<String>,
+    /// How much it wrote in all, kept or not.
+    pub output_bytes: i64,
+    /// The worker that ran it.
+    pub worker_id: Option<Uuid>,
+    /// What created its dispatch.
+    pub triggered_by: String,
+}
+
+/// What an attempt wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutionOutput {
+    /// The attempt.
+    pub execution_id: Uuid,
+    /// The pieces that were kept, by stream and position.
+    pub chunks: Vec<OutputChunk>,
+}
+
+/// A piece of what an attempt wrote. It is whatever the program wrote: never show it unescaped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputChunk {
+    /// `stdout` or `stderr`.
+    pub stream: String,
+    /// Position in the stream, from 0.
+    pub chunk: i32,
+    /// The text.
+    pub content: String,
+    /// How much between the piece before and this one was not kept.
+    pub dropped_bytes: i64,
+}

@@ -1,0 +1,234 @@
+//! The closed vocabularies, each an enum whose variants are sent as fixed words.
+//!
+//! Enums that stand in requests list only what this release can do, so that the error for anything else lists exactly
+//! that. Plain data; the one failure is an unknown word, whose error lists the known ones.
+
+use std::fmt;
+
+/// A word that is none of those allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownWord {
+    /// What was given.
+    pub word: String,
+    /// What would have been accepted.
+    pub allowed: &'static [&'static str],
+}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is unknown; use one of {}", self.word, self.allowed.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownWord {}
+
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$variant_meta])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// Every variant, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// Every word, in the order of declaration.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// The word that is sent.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                let known = Self::ALL.iter().copied().find(|known| known.as_str() == word);
+                known.ok_or_else(|| UnknownWord { word: word.to_owned(), allowed: Self::WORDS })
+            }
+        }
+    };
+}
+
+words! {
+    /// How a worker runs a function.
+    HandlerType {
+        /// A program of the operating system.
+        Process = "process",
+    }
+}
+
+words! {
+    /// To whom a job belongs.
+    Scope {
+        /// Backs up or restores the main schema; its history lives outside it.
+        BackupInfrastructure = "backup_infrastructure",
+        /// Serves the installation.
+        System = "system",
+        /// Belongs to a project.
+        Project = "project",
+    }
+}
+
+words! {
+    /// The kind of a schedule.
+    JobType {
+        /// Fires at the wall-clock times of a crontab expression.
+        Cron = "cron",
+        /// Fires at a fixed distance from an anchor.
+        Interval = "interval",
+        /// Fires once, at an instant.
+        OneOff = "oneoff",
+        /// Fires only when asked.
+        Manual = "manual",
+    }
+}
+
+words! {
+    /// What becomes of a wall-clock time that does not exist, because clocks were put forward over it.
+    DstGap {
+        /// It fires at the first instant after the gap.
+        Shift = "shift",
+        /// It does not fire.
+        Skip = "skip",
+    }
+}
+
+words! {
+    /// What becomes of a wall-clock time that occurs twice, because clocks were put back over it.
+    DstOverlap {
+        /// It fires at its first pass only.
+        First = "first",
+        /// It fires at its second pass only.
+        Second = "second",
+        /// It fires at both.
+        Both = "both",
+    }
+}
+
+words! {
+    /// What becomes of fire times that passed without dispatch.
+    MisfirePolicy {
+        /// They are skipped, and the skip recorded.
+        Skip = "skip",
+        /// The latest fires, the others are skipped.
+        FireOnce = "fire_once",
+        /// All fire, up to a cap.
+        FireAll = "fire_all",
+    }
+}
+
+words! {
+    /// What becomes of a fire while `max_instances` dispatches of the job are open.
+    OverlapPolicy {
+        /// It is skipped, and the skip recorded.
+        Skip = "skip",
+        /// It is dispatched all the same.
+        Allow = "allow",
+    }
+}
+
+words! {
+    /// How the delay grows from one retry to the next.
+    BackoffType {
+        /// Always the base.
+        Fixed = "fixed",
+        /// Base times the number of the retry.
+        Linear = "linear",
+        /// Base doubled with every retry.
+        Exponential = "exponential",
+    }
+}
+
+words! {
+    /// State of a dispatch.
+    DispatchStatus {
+        /// Waits for a worker.
+        Pending = "PENDING",
+        /// A worker runs it.
+        InProgress = "IN_PROGRESS",
+        /// Its last attempt succeeded.
+        Completed = "COMPLETED",
+        /// Its only attempt failed.
+        Failed = "FAILED",
+        /// Its only attempt ran out of time or was lost.
+        Timeout = "TIMEOUT",
+        /// Somebody cancelled it.
+        Cancelled = "CANCELLED",
+        /// Its retries are exhausted.
+        DeadLetter = "DEAD_LETTER",
+    }
+}
+
+impl DispatchStatus {
+    /// Whether the state never changes again.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::Pending | Self::InProgress)
+    }
+}
+
+words! {
+    /// How an attempt ended.
+    ExecutionStatus {
+        /// It did what it should.
+        Completed = "COMPLETED",
+        /// It ran and failed.
+        Failed = "FAILED",
+        /// It ran out of time and was killed.
+        Timeout = "TIMEOUT",
+        /// It was cancelled and killed.
+        Cancelled = "CANCELLED",
+        /// Its worker was given up; nobody knows how far it came.
+        Lost = "LOST",
+        /// Its worker stopped, killed it and handed the dispatch back. Not a failure.
+        Released = "RELEASED",
+    }
+}
+
+words! {
+    /// What a worker is doing.
+    WorkerStatus {
+        /// Alive and without work.
+        Idle = "IDLE",
+        /// Alive and running something.
+        Busy = "BUSY",
+        /// Alive, finishes what it runs and takes nothing new.
+        Draining = "DRAINING",
+        /// Its lease has expired; what it ran was given to others.
+        Offline = "OFFLINE",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_the_same_in_text_and_in_json() {
+        for status in DispatchStatus::ALL {
+            assert_eq!(status.as_str().parse(), Ok(*status));
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+        for policy in MisfirePolicy::ALL {
+            assert_eq!(serde_json::from_value::<MisfirePolicy>(policy.as_str().into()).unwrap(), *policy);
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused_with_those_that_are_known() {
+        let in_json = serde_json::from_str::<OverlapPolicy>("\"queue\"").unwrap_err().to_string();
+        let in_text = "queue".parse::<OverlapPolicy>().unwrap_err().to_string();
+        for text in [in_json, in_text] {
+            assert!(text.contains("skip") && text.contains("allow"), "{text}");
+        }
+    }
+}
