@@ -5,9 +5,11 @@ mod database;
 pub mod http;
 mod process;
 mod program;
+mod state;
 mod wait;
 
 pub use cluster::{URL_VARIABLE, throw_away};
 pub use database::TestDatabase;
 pub use process::{Finished, Launch, Process};
+pub use state::{is_running, process_state};
 pub use wait::wait_for;

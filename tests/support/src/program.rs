@@ -22,7 +22,7 @@ pub(crate) fn find(name: &str) -> PathBuf {
     }
     assert!(
         path.is_file(),
-        "there is no program {}; `cargo build --workspace --bins` does not make it",
+        "there is no program {}; `cargo build --workspace --bins --tests` does not make it",
         path.display()
     );
     path
@@ -40,13 +40,13 @@ pub(crate) fn folder() -> &'static Path {
 }
 
 fn build(folder: &Path) {
-    eprintln!("building the programs that this test starts: cargo build --workspace --bins");
+    eprintln!("building the programs that this test starts: cargo build --workspace --bins --tests");
     let mut command = Command::new("cargo");
-    command.args(["build", "--workspace", "--bins"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.args(["build", "--workspace", "--bins", "--tests"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     // The folder of the `dev` profile is called `debug`; every other is called as its profile.
     if let Some(profile) = folder.file_name().and_then(|name| name.to_str()).filter(|name| *name != "debug") {
         command.args(["--profile", profile]);
     }
     let status = command.status().unwrap_or_else(|error| panic!("cannot run cargo: {error}"));
-    assert!(status.success(), "cargo build --workspace --bins failed; run it by hand");
+    assert!(status.success(), "cargo build --workspace --bins --tests failed; run it by hand");
 }

@@ -1,10 +1,8 @@
 //! Child processes of tests: started clean, controlled, never left behind.
-#![expect(clippy::unwrap_used, reason = "the helpers here are part of tests too")]
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
-use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
-use test_support::{Launch, Process, wait_for};
+use test_support::{Launch, Process, is_running, process_state, wait_for};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -12,15 +10,9 @@ fn shell(script: &str) -> Launch {
     Process::at(Path::new("/bin/sh")).args(["-c", script])
 }
 
-/// Whether a process is at work; one that nobody has waited for yet is not.
-fn runs(pid: i32) -> bool {
-    let state = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
-    let state = String::from_utf8_lossy(&state.stdout).trim().to_owned();
-    kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH) && !state.is_empty() && !state.starts_with('Z')
-}
-
 async fn gone(what: &str, pid: i32) {
-    wait_for(what, LIMIT, async || if runs(pid) { Err(format!("process {pid} runs")) } else { Ok(()) }).await;
+    wait_for(what, LIMIT, async || if is_running(pid) { Err(format!("process {pid} runs")) } else { Ok(()) })
+        .await;
 }
 
 /// A process that starts a child and writes the child's id to standard output.
@@ -52,7 +44,7 @@ async fn dropping_the_handle_kills_the_whole_group() {
     let (process, child) = parent_and_child().await;
     let parent = process.id();
     drop(process);
-    assert!(!runs(parent));
+    assert!(!is_running(parent));
     gone("the child is killed too", child).await;
 }
 
@@ -60,7 +52,7 @@ async fn dropping_the_handle_kills_the_whole_group() {
 async fn kill9_takes_the_process_alone() {
     let (mut process, child) = parent_and_child().await;
     process.kill9().await;
-    assert!(runs(child), "a crash of the parent leaves its children");
+    assert!(is_running(child), "a crash of the parent leaves its children");
     drop(process);
     gone("the child goes with the handle", child).await;
 }
@@ -90,13 +82,9 @@ async fn a_paused_process_does_nothing_until_it_is_resumed() {
     };
     more_than(0).await;
     process.pause();
-    let state = async || {
-        let output = Command::new("ps").args(["-o", "stat=", "-p", &process.id().to_string()]).output();
-        String::from_utf8_lossy(&output.unwrap().stdout).trim().to_owned()
-    };
-    wait_for("it stands still", LIMIT, async || {
-        let seen = state().await;
-        if seen.starts_with('T') { Ok(()) } else { Err(seen) }
+    wait_for("it stands still", LIMIT, async || match process_state(process.id()) {
+        Some('T') => Ok(()),
+        other => Err(format!("state {other:?}")),
     })
     .await;
     let seen = process.stdout().lines().count();
@@ -152,7 +140,7 @@ async fn nothing_outlives_a_killed_test_program() {
         text.parse::<i32>().map_err(|error| format!("{text:?}: {error}"))
     })
     .await;
-    assert!(runs(child));
+    assert!(is_running(child));
     test.kill9().await;
     gone("the child is killed by its guard", child).await;
 }

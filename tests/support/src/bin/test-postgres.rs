@@ -12,12 +12,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use nix::{
-    errno::Errno,
-    sys::signal::kill,
-    unistd::{Pid, getppid, setsid},
-};
-use test_support::{URL_VARIABLE, throw_away};
+use nix::unistd::{getppid, setsid};
+use test_support::{URL_VARIABLE, is_running, throw_away};
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -65,19 +61,9 @@ fn serve(watched: i32) -> anyhow::Result<()> {
         Err(error) => return Ok(answer(&format!("failed {:#}", anyhow::Error::from(error)))?),
     };
     answer(&format!("ready {}", cluster.url("postgres")))?;
-    while runs(watched) {
+    while is_running(watched) {
         std::thread::sleep(Duration::from_millis(200));
     }
     drop(cluster);
     Ok(())
-}
-
-/// Whether the process is still at work. One that ended but was not waited for is not.
-fn runs(pid: i32) -> bool {
-    if kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH) {
-        return false;
-    }
-    // Only Linux has this file; elsewhere being listed must do.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
