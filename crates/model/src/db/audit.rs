@@ -15,7 +15,7 @@ pub struct AuditEntry {
     pub tenant_id: Option<TenantId>,
     /// Who did it.
     pub actor: String,
-    /// What was done, in snake_case.
+    /// What was done, in `snake_case`.
     pub action: &'static str,
     /// Kind of thing it was done to.
     pub target_type: &'static str,

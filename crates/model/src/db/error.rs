@@ -71,6 +71,12 @@ impl DbError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// The error and its causes on one line, for logs.
+    #[must_use]
+    pub fn with_causes(&self) -> String {
+        super::pool::with_causes(self)
+    }
+
     /// The name of the constraint that refused the write, if one did.
     #[must_use]
     pub fn constraint(&self) -> Option<&str> {
@@ -108,14 +114,19 @@ impl From<DieselError> for DbError {
         match kind {
             DatabaseErrorKind::SerializationFailure => Self::Collision(error),
             DatabaseErrorKind::ClosedConnection => Self::Unavailable(Box::new(error)),
-            _ => by_message(&information.message().to_owned(), error),
+            _ => match classify(information.message()) {
+                Class::Collision => Self::Collision(error),
+                Class::TimeOut => Self::TimedOut(error),
+                Class::Outage => Self::Unavailable(Box::new(error)),
+                Class::Other => Self::Other(error),
+            },
         }
     }
 }
 
 /// Sorts errors for which the driver gives no kind. The messages are those of a server that speaks English, which
 /// [`super::pool`] asks for (`lc_messages`).
-fn by_message(message: &str, error: DieselError) -> DbError {
+fn classify(message: &str) -> Class {
     const OUTAGES: &[&str] = &[
         "connection closed",
         "error communicating with the server",
@@ -128,14 +139,22 @@ fn by_message(message: &str, error: DieselError) -> DbError {
     ];
     const TIME_OUTS: &[&str] = &["canceling statement due to", "idle-in-transaction"];
     if message.contains("deadlock detected") {
-        DbError::Collision(error)
+        Class::Collision
     } else if TIME_OUTS.iter().any(|text| message.contains(text)) {
-        DbError::TimedOut(error)
+        Class::TimeOut
     } else if OUTAGES.iter().any(|text| message.contains(text)) {
-        DbError::Unavailable(Box::new(error))
+        Class::Outage
     } else {
-        DbError::Other(error)
+        Class::Other
     }
+}
+
+/// What a message tells.
+enum Class {
+    Collision,
+    TimeOut,
+    Outage,
+    Other,
 }
 
 impl From<diesel::ConnectionError> for DbError {

@@ -19,7 +19,7 @@ pub struct NewEvent {
     pub job_id: Option<JobId>,
     /// Dispatch it concerns.
     pub dispatch_id: Option<DispatchId>,
-    /// What happened, in snake_case.
+    /// What happened, in `snake_case`.
     pub event_type: &'static str,
     /// Details.
     pub payload: serde_json::Value,

@@ -15,7 +15,7 @@ use super::{Conn, Database, DbError, DbResult};
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations");
 
 /// Key of the advisory lock that one migrating process holds: "sched" in ASCII.
-const MIGRATION_LOCK: i64 = 0x73_63_68_65_64;
+const MIGRATION_LOCK: i64 = 495_589_025_124;
 
 /// One migration and whether the database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,6 +17,7 @@ pub mod migrations;
 pub mod notify;
 pub mod pool;
 pub mod schema;
+pub mod startup;
 pub mod tx;
 
 pub mod attempts;

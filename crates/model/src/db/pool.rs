@@ -236,7 +236,8 @@ fn add_certificates(
     if found == 0 { Err("it holds no certificate in PEM form".into()) } else { Ok(()) }
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error and its causes on one line.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -3,6 +3,11 @@
 //! Written by `scripts/check-schema --write` from a freshly migrated database and compared with one by a test
 //! (`tests/schema.rs`), so that it cannot drift. Arrays never hold NULL by our own CHECKs and statements.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "these are the comments of the database, where back-quotes mean nothing"
+)]
+
 diesel::table! {
     /// Keys by which programs act in one tenant. The secret itself is never stored.
     api_keys (tenant_id, id) {

@@ -41,6 +41,13 @@ impl Lease {
         Ok(Self { duration: lease, margin: lease / 5 })
     }
 
+    /// The shortest lease that fits a renewal every `renewal`.
+    #[must_use]
+    pub fn shortest(renewal: Duration) -> Self {
+        let duration = renewal * 3;
+        Self { duration, margin: duration / 5 }
+    }
+
     /// After this much silence others may take over.
     #[must_use]
     pub const fn duration(self) -> Duration {

@@ -1,0 +1,36 @@
+//! What every daemon does before it works: wait for the database, then check the schema.
+//!
+//! A daemon may start before its database and waits for it without end, saying so. A schema that does not fit cannot
+//! mend itself while waiting, so that ends the start.
+
+use std::time::Duration;
+
+use super::Database;
+use super::migrations::{self, SchemaError};
+
+/// Pauses between two looks for the database grow from the first to the second of these.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// Waits until the database answers, however long, and checks that its schema is the one this program needs.
+///
+/// # Errors
+/// When the schema does not fit.
+pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
+    let mut pause = PAUSES.0;
+    loop {
+        match check(database).await {
+            Err(SchemaError::Database(error)) => {
+                let cause = error.with_causes();
+                tracing::warn!(error = cause, retry_in = ?pause, "The database cannot be used yet; trying again.");
+            }
+            result => return result,
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+async fn check(database: &Database) -> Result<(), SchemaError> {
+    let mut conn = database.conn().await?;
+    migrations::check(&mut conn).await
+}

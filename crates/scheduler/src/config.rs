@@ -1,0 +1,112 @@
+//! The settings of the scheduler: names, units, defaults, and how they depend on each other.
+
+use std::time::Duration;
+
+use sched_model::domain::lease::Lease;
+use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
+
+/// The settings this daemon has besides those of every daemon.
+pub const SETTINGS: &[Setting] = &[
+    Setting::new(
+        "scheduler-poll-interval",
+        "SCHEDULER_POLL_INTERVAL",
+        "DURATION",
+        "Longest sleep between looks for due jobs; a due time or a change of a job ends it earlier",
+    )
+    .default("1s"),
+    Setting::new("scheduler-batch-size", "SCHEDULER_BATCH_SIZE", "COUNT", "Most jobs taken in one transaction")
+        .default("1000"),
+    Setting::new(
+        "leader-heartbeat-interval",
+        "LEADER_HEARTBEAT_INTERVAL",
+        "DURATION",
+        "Time between heartbeats, which renew the lease of the leader",
+    )
+    .default("1s"),
+    Setting::new(
+        "leader-lease",
+        "LEADER_LEASE",
+        "DURATION",
+        "Silence after which a standby takes over; at least three heartbeats",
+    )
+    .default("5s"),
+    Setting::new(
+        "worker-offline-threshold",
+        "WORKER_OFFLINE_THRESHOLD",
+        "DURATION",
+        "Silence after which a worker is given up and its work goes to others; the same for workers and schedulers",
+    )
+    .default("30s"),
+    Setting::new(
+        "max-retry-attempts",
+        "MAX_RETRY_ATTEMPTS",
+        "COUNT",
+        "Attempts in all of jobs that have no retry policy of their own",
+    )
+    .default("3"),
+];
+
+/// All groups of settings of this daemon.
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS];
+
+/// The settings, read and checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How to reach the database.
+    pub database: DatabaseSettings,
+    /// Where health and metrics are served.
+    pub health: HealthSettings,
+    /// Longest sleep between looks for due jobs.
+    pub poll_interval: Duration,
+    /// Most jobs taken in one transaction.
+    pub batch_size: i64,
+    /// Time between heartbeats.
+    pub heartbeat_interval: Duration,
+    /// The lease of the leader.
+    pub lease: Lease,
+    /// Silence after which a worker is given up.
+    pub worker_offline_threshold: Duration,
+    /// Attempts of jobs without a policy.
+    pub max_retry_attempts: u32,
+}
+
+impl Config {
+    /// Reads the settings, recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        let heartbeat_interval = values.duration_within(
+            "leader-heartbeat-interval",
+            Duration::from_millis(50)..=Duration::from_secs(60),
+        );
+        let lease =
+            values.duration_within("leader-lease", Duration::from_millis(200)..=Duration::from_secs(600));
+        Self {
+            database: DatabaseSettings::read(values),
+            health: HealthSettings::read(values),
+            poll_interval: values.duration_within(
+                "scheduler-poll-interval",
+                Duration::from_millis(10)..=Duration::from_secs(60),
+            ),
+            batch_size: values.integer("scheduler-batch-size", 1..=10_000),
+            heartbeat_interval,
+            lease: checked_lease(values, lease, heartbeat_interval),
+            worker_offline_threshold: values.duration_within(
+                "worker-offline-threshold",
+                Duration::from_secs(1)..=Duration::from_secs(3600),
+            ),
+            max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
+        }
+    }
+}
+
+/// The lease, or, after recording the mistake, one that fits.
+fn checked_lease(values: &mut Values, lease: Duration, heartbeat: Duration) -> Lease {
+    match Lease::new(lease, heartbeat) {
+        Ok(lease) => lease,
+        Err(error) => {
+            if values.are_sound(&["leader-lease", "leader-heartbeat-interval"]) {
+                values.mistake("leader-lease", error);
+            }
+            Lease::shortest(heartbeat)
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Putting the scheduler together: build, run, stop in order.
+//!
+//! Start: bind the health listener (so a taken port is told at once), wait for the database, check the schema, register.
+//! Run: the election, the leader's tasks, the listener for hints. Stop: first the leader's tasks, then leadership is handed
+//! over, then the rest. A task that ends by itself ends the process: it is never left silently without one of its parts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sched_model::db::instances::NewInstance;
+use sched_model::db::migrations::SchemaError;
+use sched_model::db::notify::{self, Hint};
+use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::{Database, DatabaseSettings, startup};
+use sched_model::domain::ids::{InstanceId, Term};
+use sched_runtime::daemon::Context;
+use sched_runtime::exit::{self, ExitError, ExitStatus};
+use sched_runtime::health::{HealthServer, HealthState, ListenError};
+use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
+use secrecy::ExposeSecret;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::leader_scope::{self, Board, Starting};
+use crate::leadership::{Leadership, Timing};
+use crate::status::{Phase, SchedulerStatus};
+use crate::tasks::{Scope, dispatch::Dispatch, maintain, maintain::Maintain, recover::Recover};
+
+/// A leader that has not dispatched successfully for this many leases resigns.
+const STALLED_LEASES: u32 = 6;
+/// Time between two looks for lost workers.
+const RECOVER_PERIOD: Duration = Duration::from_secs(1);
+/// How long the parts may take to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(15);
+
+/// Why the scheduler did not start or run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The health listener has no port.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The database settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] InvalidDatabaseSettings),
+    /// The schema does not fit.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// A part of the daemon ended.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// A part of the daemon failed.
+    #[error("a part of the scheduler failed")]
+    Part(#[source] BoxError),
+}
+
+impl ExitStatus for StartError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Listen(_) => exit::LISTEN,
+            Self::Settings(_) => exit::USAGE,
+            Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
+            Self::Schema(_) => exit::SCHEMA,
+            Self::Task(_) | Self::Part(_) => exit::FAILURE,
+        }
+    }
+}
+
+/// Runs the scheduler until it is told to stop.
+///
+/// # Errors
+/// When it cannot start, or a part of it ends by itself.
+pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
+    let instance = NewInstance {
+        id: InstanceId(uuid::Uuid::new_v4()),
+        hostname: hostname(),
+        pid: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
+        version: crate::PROGRAM.version.to_owned(),
+    };
+    let database = Database::new(&database_settings(&config)).map_err(StartError::from)?;
+    let (phase, phase_seen) = watch::channel(Phase::WaitingForDatabase);
+    let timing = Timing {
+        heartbeat: config.heartbeat_interval,
+        lease: config.lease,
+        stalled_after: config.lease.duration() * STALLED_LEASES,
+    };
+    let leadership = Leadership::new(database.clone(), instance, timing);
+    let board = Arc::new(Board::new(Vec::new()));
+    let status = SchedulerStatus {
+        instance: leadership.id(),
+        phase: phase_seen,
+        role: leadership.role(),
+        board: board.clone(),
+    };
+    let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
+    let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
+    let mut listeners = TaskGroup::new();
+    let token = listeners.token();
+    listeners.spawn("health", health.run(token));
+
+    let stop = context.shutdown.soft.clone();
+    let ready = tokio::select! {
+        usable = startup::wait_until_usable(&database) => usable.map(|()| true).map_err(StartError::from),
+        ended = listeners.run_until(&stop) => ended.map(|()| false).map_err(StartError::from),
+    };
+    let result = match ready {
+        Ok(true) => {
+            phase.send_replace(Phase::Running);
+            Parts { config, database: database.clone(), board }
+                .run(leadership, &mut listeners, &stop, &phase)
+                .await
+        }
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = listeners.stop(STOP_WITHIN).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "The health listener did not stop in order."
+        );
+    }
+    database.close();
+    Ok(result?)
+}
+
+struct Parts {
+    config: Config,
+    database: Database,
+    board: Arc<Board>,
+}
+
+impl Parts {
+    async fn run(
+        self,
+        leadership: Leadership,
+        listeners: &mut TaskGroup,
+        stop: &CancellationToken,
+        phase: &watch::Sender<Phase>,
+    ) -> Result<(), StartError> {
+        let election_wake = Arc::new(Notify::new());
+        let role = leadership.role();
+        let id = leadership.id();
+
+        let mut hints = TaskGroup::new();
+        hints.spawn("hints", listen(self.database.clone(), self.board.clone(), election_wake.clone()));
+        let mut work = TaskGroup::new();
+        let work_token = work.token();
+        let start = self.starter(id);
+        work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
+
+        let election_stop = CancellationToken::new();
+        let progress = Box::new({
+            let board = self.board.clone();
+            move || since_last_dispatch(&board)
+        });
+        let mut election =
+            spawn_owned("election", leadership.run(election_wake, progress, election_stop.clone()));
+
+        let ended = tokio::select! {
+            ended = listeners.run_until(stop) => ended.map_err(StartError::from),
+            ended = work.run_until(stop) => ended.map_err(StartError::from),
+            ended = hints.run_until(stop) => ended.map_err(StartError::from),
+            _ = &mut election => Err(StartError::Part("the election ended by itself".into())),
+        };
+        phase.send_replace(Phase::Stopping);
+        let stopped = work.stop(STOP_WITHIN).await;
+        if ended.is_ok() || !election.is_finished() {
+            election_stop.cancel();
+            match election.await {
+                Ok(leadership) => leadership.leave().await,
+                Err(error) => return Err(StartError::Part(error.into())),
+            }
+        }
+        if let Err(error) = hints.stop(Duration::ZERO).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "The listener for hints was cut off.");
+        }
+        ended?;
+        stopped.map_err(|error| StartError::Part(error.into()))
+    }
+
+    /// What is started with each term.
+    fn starter(&self, instance: InstanceId) -> impl Fn(Term, &mut Starting) + Send + 'static {
+        let (config, database) = (self.config.clone(), self.database.clone());
+        move |term, starting| {
+            let scope = Scope { database: database.clone(), instance, term };
+            let poll_interval = config.poll_interval;
+            starting.start(
+                Dispatch { scope: scope.clone(), batch_size: config.batch_size, poll_interval },
+                poll_interval,
+            );
+            starting.start(
+                Recover {
+                    scope: scope.clone(),
+                    worker_lease: config.worker_offline_threshold,
+                    max_attempts: config.max_retry_attempts,
+                },
+                RECOVER_PERIOD,
+            );
+            starting.start(Maintain { scope }, maintain::PERIOD);
+        }
+    }
+}
+
+/// Hands hints on: changes of jobs to the dispatcher, a resigned leader to the election.
+async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) -> Result<(), BoxError> {
+    let wake_dispatch = || {
+        for task in board.borrow().iter().filter(|task| task.name == "dispatch") {
+            task.wake.wake();
+        }
+    };
+    notify::listen(&database, &[notify::JOBS_CHANNEL, notify::LEADER_CHANNEL], |hint| match hint {
+        Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake_dispatch(),
+        Hint::Notified { .. } => election.notify_one(),
+        Hint::Reconnected => {
+            wake_dispatch();
+            election.notify_one();
+        }
+    })
+    .await;
+    Ok(())
+}
+
+fn since_last_dispatch(board: &Board) -> Option<Duration> {
+    board
+        .borrow()
+        .iter()
+        .find(|task| task.name == "dispatch")
+        .and_then(|task| task.status.borrow().since_success())
+}
+
+fn database_settings(config: &Config) -> DatabaseSettings {
+    let from = &config.database;
+    DatabaseSettings {
+        url: from.url.expose_secret().to_owned(),
+        application: crate::PROGRAM.name.to_owned(),
+        pool_size: usize::try_from(from.pool_size).unwrap_or(1),
+        connect_timeout: from.connect_timeout,
+        statement_timeout: from.statement_timeout,
+        lock_timeout: from.lock_timeout,
+        ca_file: from.ca_file.clone(),
+    }
+}
+
+fn hostname() -> String {
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .unwrap_or_else(|| "unknown".to_owned())
+}

@@ -1,0 +1,71 @@
+//! What the scheduler tells about itself: read from watch channels, never from the database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sched_model::domain::ids::InstanceId;
+use sched_runtime::health::{Liveness, Readiness, StatusSource};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::leader_scope::Board;
+use crate::leadership::Role;
+
+/// A leader whose dispatching has not succeeded for this long is shown as not ready.
+const UNREADY_AFTER: Duration = Duration::from_secs(15);
+
+/// How far the start has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The database has not been usable yet.
+    WaitingForDatabase,
+    /// Registered, leading or standing by.
+    Running,
+    /// Told to stop.
+    Stopping,
+}
+
+/// The sources of the answers.
+#[derive(Debug)]
+pub(crate) struct SchedulerStatus {
+    pub(crate) instance: InstanceId,
+    pub(crate) phase: watch::Receiver<Phase>,
+    pub(crate) role: watch::Receiver<Role>,
+    pub(crate) board: Arc<Board>,
+}
+
+impl StatusSource for SchedulerStatus {
+    fn ready(&self) -> Readiness {
+        match *self.phase.borrow() {
+            Phase::WaitingForDatabase => {
+                return Readiness::NotReady("the database cannot be used yet".into());
+            }
+            Phase::Stopping => return Readiness::NotReady("the scheduler is stopping".into()),
+            Phase::Running => {}
+        }
+        for task in self.board.borrow().iter().filter(|task| task.name == "dispatch") {
+            let status = task.status.borrow();
+            if status.consecutive_failures > 0 && status.since_success().is_none_or(|age| age > UNREADY_AFTER)
+            {
+                return Readiness::NotReady("dispatching does not succeed; see /status".into());
+            }
+        }
+        Readiness::Ready
+    }
+
+    fn live(&self) -> Liveness {
+        Liveness::Alive
+    }
+
+    fn status(&self) -> Value {
+        let role = *self.role.borrow();
+        let tasks: Vec<Value> = self.board.borrow().iter().map(|task| json!(*task.status.borrow())).collect();
+        json!({
+            "instance_id": self.instance,
+            "role": match role { Role::Leader(_) => "leader", Role::Standby => "standby" },
+            "term": role.term(),
+            "database": *self.phase.borrow() != Phase::WaitingForDatabase,
+            "tasks": tasks,
+        })
+    }
+}

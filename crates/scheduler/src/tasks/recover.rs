@@ -1,0 +1,149 @@
+//! Recovery: the work of lost workers is given to others.
+//!
+//! Each run marks workers OFFLINE whose lease has expired and ends their attempts as lost, under their own claim tokens: the
+//! dispatch is retried within its policy, or becomes a dead letter. All in one fenced transaction per batch, so a run that
+//! dies leaves the rest to the next. It looks at every OFFLINE worker that still has claims, not only at those it marked
+//! itself, so nothing depends on having seen the moment.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use sched_model::db::attempts::{Ended, Record};
+use sched_model::db::events::{self, NewEvent};
+use sched_model::db::recovery::{self, OpenAttempt};
+use sched_model::db::{Conn, DbError, tick, transact};
+use sched_model::domain::attempt::{AttemptOutcome, decide};
+use sched_model::domain::ids::{ExecutionId, WorkerId, time_ordered};
+use sched_model::domain::retry::RetryPolicy;
+use sched_runtime::driver::{Activation, Report};
+use sched_runtime::tasks::BoxError;
+use serde_json::json;
+
+use super::{Scope, within};
+
+/// A run may take no longer; what it has committed stays.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Most attempts ended in one transaction.
+const BATCH: i64 = 500;
+
+/// Ends the attempts of lost workers.
+#[derive(Debug)]
+pub struct Recover {
+    /// The term it works in.
+    pub scope: Scope,
+    /// Silence after which a worker is given up.
+    pub worker_lease: Duration,
+    /// Attempts of jobs without a policy.
+    pub max_attempts: u32,
+}
+
+impl Activation for Recover {
+    fn name(&self) -> &'static str {
+        "recover"
+    }
+
+    async fn run_once(&mut self) -> Result<Report, BoxError> {
+        within(RUN_LIMIT, self.run()).await
+    }
+}
+
+impl Recover {
+    async fn run(&self) -> Result<Report, DbError> {
+        let mut conn = self.scope.database.conn().await?;
+        let (mut offline, mut lost) = (0, 0);
+        loop {
+            let (expired, attempts) = transact(&mut conn, "recover", async |conn: &mut Conn| {
+                self.recover_in_transaction(conn).await
+            })
+            .await?;
+            offline += expired.len();
+            lost += attempts.len();
+            tell(&expired, &attempts);
+            if i64::try_from(attempts.len()).unwrap_or(i64::MAX) < BATCH {
+                break;
+            }
+        }
+        let done = offline + lost > 0;
+        let report = json!({"workers_offline": offline, "attempts_lost": lost});
+        Ok(if done { Report::worked(report) } else { Report::idle() })
+    }
+
+    async fn recover_in_transaction(
+        &self,
+        conn: &mut Conn,
+    ) -> Result<(Vec<(WorkerId, String)>, Vec<OpenAttempt>), DbError> {
+        tick::fence(conn, self.scope.instance, self.scope.term).await?;
+        let expired = recovery::expire_workers(conn, self.worker_lease).await?;
+        let open = recovery::lost_attempts(conn, BATCH).await?;
+        let ended: Vec<Ended> = open.iter().map(|attempt| self.lost(attempt)).collect();
+        let held = recovery::end_lost(conn, &ended).await?;
+        recovery::forget_finished_claims(conn).await?;
+        let lost: Vec<OpenAttempt> =
+            open.into_iter().filter(|attempt| held.contains(&attempt.dispatch_id)).collect();
+        events::append(conn, &news(&expired, &lost)).await?;
+        Ok((expired, lost))
+    }
+
+    fn lost(&self, attempt: &OpenAttempt) -> Ended {
+        let standard = RetryPolicy::standard(self.max_attempts);
+        let policy = attempt.retry_policy.as_ref().unwrap_or(&standard);
+        let outcome = AttemptOutcome::Lost;
+        Ended {
+            dispatch_id: attempt.dispatch_id,
+            token: attempt.token,
+            outcome,
+            verdict: decide(outcome, Some("worker_lost"), attempt.failures, policy, rand::random()),
+            record: Record {
+                execution_id: ExecutionId(time_ordered(attempt.now)),
+                started_at: attempt.claimed_at,
+                duration: (attempt.now - attempt.claimed_at)
+                    .max(TimeDelta::zero())
+                    .to_std()
+                    .unwrap_or_default(),
+                exit_code: None,
+                result: None,
+                error_class: Some("worker_lost".into()),
+                error_message: Some(format!(
+                    "worker {} was given up after {:?} without a heartbeat; how far the attempt came is unknown",
+                    attempt.worker_id, self.worker_lease
+                )),
+                output: Vec::new(),
+                output_bytes: 0,
+            },
+        }
+    }
+}
+
+fn tell(expired: &[(WorkerId, String)], lost: &[OpenAttempt]) {
+    for (worker, hostname) in expired {
+        tracing::error!(worker.id = %worker, worker.hostname = hostname, "A worker is given up: its lease has expired.");
+        metrics::counter!("sched_workers_lost_total").increment(1);
+    }
+    for attempt in lost {
+        tracing::warn!(
+            dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, attempt = attempt.attempt,
+            worker.id = %attempt.worker_id, "An attempt was lost with its worker."
+        );
+        metrics::counter!("sched_attempts_lost_total").increment(1);
+    }
+}
+
+fn news(expired: &[(WorkerId, String)], lost: &[OpenAttempt]) -> Vec<NewEvent> {
+    let workers = expired.iter().map(|(worker, hostname)| NewEvent {
+        tenant_id: None,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type: events::WORKER_OFFLINE,
+        payload: json!({"worker_id": worker, "hostname": hostname}),
+    });
+    let attempts = lost.iter().map(|attempt| NewEvent {
+        tenant_id: Some(attempt.tenant_id),
+        project_id: attempt.project_id,
+        job_id: Some(attempt.job_id),
+        dispatch_id: Some(attempt.dispatch_id),
+        event_type: events::EXECUTION_LOST,
+        payload: json!({"job_name": attempt.job_name, "attempt": attempt.attempt, "worker_id": attempt.worker_id}),
+    });
+    workers.chain(attempts).collect()
+}
