@@ -1,0 +1,295 @@
+//! Writing how attempts ended: gathered for a few milliseconds, one commit for many.
+//!
+//! There is one completer for the whole process; it outlives sessions, because an attempt that has ended is worth storing
+//! even if the lease was lost since: its claim token decides. While the database is away, results are kept and offered again
+//! until it returns; their slots stay taken meanwhile, so no more than `concurrency` of them can pile up. A result that
+//! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
+//! handler gave, as a failure that says so.
+//!
+//! After a connection broke in the commit, the outcome is unknown: offering the same result again is harmless, and if its
+//! claim then no longer holds, history tells whether it was stored or the claim was lost.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sched_model::db::attempts::{self, Ended, Record};
+use sched_model::db::{Database, DbError};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::ids::DispatchId;
+use sched_runtime::tasks::BoxError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::session::Seen;
+
+/// How long the first result waits for others.
+const GATHER: Duration = Duration::from_millis(3);
+/// Most results in one transaction.
+const MOST_AT_ONCE: usize = 500;
+/// Pauses between two offers of the same results grow from the first to the second of these.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// How long a stopping worker waits for its last results to be stored.
+const FLUSH_WITHIN: Duration = Duration::from_secs(60);
+
+struct Message {
+    claim: Option<i64>,
+    ended: Ended,
+    /// Freed when the result is stored.
+    slot: Option<OwnedSemaphorePermit>,
+}
+
+/// Where results are sent.
+#[derive(Debug, Clone)]
+pub struct CompleterHandle {
+    sender: mpsc::Sender<Message>,
+    book: Arc<ClaimBook>,
+    unwritten: watch::Sender<usize>,
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Message").field("dispatch", &self.ended.dispatch_id).finish_non_exhaustive()
+    }
+}
+
+/// How many dispatches of each claim have not ended yet.
+#[derive(Debug, Default)]
+struct ClaimBook(Mutex<HashMap<i64, usize>>);
+
+impl ClaimBook {
+    fn expect(&self, claim: i64, dispatches: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(claim, dispatches);
+    }
+
+    /// Counts ends; returns the claims of which every dispatch has ended.
+    fn ended(&self, claims: impl Iterator<Item = i64>) -> Vec<i64> {
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut finished = Vec::new();
+        for claim in claims {
+            if let Some(left) = book.get_mut(&claim) {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    book.remove(&claim);
+                    finished.push(claim);
+                }
+            }
+        }
+        finished
+    }
+}
+
+impl CompleterHandle {
+    /// Announces a claim of `dispatches` dispatches, each of which will be sent or never end.
+    pub(crate) fn expect(&self, claim: i64, dispatches: usize) {
+        self.book.expect(claim, dispatches);
+    }
+
+    /// Hands over an ended attempt; waits while the completer is behind.
+    pub(crate) async fn send(&self, claim: Option<i64>, ended: Ended, slot: Option<OwnedSemaphorePermit>) {
+        self.unwritten.send_modify(|count| *count += 1);
+        if self.sender.send(Message { claim, ended, slot }).await.is_err() {
+            // The completer only ends with the process.
+            tracing::error!("The completer is gone; a result is lost and its dispatch will be recovered.");
+        }
+    }
+
+    /// Waits until everything sent so far is stored, or for a minute.
+    pub(crate) async fn flushed(&self) {
+        let mut unwritten = self.unwritten.subscribe();
+        let stored = tokio::time::timeout(FLUSH_WITHIN, unwritten.wait_for(|count| *count == 0)).await;
+        if stored.is_err() {
+            tracing::error!(
+                "The last results could not be stored in time; their dispatches will be recovered."
+            );
+        }
+    }
+}
+
+/// The one writer of results.
+#[derive(Debug)]
+pub(crate) struct Completer {
+    database: Database,
+    seen: Arc<Seen>,
+    receiver: mpsc::Receiver<Message>,
+    handle: CompleterHandle,
+}
+
+impl Completer {
+    pub(crate) fn new(database: Database, seen: Arc<Seen>) -> (Self, CompleterHandle) {
+        let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
+        let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0) };
+        (Self { database, seen, receiver, handle: handle.clone() }, handle)
+    }
+
+    /// Writes results until `stop`, which comes after the last session.
+    ///
+    /// # Errors
+    /// Never.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
+        loop {
+            let batch = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                batch = self.gather() => batch,
+            };
+            let Some(batch) = batch else { return Ok(()) };
+            let finished_claims = self.handle.book.ended(batch.iter().filter_map(|message| message.claim));
+            let dispatches: Vec<DispatchId> = batch.iter().map(|message| message.ended.dispatch_id).collect();
+            let (ended, slots): (Vec<Ended>, Vec<_>) =
+                batch.into_iter().map(|message| (message.ended, message.slot)).unzip();
+            self.store(ended, &finished_claims).await;
+            for dispatch in &dispatches {
+                self.seen.running.remove(*dispatch);
+            }
+            self.seen.count_processed(dispatches.len());
+            self.handle.unwritten.send_modify(|count| *count = count.saturating_sub(dispatches.len()));
+            drop(slots);
+        }
+    }
+
+    async fn gather(&mut self) -> Option<Vec<Message>> {
+        let mut batch = vec![self.receiver.recv().await?];
+        let until = tokio::time::sleep(GATHER);
+        tokio::pin!(until);
+        while batch.len() < MOST_AT_ONCE {
+            tokio::select! {
+                () = &mut until => break,
+                message = self.receiver.recv() => match message {
+                    Some(message) => batch.push(message),
+                    None => break,
+                },
+            }
+        }
+        Some(batch)
+    }
+
+    /// Stores results, however long that takes.
+    async fn store(&self, mut ended: Vec<Ended>, finished_claims: &[i64]) {
+        let mut pause = PAUSES.0;
+        let mut is_unknown = false;
+        while !ended.is_empty() {
+            match self.offer(&ended, finished_claims).await {
+                Ok(held) => {
+                    ended.retain(|one| !held.contains(&one.dispatch_id));
+                    return self.account_for_refused(&ended, is_unknown).await;
+                }
+                Err(error) if is_passing(&error) => {
+                    is_unknown |= error.is_outage();
+                    tracing::warn!(
+                        error = error.with_causes(),
+                        results = ended.len(),
+                        "Storing results failed; they are kept."
+                    );
+                    metrics::counter!("sched_completion_failures_total").increment(1);
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+                Err(error) if ended.len() == 1 => {
+                    tracing::error!(
+                        error = error.with_causes(),
+                        "The database refuses a result; it is stored without its content."
+                    );
+                    let Some(one) = ended.pop() else { return };
+                    return self.store_bare(bare(one, &error), finished_claims).await;
+                }
+                // One of them is refused: offer each alone.
+                Err(_) => {
+                    for one in std::mem::take(&mut ended) {
+                        Box::pin(self.store(vec![one], finished_claims)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn store_bare(&self, ended: Ended, finished_claims: &[i64]) {
+        let mut pause = PAUSES.0;
+        loop {
+            match self.offer(std::slice::from_ref(&ended), finished_claims).await {
+                Ok(_) => return,
+                Err(error) if is_passing(&error) => tokio::time::sleep(pause).await,
+                Err(error) => {
+                    let dispatch = ended.dispatch_id;
+                    tracing::error!(error = error.with_causes(), dispatch.id = %dispatch, "A result cannot be stored at all.");
+                    return;
+                }
+            }
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    async fn offer(&self, ended: &[Ended], finished_claims: &[i64]) -> Result<Vec<DispatchId>, DbError> {
+        let mut conn = self.database.conn().await?;
+        attempts::end(&mut conn, ended, finished_claims).await
+    }
+
+    /// Tells apart results that an earlier, unanswered offer had stored, and claims that were lost.
+    async fn account_for_refused(&self, refused: &[Ended], is_unknown: bool) {
+        let mut lost = refused.len();
+        if is_unknown && let Some(since) = refused.iter().map(|one| one.record.started_at).min() {
+            let executions: Vec<_> = refused.iter().map(|one| one.record.execution_id).collect();
+            match self.stored_before(&executions, since).await {
+                Ok(stored) => lost = lost.saturating_sub(stored),
+                Err(error) => {
+                    tracing::warn!(error = error.with_causes(), "Reading back stored results failed.")
+                }
+            }
+        }
+        if lost > 0 {
+            tracing::warn!(
+                results = lost,
+                "Results were refused: their claims had been taken away. Nothing of them was stored."
+            );
+            metrics::counter!("sched_claims_lost_total").increment(u64::try_from(lost).unwrap_or(0));
+        }
+    }
+
+    async fn stored_before(
+        &self,
+        executions: &[sched_model::domain::ids::ExecutionId],
+        since: chrono::DateTime<chrono::Utc>,
+    ) -> Result<usize, DbError> {
+        let mut conn = self.database.conn().await?;
+        Ok(attempts::was_ended(&mut conn, executions, since).await?.len())
+    }
+}
+
+/// Errors that pass by themselves, so that the same results may be offered again.
+const fn is_passing(error: &DbError) -> bool {
+    matches!(error, DbError::Unavailable(_) | DbError::TimedOut(_) | DbError::Collision(_))
+}
+
+/// The result without what the handler gave, as a failure that says why. It is not retried: the program has run.
+fn bare(ended: Ended, error: &DbError) -> Ended {
+    let verdict = sched_model::domain::attempt::Verdict { event: DispatchEvent::GiveUp, wait: None };
+    let message =
+        format!("the attempt ended as {}, but its result could not be stored: {error}", ended.outcome);
+    Ended {
+        outcome: AttemptOutcome::Failed,
+        verdict,
+        record: Record {
+            result: None,
+            error_class: Some("result_not_storable".into()),
+            error_message: Some(message),
+            output: Vec::new(),
+            ..ended.record
+        },
+        ..ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_finished_when_its_last_dispatch_has_ended() {
+        let book = ClaimBook::default();
+        book.expect(1, 2);
+        book.expect(2, 1);
+        assert!(book.ended([1].into_iter()).is_empty());
+        assert_eq!(book.ended([2, 1].into_iter()), [2, 1]);
+        assert!(book.ended([1, 7].into_iter()).is_empty());
+    }
+}

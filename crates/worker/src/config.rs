@@ -1,0 +1,124 @@
+//! The settings of the worker: names, units, defaults, and how they depend on each other.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sched_model::domain::lease::Lease;
+use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
+
+/// The settings this daemon has besides those of every daemon.
+pub const SETTINGS: &[Setting] = &[
+    Setting::new("worker-concurrency", "WORKER_CONCURRENCY", "COUNT", "How many dispatches run at once").default("10"),
+    Setting::new("worker-queues", "WORKER_QUEUES", "NAMES", "Queues to serve, separated by commas").default("default"),
+    Setting::new(
+        "worker-poll-interval",
+        "WORKER_POLL_INTERVAL",
+        "DURATION",
+        "Shortest pause between looks for work that found none; it grows by half each time",
+    )
+    .default("1s"),
+    Setting::new(
+        "worker-max-poll-interval",
+        "WORKER_MAX_POLL_INTERVAL",
+        "DURATION",
+        "Longest pause between looks for work; work that is notified is found at once all the same",
+    )
+    .default("30s"),
+    Setting::new("worker-heartbeat-interval", "WORKER_HEARTBEAT_INTERVAL", "DURATION", "Time between heartbeats")
+        .default("5s"),
+    Setting::new(
+        "worker-offline-threshold",
+        "WORKER_OFFLINE_THRESHOLD",
+        "DURATION",
+        "Silence after which the worker is given up; the same for workers and schedulers, at least three heartbeats",
+    )
+    .default("30s"),
+    Setting::new(
+        "worker-drain-timeout",
+        "WORKER_DRAIN_TIMEOUT",
+        "DURATION",
+        "How long running work may take to finish when the worker is told to stop; then it is killed and handed back",
+    )
+    .default("30s"),
+    Setting::new(
+        "worker-temp-dir",
+        "WORKER_TEMP_DIR",
+        "DIRECTORY",
+        "Where the private directories of attempts are made; the system's temporary directory by default",
+    ),
+    Setting::new(
+        "max-retry-attempts",
+        "MAX_RETRY_ATTEMPTS",
+        "COUNT",
+        "Attempts in all of jobs that have no retry policy of their own",
+    )
+    .default("3"),
+];
+
+/// All groups of settings of this daemon.
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS];
+
+/// The settings, read and checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How to reach the database.
+    pub database: DatabaseSettings,
+    /// Where health and metrics are served.
+    pub health: HealthSettings,
+    /// How many dispatches run at once.
+    pub concurrency: u32,
+    /// Queues to serve.
+    pub queues: Vec<String>,
+    /// Shortest and longest pause between looks for work.
+    pub poll: (Duration, Duration),
+    /// Time between heartbeats.
+    pub heartbeat_interval: Duration,
+    /// The lease of the worker.
+    pub lease: Lease,
+    /// How long running work may take to finish.
+    pub drain_timeout: Duration,
+    /// Where the private directories of attempts are made.
+    pub temp_dir: PathBuf,
+    /// Attempts of jobs without a policy.
+    pub max_retry_attempts: u32,
+}
+
+impl Config {
+    /// Reads the settings, recording every mistake.
+    pub fn read(values: &mut Values) -> Self {
+        let seconds = Duration::from_secs;
+        let milliseconds = Duration::from_millis;
+        let heartbeat_interval =
+            values.duration_within("worker-heartbeat-interval", milliseconds(50)..=seconds(600));
+        let lease = values.duration_within("worker-offline-threshold", milliseconds(200)..=seconds(3600));
+        let shortest = values.duration_within("worker-poll-interval", milliseconds(10)..=seconds(600));
+        let longest = values.duration_within("worker-max-poll-interval", milliseconds(10)..=seconds(3600));
+        if values.are_sound(&["worker-poll-interval", "worker-max-poll-interval"]) && longest < shortest {
+            values.mistake("worker-max-poll-interval", "must not be shorter than worker-poll-interval");
+        }
+        let lease = match Lease::new(lease, heartbeat_interval) {
+            Ok(lease) => lease,
+            Err(error) => {
+                if values.are_sound(&["worker-offline-threshold", "worker-heartbeat-interval"]) {
+                    values.mistake("worker-offline-threshold", error);
+                }
+                Lease::shortest(heartbeat_interval)
+            }
+        };
+        Self {
+            database: DatabaseSettings::read(values),
+            health: HealthSettings::read(values),
+            concurrency: values.integer("worker-concurrency", 1..=10_000),
+            queues: values.list("worker-queues"),
+            poll: (shortest, longest),
+            heartbeat_interval,
+            lease,
+            drain_timeout: values
+                .duration_within("worker-drain-timeout", Duration::ZERO..=seconds(24 * 3600)),
+            temp_dir: values
+                .optional_string("worker-temp-dir")
+                .map_or_else(std::env::temp_dir, PathBuf::from),
+            max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Putting the worker together: build, run, stop in order.
+//!
+//! Start: bind the health listener (so a taken port is told at once), prepare the handlers, wait for the database, check the
+//! schema, register. Stop: see [`crate::session`]; the health listener answers until the end. A task that ends by itself ends
+//! the process: it is never left silently without one of its parts.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use sched_model::db::migrations::SchemaError;
+use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::{Database, DatabaseSettings, notify, startup};
+use sched_runtime::daemon::Context;
+use sched_runtime::exit::{self, ExitError, ExitStatus};
+use sched_runtime::health::{HealthServer, HealthState, ListenError};
+use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
+use secrecy::ExposeSecret;
+use tokio::sync::{Notify, Semaphore, watch};
+
+use crate::completer::Completer;
+use crate::config::Config;
+use crate::handlers::Handlers;
+use crate::handlers::process::{PrepareError, ProcessSettings};
+use crate::session::{Running, Seen, Worker};
+use crate::status::{Phase, WorkerStatus};
+
+/// How long the listeners may take to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why the worker did not start or run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The health listener has no port.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The database settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] InvalidDatabaseSettings),
+    /// The schema does not fit.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// Attempts could not be contained on this machine.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
+    /// A part of the daemon ended.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+}
+
+impl ExitStatus for StartError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Listen(_) => exit::LISTEN,
+            Self::Settings(_) => exit::USAGE,
+            Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
+            Self::Schema(_) => exit::SCHEMA,
+            Self::Prepare(_) | Self::Task(_) => exit::FAILURE,
+        }
+    }
+}
+
+/// Runs the worker until it is told to stop.
+///
+/// # Errors
+/// When it cannot start, or a part of it ends by itself.
+pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
+    let config = Arc::new(config);
+    let database = Database::new(&database_settings(&config)).map_err(StartError::from)?;
+    let seen = Arc::new(Seen {
+        processed: AtomicI64::new(0),
+        session: watch::Sender::new(None),
+        running: Running::default(),
+    });
+    let (phase, phase_seen) = watch::channel(Phase::WaitingForDatabase);
+    let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
+    let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
+    let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
+    let settings =
+        ProcessSettings { temp_root: config.temp_dir.clone(), inherited: std::env::vars_os().collect() };
+    let handlers = Arc::new(Handlers::new(settings).map_err(StartError::from)?);
+
+    let mut listeners = TaskGroup::new();
+    let token = listeners.token();
+    listeners.spawn("health", health.run(token));
+    let stop = context.shutdown.soft.clone();
+    let is_usable = tokio::select! {
+        usable = startup::wait_until_usable(&database) => usable.map(|()| true).map_err(StartError::from),
+        ended = listeners.run_until(&stop) => ended.map(|()| false).map_err(StartError::from),
+    }?;
+
+    if is_usable {
+        phase.send_replace(Phase::Running);
+        let (completer, completer_handle) = Completer::new(database.clone(), seen.clone());
+        let wake = Arc::new(Notify::new());
+        let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
+        listeners.spawn("completer", completer.run(listeners.token()));
+        let hints = spawn_owned("hints", listen(database.clone(), config.clone(), wake.clone()));
+        let worker = Worker {
+            config,
+            database: database.clone(),
+            handlers,
+            completer: completer_handle,
+            slots,
+            wake,
+            seen,
+        };
+        let drains = async {
+            stop.cancelled().await;
+            phase.send_replace(Phase::Draining);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = worker.run(context.shutdown.clone()) => {}
+            () = drains => {}
+            ended = listeners.run_until(&context.shutdown.hard) => {
+                ended.map_err(StartError::from)?;
+                // Told to stop at once: the sessions kill their work by themselves; give them the time they are given.
+                std::future::pending::<()>().await;
+            }
+        }
+        drop(hints);
+    }
+    if let Err(error) = listeners.stop(STOP_WITHIN).await {
+        tracing::debug!(error = &error as &dyn std::error::Error, "The listeners were cut off.");
+    }
+    database.close();
+    Ok(())
+}
+
+/// Wakes the poller when dispatches wait in one of our queues, and whenever the listener has reconnected.
+async fn listen(database: Database, config: Arc<Config>, wake: Arc<Notify>) -> Result<(), BoxError> {
+    notify::listen(&database, &[notify::DISPATCH_CHANNEL], |hint| match hint {
+        notify::Hint::Notified { payload, .. } if !config.queues.contains(&payload) => {}
+        notify::Hint::Notified { .. } | notify::Hint::Reconnected => wake.notify_one(),
+    })
+    .await;
+    Ok(())
+}
+
+fn database_settings(config: &Config) -> DatabaseSettings {
+    let from = &config.database;
+    DatabaseSettings {
+        url: from.url.expose_secret().to_owned(),
+        application: crate::PROGRAM.name.to_owned(),
+        pool_size: usize::try_from(from.pool_size).unwrap_or(1),
+        connect_timeout: from.connect_timeout,
+        statement_timeout: from.statement_timeout,
+        lock_timeout: from.lock_timeout,
+        ca_file: from.ca_file.clone(),
+    }
+}

@@ -1,0 +1,95 @@
+//! The lease: heartbeats on a connection of their own, so that no amount of work can hold one back.
+//!
+//! The worker trusts its lease until the monotonic instant *before* its last successful heartbeat was sent, plus the lease,
+//! less a margin (`domain::lease`). When that passes, or the database says that the lease is gone, the session learns of it
+//! and kills everything, before others may run the same work.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use sched_model::db::workers::{self, Beat, BeatOutcome};
+use sched_model::db::{Conn, DbError};
+use sched_model::domain::instance::WorkerStatus;
+use sched_model::domain::lease::Trust;
+use sched_runtime::clock::monotonic;
+use tokio::sync::watch;
+
+use crate::session::Session;
+
+/// Whether the lease holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeaseState {
+    /// It does.
+    Held,
+    /// It does not: the work belongs to others.
+    Lost,
+}
+
+/// Heartbeats until the lease is lost; the session drops the task when it needs it no more.
+pub(crate) async fn run(session: Session, registered_at: Instant, state: watch::Sender<LeaseState>) {
+    let config = session.worker.config.clone();
+    let mut trust = Trust::begin(config.lease, registered_at);
+    let mut conn = None;
+    loop {
+        let beat = beat_or_not(&session, &mut conn, config.lease.margin()).await;
+        match beat {
+            Some((sent_at, BeatOutcome::Renewed { drain_requested })) => {
+                trust.renewed(sent_at);
+                if drain_requested && !session.stop_claiming.is_cancelled() {
+                    tracing::info!("An operator asked the worker to drain: no new claims.");
+                    session.stop_claiming.cancel();
+                }
+            }
+            Some((_, BeatOutcome::LeaseLost)) => break,
+            None => {}
+        }
+        tokio::select! {
+            () = tokio::time::sleep(config.heartbeat_interval) => {}
+            () = tokio::time::sleep_until(trust.until().into()) => {}
+        }
+        if !trust.holds(monotonic()) {
+            tracing::error!(
+                "No heartbeat has got through for so long that the worker no longer trusts its lease."
+            );
+            break;
+        }
+    }
+    state.send_replace(LeaseState::Lost);
+}
+
+/// One heartbeat; `None` if it is unknown whether it got through.
+async fn beat_or_not(
+    session: &Session,
+    conn: &mut Option<Conn>,
+    limit: Duration,
+) -> Option<(Instant, BeatOutcome)> {
+    let sent_at = monotonic();
+    let failure = match tokio::time::timeout(limit, beat(session, conn)).await {
+        Ok(Ok(outcome)) => return Some((sent_at, outcome)),
+        Ok(Err(error)) => error.with_causes(),
+        Err(_elapsed) => format!("no answer within {limit:?}"),
+    };
+    // The connection may be in the middle of an answer: take a new one.
+    *conn = None;
+    metrics::counter!("sched_worker_heartbeat_failures_total").increment(1);
+    tracing::warn!(error = failure, "A heartbeat of the worker failed; trying again.");
+    None
+}
+
+async fn beat(session: &Session, slot: &mut Option<Conn>) -> Result<BeatOutcome, DbError> {
+    let mut conn = match slot.take() {
+        Some(conn) => conn,
+        None => session.worker.database.dedicated().await?,
+    };
+    let seen = &session.worker.seen;
+    let running = i32::try_from(seen.running.count()).unwrap_or(i32::MAX);
+    let status = match running {
+        _ if session.stop_claiming.is_cancelled() => WorkerStatus::Draining,
+        0 => WorkerStatus::Idle,
+        _ => WorkerStatus::Busy,
+    };
+    let beat = Beat { status, running, jobs_processed: seen.processed.load(Ordering::Relaxed) };
+    let outcome = workers::heartbeat(&mut conn, session.id, beat).await?;
+    *slot = Some(conn);
+    Ok(outcome)
+}

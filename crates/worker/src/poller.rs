@@ -1,0 +1,111 @@
+//! Claiming: as many dispatches as there are free slots, in one statement.
+//!
+//! Waits for a free slot, claims, and starts what it got. A look that found nothing is followed by a pause that grows by half
+//! up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification ends the pause at once, and
+//! work resets it. Notifications are hints: losing every one costs the pause and nothing else.
+//!
+//! If the connection breaks during a claim, it may have taken effect without our knowing. Before the next claim the
+//! database is then asked what it holds for us that we do not run, and that is handed back.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use sched_model::db::claims::{self, Claimed};
+use sched_model::db::{DbError, recovery};
+use sched_runtime::clock::monotonic;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::executor;
+use crate::session::Session;
+
+/// A claim takes no more than this at once, so that its transaction stays short.
+const MOST_AT_ONCE: usize = 500;
+
+/// Claims until the session stops.
+pub(crate) async fn run(session: Session) {
+    let (shortest, longest) = session.worker.config.poll;
+    let mut pause = shortest;
+    let mut is_claim_unknown = false;
+    loop {
+        let permits = tokio::select! {
+            () = session.stop_claiming.cancelled() => return,
+            permits = free_slots(&session) => permits,
+        };
+        let wanted = permits.len();
+        match claim(&session, permits, &mut is_claim_unknown).await {
+            // All slots were filled: more may wait.
+            Ok(claimed) if claimed == wanted => {
+                pause = shortest;
+                continue;
+            }
+            Ok(0) => {}
+            Ok(_) => pause = shortest,
+            Err(error) => {
+                is_claim_unknown |= error.is_outage();
+                tracing::warn!(error = error.with_causes(), "Claiming failed; trying again.");
+            }
+        }
+        let jittered = pause.mul_f64(rand::rng().random_range(0.8..=1.2));
+        tokio::select! {
+            () = session.stop_claiming.cancelled() => return,
+            () = session.worker.wake.notified() => pause = shortest,
+            () = tokio::time::sleep(jittered) => pause = pause.mul_f64(1.5).min(longest),
+        }
+    }
+}
+
+/// Waits for a free slot and takes all that are free.
+async fn free_slots(session: &Session) -> Vec<OwnedSemaphorePermit> {
+    let mut permits = Vec::new();
+    match session.worker.slots.clone().acquire_owned().await {
+        Ok(permit) => permits.push(permit),
+        // The semaphore is never closed.
+        Err(_closed) => std::future::pending().await,
+    }
+    while permits.len() < MOST_AT_ONCE
+        && let Ok(permit) = session.worker.slots.clone().try_acquire_owned()
+    {
+        permits.push(permit);
+    }
+    permits
+}
+
+/// One claim; starts what it got and returns how many that were.
+async fn claim(
+    session: &Session,
+    mut permits: Vec<OwnedSemaphorePermit>,
+    is_claim_unknown: &mut bool,
+) -> Result<usize, DbError> {
+    let worker = &session.worker;
+    let mut conn = worker.database.conn().await?;
+    if *is_claim_unknown {
+        let unknown = recovery::unknown_claims(&mut conn, session.id, &worker.seen.running.ids()).await?;
+        *is_claim_unknown = false;
+        for attempt in unknown {
+            tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
+            worker.completer.send(None, executor::never_started(&attempt), None).await;
+        }
+    }
+    let limit = u32::try_from(permits.len()).unwrap_or(u32::MAX);
+    let asked_at = monotonic();
+    let claimed = claims::claim(&mut conn, session.id, &worker.config.queues, limit).await?;
+    metrics::histogram!("sched_claim_seconds").record(asked_at.elapsed().as_secs_f64());
+    drop(conn);
+    let count = claimed.len();
+    note(session, &claimed);
+    for dispatch in claimed {
+        executor::start(session, dispatch, permits.pop());
+    }
+    Ok(count)
+}
+
+fn note(session: &Session, claimed: &[Claimed]) {
+    if let Some(first) = claimed.first() {
+        session.worker.completer.expect(first.claim_id, claimed.len());
+    }
+    for dispatch in claimed {
+        session.worker.seen.running.insert(dispatch.dispatch_id, dispatch.job_name.clone());
+        let wait = (dispatch.claimed_at - dispatch.available_at).to_std().unwrap_or(Duration::ZERO);
+        metrics::histogram!("sched_dispatch_wait_seconds").record(wait.as_secs_f64());
+    }
+}

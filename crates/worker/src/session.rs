@@ -1,0 +1,261 @@
+//! A session: one identity of the worker, with its lease and everything that depends on it.
+//!
+//! A session begins with a registration under a new random id and ends in one of two ways. *In order*: no new claims, running
+//! work finishes or is handed back, results are written, and only then heartbeats stop and the registration goes. *Lease lost*:
+//! the database said so, or no heartbeat got through for so long that others may soon take over; then all work is killed at
+//! once and nothing of it is reported, because it belongs to others; the next session has a new id. Results of attempts that
+//! had ended before are still offered to the database: their claim tokens decide.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sched_model::db::workers::{self, NewWorker};
+use sched_model::db::{Database, DbError};
+use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_runtime::clock::monotonic;
+use sched_runtime::shutdown::Shutdown;
+use sched_runtime::tasks::spawn_owned;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::completer::CompleterHandle;
+use crate::config::Config;
+use crate::handlers::Handlers;
+use crate::heartbeat::{self, LeaseState};
+use crate::poller;
+
+/// Longest pause between two tries to register.
+const REGISTER_PAUSE: Duration = Duration::from_secs(5);
+/// After the drain: how long killed work may take to be gone, beyond the longest grace of a process.
+const KILL_WITHIN: Duration = Duration::from_secs(310);
+/// How long unregistering may take.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+
+/// What all sessions of a worker share.
+#[derive(Debug, Clone)]
+pub(crate) struct Worker {
+    pub(crate) config: Arc<Config>,
+    pub(crate) database: Database,
+    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) completer: CompleterHandle,
+    /// One permit for each slot; a permit is held from before the claim until the result is stored.
+    pub(crate) slots: Arc<Semaphore>,
+    /// Wakes the poller.
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) seen: Arc<Seen>,
+}
+
+/// What health and status are told.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) processed: AtomicI64,
+    pub(crate) session: watch::Sender<Option<WorkerId>>,
+    pub(crate) running: Running,
+}
+
+/// The attempts in progress, from before their claim is known to anyone until their result is stored.
+#[derive(Debug, Default)]
+pub(crate) struct Running(Mutex<HashMap<DispatchId, String>>);
+
+impl Running {
+    pub(crate) fn insert(&self, id: DispatchId, job: String) {
+        self.locked(|map| drop(map.insert(id, job)));
+    }
+
+    pub(crate) fn remove(&self, id: DispatchId) {
+        self.locked(|map| drop(map.remove(&id)));
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.locked(|map| map.len())
+    }
+
+    pub(crate) fn ids(&self) -> Vec<DispatchId> {
+        self.locked(|map| map.keys().copied().collect())
+    }
+
+    pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {
+        self.locked(|map| map.iter().map(|(id, job)| (*id, job.clone())).collect())
+    }
+
+    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<DispatchId, String>) -> T) -> T {
+        // A panic while the lock was held cannot have left the map half-changed.
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One identity.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) worker: Worker,
+    pub(crate) id: WorkerId,
+    /// Attempts in progress.
+    pub(crate) attempts: TaskTracker,
+    /// No more claims.
+    pub(crate) stop_claiming: CancellationToken,
+    /// Running work is to be stopped softly and handed back.
+    pub(crate) hand_back: CancellationToken,
+    /// Running work is to be killed and forgotten.
+    pub(crate) kill: CancellationToken,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// In order, as asked.
+    Stopped,
+    /// The lease was lost.
+    LeaseLost,
+}
+
+impl Worker {
+    /// Runs one session after the other until told to stop.
+    pub(crate) async fn run(self, shutdown: Shutdown) {
+        while !shutdown.soft.is_cancelled() {
+            let Some(session) = self.begin(&shutdown.soft).await else { return };
+            let id = session.id;
+            self.seen.session.send_replace(Some(id));
+            let end = session.run(&shutdown).await;
+            self.seen.session.send_replace(None);
+            if end == End::Stopped {
+                return;
+            }
+            tracing::error!(worker.id = %id, "The lease of the worker was lost; its work was killed and belongs to others now.");
+            metrics::counter!("sched_worker_leases_lost_total").increment(1);
+        }
+    }
+
+    /// Registers under a new identity, however long that takes.
+    async fn begin(&self, stop: &CancellationToken) -> Option<Session> {
+        let mut pause = Duration::from_millis(200);
+        loop {
+            let id = WorkerId(uuid::Uuid::new_v4());
+            match self.register(id).await {
+                Ok(()) => {
+                    tracing::info!(worker.id = %id, queues = ?self.config.queues, concurrency = self.config.concurrency, "Registered.");
+                    return Some(Session {
+                        worker: self.clone(),
+                        id,
+                        attempts: TaskTracker::new(),
+                        stop_claiming: CancellationToken::new(),
+                        hand_back: CancellationToken::new(),
+                        kill: CancellationToken::new(),
+                    });
+                }
+                Err(error) => tracing::warn!(
+                    error = error.with_causes(),
+                    "Registering the worker failed; trying again."
+                ),
+            }
+            tokio::select! {
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(REGISTER_PAUSE),
+            }
+        }
+    }
+
+    async fn register(&self, worker_id: WorkerId) -> Result<(), DbError> {
+        let mut conn = self.database.conn().await?;
+        let worker = NewWorker {
+            worker_id,
+            hostname: hostname(),
+            platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+            process_id: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
+            version: crate::PROGRAM.version.to_owned(),
+            queues: self.config.queues.clone(),
+            concurrency: i32::try_from(self.config.concurrency).unwrap_or(i32::MAX),
+        };
+        workers::register(&mut conn, &worker).await
+    }
+}
+
+impl Session {
+    async fn run(self, shutdown: &Shutdown) -> End {
+        let (lease_sender, mut lease) = watch::channel(LeaseState::Held);
+        // The registration counts as the first heartbeat, from before it was answered.
+        let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), monotonic(), lease_sender));
+        let polls = spawn_owned("poller", poller::run(self.clone()));
+        let lost = async {
+            // The sender lives in the heartbeat task; if that is gone, so is the lease.
+            let _ = lease.wait_for(|state| *state == LeaseState::Lost).await;
+        };
+        tokio::pin!(lost);
+        let end = tokio::select! {
+            () = &mut lost => End::LeaseLost,
+            () = self.drain_when(&shutdown.soft, &shutdown.hard) => End::Stopped,
+        };
+        self.stop_claiming.cancel();
+        self.attempts.close();
+        if end == End::LeaseLost {
+            self.kill.cancel();
+        }
+        drop(polls);
+        self.attempts.wait().await;
+        if end == End::Stopped {
+            self.worker.completer.flushed().await;
+        }
+        drop(beats);
+        self.leave().await;
+        end
+    }
+
+    /// Waits for the signal, then for the work to finish, to be handed back, or to be killed.
+    async fn drain_when(&self, soft: &CancellationToken, hard: &CancellationToken) {
+        soft.cancelled().await;
+        self.stop_claiming.cancel();
+        self.attempts.close();
+        let running = self.worker.seen.running.count();
+        let drain = self.worker.config.drain_timeout;
+        tracing::info!(running, drain_timeout = ?drain, "Draining: no new claims, running work may finish.");
+        tokio::select! {
+            () = self.attempts.wait() => return,
+            () = hard.cancelled() => {
+                self.kill.cancel();
+                return;
+            }
+            () = tokio::time::sleep(drain) => {}
+        }
+        tracing::warn!(
+            running = self.worker.seen.running.count(),
+            "Running work did not finish in time and is handed back."
+        );
+        self.hand_back.cancel();
+        tokio::select! {
+            () = self.attempts.wait() => {}
+            () = hard.cancelled() => self.kill.cancel(),
+            () = tokio::time::sleep(KILL_WITHIN) => self.kill.cancel(),
+        }
+    }
+
+    /// Removes the registration; what was killed without a report is recovered at once that way.
+    async fn leave(&self) {
+        let left = tokio::time::timeout(LEAVE_WITHIN, async {
+            let mut conn = self.worker.database.conn().await?;
+            workers::unregister(&mut conn, self.id).await
+        });
+        match left.await {
+            Ok(Ok(())) => tracing::info!(worker.id = %self.id, "Unregistered."),
+            Ok(Err(error)) => tracing::warn!(
+                error = error.with_causes(),
+                "Unregistering failed; the lease expires by itself."
+            ),
+            Err(_elapsed) => tracing::warn!("Unregistering took too long; the lease expires by itself."),
+        }
+    }
+}
+
+impl Seen {
+    pub(crate) fn count_processed(&self, attempts: usize) {
+        self.processed.fetch_add(i64::try_from(attempts).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+fn hostname() -> String {
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
