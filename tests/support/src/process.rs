@@ -196,7 +196,7 @@ impl Process {
     ///
     /// When the process ends before it says so, or takes longer than a minute.
     pub async fn health_addr(&mut self) -> SocketAddr {
-        self.addr("health.addr").await
+        self.addr("health.address").await
     }
 
     /// How it ended, if it has.

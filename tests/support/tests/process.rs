@@ -95,13 +95,13 @@ async fn a_paused_process_does_nothing_until_it_is_resumed() {
 #[tokio::test]
 async fn an_address_is_read_from_a_json_log_line() {
     let script =
-        r#"echo 'starting' >&2; echo '{"message":"x","health.addr":"127.0.0.1:4711"}' >&2; exec sleep 300"#;
+        r#"echo 'starting' >&2; echo '{"message":"x","health.address":"127.0.0.1:4711"}' >&2; exec sleep 300"#;
     let mut process = shell(script).start();
     assert_eq!(process.health_addr().await, "127.0.0.1:4711".parse().unwrap());
 }
 
 #[tokio::test]
-#[should_panic(expected = "ended (exit status: 9) before it logged its health.addr")]
+#[should_panic(expected = "ended (exit status: 9) before it logged its health.address")]
 async fn a_process_that_dies_early_is_not_waited_for() {
     shell("exit 9").start().health_addr().await;
 }
