@@ -94,8 +94,7 @@ async fn a_paused_process_does_nothing_until_it_is_resumed() {
 
 #[tokio::test]
 async fn an_address_is_read_from_a_json_log_line() {
-    let script =
-        r#"echo 'starting' >&2; echo '{"message":"x","health.address":"127.0.0.1:4711"}' >&2; exec sleep 300"#;
+    let script = r#"echo 'starting' >&2; echo '{"message":"x","health.address":"127.0.0.1:4711"}' >&2; exec sleep 300"#;
     let mut process = shell(script).start();
     assert_eq!(process.health_addr().await, "127.0.0.1:4711".parse().unwrap());
 }
