@@ -1,0 +1,85 @@
+//! The invariants of the protocol as SQL: each statement returns the rows that break it.
+
+use tokio_postgres::Client;
+
+const INVARIANTS: &[(&str, &str)] = &[
+    (
+        "1: terms never overlap in time",
+        "SELECT a.term, b.term FROM leader_terms a JOIN leader_terms b ON a.term < b.term
+         WHERE coalesce(a.ended_at, 'infinity') > b.started_at",
+    ),
+    (
+        "1: no dispatch is older than its term or younger than the end of it",
+        "SELECT d.id FROM job_dispatch d JOIN leader_terms t ON t.term = d.term
+         WHERE d.created_at < t.started_at OR d.created_at > t.ended_at",
+    ),
+    (
+        "2: every fire time up to the cursor has a dispatch or lies in a skip (interval jobs anchored at their creation)",
+        "SELECT j.name, fire.at FROM scheduled_jobs j
+         CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
+         CROSS JOIN LATERAL generate_series(j.created_at + p.period, j.next_run_at - p.period, p.period) AS fire (at)
+         WHERE j.job_type = 'interval' AND j.version = 1 AND j.next_run_at IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM job_dispatch d WHERE d.job_id = j.id AND d.scheduled_for = fire.at AND d.trigger_id IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM skipped_fires s WHERE s.job_id = j.id AND fire.at BETWEEN s.first_fire_at AND s.last_fire_at)",
+    ),
+    (
+        "2: no fire time has both a dispatch and a skip",
+        "SELECT d.id FROM job_dispatch d JOIN skipped_fires s ON s.job_id = d.job_id
+           AND d.scheduled_for BETWEEN s.first_fire_at AND s.last_fire_at WHERE d.trigger_id IS NULL",
+    ),
+    (
+        "3: no fire time twice",
+        "SELECT job_id, scheduled_for FROM job_dispatch WHERE triggered_by = 'scheduler' GROUP BY 1, 2 HAVING count(*) > 1",
+    ),
+    (
+        "3: no claim token twice",
+        "SELECT claim_token FROM (SELECT claim_token FROM job_execution_log UNION ALL SELECT claim_token FROM maintenance.job_execution_log) l
+         GROUP BY 1 HAVING count(*) > 1",
+    ),
+    (
+        "3: attempts are 1..n without gaps",
+        "SELECT d.id FROM job_dispatch d
+         LEFT JOIN (SELECT dispatch_id, count(*) AS n, max(attempt) AS last FROM
+                    (SELECT dispatch_id, attempt FROM job_execution_log UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log) a
+                    GROUP BY 1) l ON l.dispatch_id = d.id
+         WHERE coalesce(l.n, 0) <> coalesce(l.last, 0)
+            OR coalesce(l.n, 0) <> d.attempt - (d.status = 'IN_PROGRESS')::integer",
+    ),
+    (
+        "4: attempts of a dispatch do not overlap unless the earlier was lost",
+        "SELECT a.id, b.id FROM job_execution_log a JOIN job_execution_log b ON a.dispatch_id = b.dispatch_id AND a.attempt < b.attempt
+         WHERE a.completed_at > b.started_at AND a.status <> 'LOST'",
+    ),
+    (
+        "5: active_dispatches is the number of open dispatches",
+        "SELECT j.name, j.active_dispatches FROM scheduled_jobs j
+         WHERE j.active_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL)",
+    ),
+    (
+        "7: COMPLETED has exactly one successful attempt, its last",
+        "SELECT d.id FROM job_dispatch d WHERE d.status = 'COMPLETED' AND NOT EXISTS (
+             SELECT 1 FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
+             WHERE l.dispatch_id = d.id GROUP BY l.dispatch_id
+             HAVING count(*) FILTER (WHERE l.status = 'COMPLETED') = 1
+                AND max(l.attempt) FILTER (WHERE l.status = 'COMPLETED') = max(l.attempt))",
+    ),
+    (
+        "8: every running dispatch is named by a claim of its worker",
+        "SELECT d.id FROM job_dispatch d WHERE d.status = 'IN_PROGRESS' AND NOT EXISTS (
+             SELECT 1 FROM worker_claims c WHERE c.worker_id = d.worker_id AND d.id = ANY (c.dispatch_ids))",
+    ),
+    (
+        "10: the cursor of a firing job is set",
+        "SELECT name FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL AND next_run_at IS NULL",
+    ),
+];
+
+/// Checks them all.
+pub(crate) async fn all(sql: &Client) {
+    for (invariant, violations) in INVARIANTS {
+        let rows = sql.query(&format!("SELECT v::text FROM ({violations}) v LIMIT 5"), &[]).await;
+        let rows = rows.unwrap_or_else(|error| panic!("invariant {invariant} cannot be checked: {error:?}"));
+        let broken: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        assert!(broken.is_empty(), "invariant {invariant} is broken by {broken:?}");
+    }
+}

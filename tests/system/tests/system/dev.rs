@@ -1,0 +1,127 @@
+//! `schedctl dev`: a whole installation in one folder, which leaves no process behind.
+
+use std::path::Path;
+use std::time::Duration;
+
+use test_support::{Launch, Process, is_running, wait_for};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn dev(folder: &Path) -> Launch {
+    Process::program("schedctl")
+        .current_dir(folder)
+        .args(["dev", "--api-port", "0", "--data-dir"])
+        .arg(folder.join(".sched"))
+}
+
+fn jobs_file(folder: &Path) -> std::path::PathBuf {
+    let file = folder.join("jobs.yaml");
+    let text = "
+task_functions:
+  - name: say
+    handler_type: process
+    handler_config: {program: echo, args: [hello]}
+  - name: fail
+    handler_type: process
+    handler_config: {program: \"false\"}
+jobs:
+  - {name: often, function: say, job_type: interval, schedule_config: {seconds: 1}}
+  - {name: once, function: say, job_type: oneoff, schedule_config: {run_at: 2020-01-01T00:00:00Z}}
+  - {name: fails, function: fail, job_type: interval, schedule_config: {seconds: 2}, retry_policy: {max_attempts: 2, backoff_seconds: 0}}
+";
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+/// Every process whose command line or working folder names the folder.
+fn processes_of(folder: &Path) -> Vec<i32> {
+    let needle = folder.to_str().unwrap();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let arguments = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let names = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(needle);
+        if is_running(pid) && (names(&arguments) || names(&variables)) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+async fn wait_until_gone(folder: &Path) {
+    wait_for("every process of the installation to be gone", LIMIT, async || match processes_of(folder) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?} are left")),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_once_runs_every_job_twice_on_the_same_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = jobs_file(folder.path());
+    for round in 0..2 {
+        let done = dev(folder.path()).arg("--apply").arg(&file).arg("--once").run(LIMIT).await;
+        assert!(done.status.success(), "round {round}: {}\n{}", done.stdout, done.stderr);
+        for job in ["often", "once", "fails"] {
+            assert!(
+                done.stdout.contains(job),
+                "{job} is missing in the table of round {round}: {}",
+                done.stdout
+            );
+        }
+        wait_until_gone(folder.path()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_killed_with_9_leaves_no_process_and_starts_again_on_its_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = jobs_file(folder.path());
+    let mut running = dev(folder.path()).arg("--apply").arg(&file).start();
+    let executed = async || {
+        let list = Process::program("schedctl")
+            .current_dir(folder.path())
+            .args(["executions", "list", "--job", "once", "-o", "json"])
+            .run(LIMIT)
+            .await;
+        list.stdout.matches("COMPLETED").count()
+    };
+    wait_for("the first run", LIMIT, async || match executed().await {
+        0 => Err(running.stderr()),
+        n => Ok(n),
+    })
+    .await;
+    running.kill9().await;
+    wait_until_gone(folder.path()).await;
+
+    let mut running = dev(folder.path()).arg("--apply").arg(&file).start();
+    wait_for("the data of the first run", LIMIT, async || match executed().await {
+        1 => Ok(()),
+        n => Err(format!("{n} runs: {}", running.stderr())),
+    })
+    .await;
+    let status = running.stop_gracefully(LIMIT).await;
+    assert!(status.success(), "{status}: {}", running.stderr());
+    wait_until_gone(folder.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_refuses_a_second_installation_in_the_same_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = dev(folder.path()).start();
+    let toml = folder.path().join(".sched/dev.toml");
+    wait_for(
+        "the first installation",
+        LIMIT,
+        async || if toml.exists() { Ok(()) } else { Err(first.stderr()) },
+    )
+    .await;
+    let second = dev(folder.path()).run(LIMIT).await;
+    assert!(!second.status.success());
+    assert!(second.stderr.contains("already"), "{}", second.stderr);
+    assert!(first.stop_gracefully(LIMIT).await.success());
+}

@@ -1,0 +1,8 @@
+//! The real programs, together, with and without faults. Each test asserts what the tables and the API say afterwards.
+
+mod bad_starts;
+mod dev;
+mod failover;
+mod migrations;
+mod restart;
+mod scenarios;

@@ -1,0 +1,140 @@
+//! Daemons and the database that die and come back while jobs run.
+
+use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
+use test_support::{http, wait_for};
+
+const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
+
+/// Scenario 5.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another() {
+    let mut system = Installation::with(1, 1).await;
+    // The first attempt runs for ever; the second finds that it is the second.
+    let policy = serde_json::json!({"max_attempts": 3, "backoff_seconds": 0, "jitter_percent": 0});
+    let job = serde_json::json!({"name": "survivor", "job_type": "manual", "retry_policy": policy});
+    system.apply(&shell_jobs("test $SCHED_ATTEMPT -gt 1 || sleep 600", &[job])).await;
+    system.trigger("survivor").await;
+    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    system.workers[0].kill9().await;
+    system.start_worker(&[]).await;
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    let history =
+        "SELECT count(*) FROM job_execution_log WHERE (attempt, status) IN ((1, 'LOST'), (2, 'COMPLETED'))";
+    assert_eq!(system.count(history).await, 2);
+    assert_eq!(system.count("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 1);
+    assert_eq!(system.count("SELECT count(*) FROM events WHERE event_type = 'worker_offline'").await, 1);
+    system.check_invariants().await;
+}
+
+/// Each daemon is killed in turn while jobs run: the others go on, and restarted it continues.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_of_each_daemon_in_turn_while_jobs_run() {
+    let mut system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("true", &[every("pulse", 1), manual("by-hand")])).await;
+    system.wait_count("the first runs", COMPLETED, 2).await;
+
+    // Without the API, jobs go on.
+    system.api.take().unwrap().kill9().await;
+    let before = system.count(COMPLETED).await;
+    system.wait_count("runs without the API", COMPLETED, before + 2).await;
+    system.start_api().await;
+    assert_eq!(system.get("/api/v1/jobs/pulse").await["name"], "pulse");
+
+    // Without the scheduler, what is triggered still runs.
+    system.schedulers[0].kill9().await;
+    system.trigger("by-hand").await;
+    let by_hand = "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'by-hand' AND l.status = 'COMPLETED'";
+    system.wait_count("the triggered run", by_hand, 1).await;
+    system.start_scheduler(&[]).await;
+    let before = system.count(COMPLETED).await;
+    system.wait_count("runs of the new scheduler", COMPLETED, before + 2).await;
+
+    // Without a worker, the API still takes triggers, and a new worker runs them.
+    system.workers[0].kill9().await;
+    system.trigger("by-hand").await;
+    system.start_worker(&[]).await;
+    system.wait_count("the run that waited", by_hand, 2).await;
+    let before = system.count(COMPLETED).await;
+    system.wait_count("runs of the new worker", COMPLETED, before + 2).await;
+    system.check_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_with_term_drains_the_worker_and_hands_back_what_does_not_finish() {
+    let mut system = Installation::with(1, 0).await;
+    system.start_worker(&[("WORKER_DRAIN_TIMEOUT", "1s")]).await;
+    system.apply(&shell_jobs("test $SCHED_ATTEMPT -gt 1 || sleep 600", &[manual("long")])).await;
+    system.trigger("long").await;
+    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    let status = system.workers[0].stop_gracefully(PATIENCE).await;
+    assert!(status.success(), "{status}");
+    assert_eq!(
+        system.count("SELECT count(*) FROM worker_registration").await,
+        0,
+        "the registration is removed"
+    );
+    let handed_back = "SELECT count(*) FROM job_dispatch WHERE status = 'PENDING' AND retry_count = 0";
+    assert_eq!(system.count(handed_back).await, 1, "handing back costs no attempt");
+    system.start_worker(&[]).await;
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    assert_eq!(system.count("SELECT count(*) FROM job_execution_log WHERE status = 'RELEASED'").await, 1);
+    system.check_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_with_term_lets_running_work_finish() {
+    let mut system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("sleep 2", &[manual("short")])).await;
+    system.trigger("short").await;
+    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    let status = system.workers[0].stop_gracefully(PATIENCE).await;
+    assert!(status.success(), "{status}");
+    assert_eq!(
+        system
+            .count("SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED' AND attempt = 1")
+            .await,
+        1
+    );
+    system.check_invariants().await;
+}
+
+/// A worker that is frozen past its lease must not report when it wakes.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_is_not_needed_by_a_worker_that_froze_past_its_lease() {
+    let mut system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("sleep 2", &[manual("frozen")])).await;
+    system.trigger("frozen").await;
+    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    system.workers[0].pause();
+    system
+        .wait_count("the lost attempt", "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'", 1)
+        .await;
+    system.start_worker(&[]).await;
+    system.workers[0].resume();
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    // The frozen worker lost its identity, and works again under a new one.
+    let alive = "SELECT count(*) FROM worker_registration WHERE status <> 'OFFLINE'";
+    wait_for("both workers", PATIENCE, async || match system.count(alive).await {
+        2 => Ok(()),
+        n => Err(format!("{n} workers are alive")),
+    })
+    .await;
+    assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 2);
+    system.check_invariants().await;
+}
+
+/// Sessions of all daemons are cut; they recover by themselves and nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_of_every_database_session_is_ridden_out() {
+    let system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("true", &[every("pulse", 1)])).await;
+    system.wait_count("the first run", COMPLETED, 1).await;
+    for _ in 0..5 {
+        system.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()").await;
+        let before = system.count(COMPLETED).await;
+        system.wait_count("runs after the cut", COMPLETED, before + 1).await;
+    }
+    let health = http::get(system.api_addr(), "/health").await.unwrap();
+    assert_eq!(health.status, 200, "{}", health.json());
+    system.check_invariants().await;
+}
