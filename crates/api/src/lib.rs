@@ -1,1 +1,24 @@
-//! Skeleton.
+#![doc = include_str!("../README.md")]
+
+mod app;
+pub mod config;
+mod dto;
+mod error;
+mod extract;
+mod guard;
+mod mistake;
+mod origin;
+mod page;
+mod routes;
+mod server;
+mod state;
+
+pub use config::{Config, SETTINGS};
+pub use server::{Server, StartError, build, run};
+
+/// Name, version and purpose of this daemon.
+pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(
+    "sched-api",
+    env!("CARGO_PKG_VERSION"),
+    "Takes jobs and tells what becomes of them, over HTTP on loopback. Run any number.",
+);

@@ -1,0 +1,65 @@
+//! The application: every route in one table, and what surrounds them.
+//!
+//! A route refuses other methods with a problem document that lists those it takes; a path without a route is a problem
+//! document too. Each worker thread of the server builds its own application; they share only the state.
+
+use actix_web::body::MessageBody;
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::{App, Error, HttpResponse, Resource, middleware, web};
+use sched_runtime::health::{self, HealthState};
+use sched_wire::BASE_PATH;
+
+use crate::error::ApiError;
+use crate::guard;
+use crate::routes::{apply, dispatches, executions, fleet, functions, jobs, triggers};
+use crate::state::ApiState;
+
+/// Puts an application together.
+pub(crate) fn build(
+    state: web::Data<ApiState>,
+    health: HealthState,
+) -> App<
+    impl ServiceFactory<
+        ServiceRequest,
+        Config = (),
+        Response = ServiceResponse<impl MessageBody>,
+        Error = Error,
+        InitError = (),
+    >,
+> {
+    App::new()
+        .app_data(state)
+        .service(api())
+        .configure(|config| health::configure(config, health))
+        .default_service(web::to(no_such_path))
+        .wrap(middleware::from_fn(guard::around))
+}
+
+fn api() -> actix_web::Scope {
+    web::scope(BASE_PATH)
+        .service(
+            at("/jobs", "GET, POST").route(web::get().to(jobs::list)).route(web::post().to(jobs::create)),
+        )
+        .service(at("/jobs/{job}", "GET").route(web::get().to(jobs::get)))
+        .service(at("/jobs/{job}/trigger", "POST").route(web::post().to(triggers::trigger)))
+        .service(at("/apply", "POST").route(web::post().to(apply::apply)))
+        .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
+        .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
+        .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))
+        .service(at("/executions", "GET").route(web::get().to(executions::list)))
+        .service(at("/executions/{id}", "GET").route(web::get().to(executions::get)))
+        .service(at("/executions/{id}/output", "GET").route(web::get().to(executions::output)))
+        .service(at("/workers", "GET").route(web::get().to(fleet::workers)))
+        .service(at("/scheduler-instances", "GET").route(web::get().to(fleet::scheduler_instances)))
+        .service(at("/status", "GET").route(web::get().to(fleet::status)))
+}
+
+/// A path that takes the methods of `allow`, for which routes are to follow.
+fn at(path: &str, allow: &'static str) -> Resource {
+    let refuse = move || async move { Err::<HttpResponse, _>(ApiError::MethodNotAllowed { allow }) };
+    web::resource(path).default_service(web::to(refuse))
+}
+
+async fn no_such_path() -> Result<HttpResponse, ApiError> {
+    Err(ApiError::NoSuchPath)
+}

@@ -1,0 +1,142 @@
+//! A manifest, read item by item so that every mistake of every item is told at once.
+
+use std::collections::HashMap;
+
+use sched_model::db::functions::FunctionSettings;
+use sched_model::domain::job::JobSettings;
+use serde_json::Value;
+
+use super::spec;
+use crate::mistake::Mistake;
+
+/// Most functions and jobs of one manifest, so that it stays one short transaction.
+const MOST_ITEMS: usize = 1000;
+
+/// A manifest whose items are sound by themselves, each with its pointer.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    pub(crate) functions: Vec<(String, FunctionSettings)>,
+    pub(crate) jobs: Vec<(String, JobSettings)>,
+    /// What is wrong with the items that are not here.
+    pub(crate) mistakes: Vec<Mistake>,
+    /// Names of all functions of the manifest, sound or not.
+    pub(crate) function_names: Vec<String>,
+}
+
+/// Reads a manifest.
+pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
+    let mut checked = Checked::default();
+    let Value::Object(mut body) = body else {
+        checked.mistakes.push(Mistake::invalid("", "must be an object with task_functions and jobs"));
+        return checked;
+    };
+    let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
+    let jobs = take_list(&mut body, "jobs", &mut checked.mistakes);
+    for key in body.keys() {
+        let pointer = format!("/{}", crate::mistake::escaped(key));
+        checked.mistakes.push(Mistake::invalid(pointer, "is unknown; allowed are task_functions and jobs"));
+    }
+    if functions.len() + jobs.len() > MOST_ITEMS {
+        let message =
+            format!("has {} items; apply at most {MOST_ITEMS} at once", functions.len() + jobs.len());
+        checked.mistakes.push(Mistake::invalid("", message));
+        return checked;
+    }
+    checked.mistakes.extend(repeated("/task_functions", &functions));
+    checked.mistakes.extend(repeated("/jobs", &jobs));
+    checked.function_names = functions.iter().filter_map(name).map(str::to_owned).collect();
+    for (index, value) in functions.into_iter().enumerate() {
+        let at = format!("/task_functions/{index}");
+        match spec::function(value, &at) {
+            Ok(settings) => checked.functions.push((at, settings)),
+            Err(mistakes) => checked.mistakes.extend(mistakes),
+        }
+    }
+    for (index, value) in jobs.into_iter().enumerate() {
+        let at = format!("/jobs/{index}");
+        match spec::job(value, &at, default_timezone) {
+            Ok(settings) => checked.jobs.push((at, settings)),
+            Err(mistakes) => checked.mistakes.extend(mistakes),
+        }
+    }
+    checked
+}
+
+fn take_list(
+    body: &mut serde_json::Map<String, Value>,
+    key: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Value> {
+    match body.remove(key) {
+        Some(Value::Array(items)) => items,
+        None => Vec::new(),
+        Some(_) => {
+            mistakes.push(Mistake::invalid(format!("/{key}"), "must be a list"));
+            Vec::new()
+        }
+    }
+}
+
+fn name(item: &Value) -> Option<&str> {
+    item.get("name").and_then(Value::as_str)
+}
+
+/// Names that stand twice: nobody could say which of the two is meant.
+fn repeated(list: &str, items: &[Value]) -> Vec<Mistake> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut found = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let Some(name) = name(item) else { continue };
+        if let Some(earlier) = first.get(name) {
+            let message = format!("{name:?} stands at {list}/{earlier} already");
+            found.push(Mistake::invalid(format!("{list}/{index}/name"), message));
+        } else {
+            first.insert(name, index);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pointers(body: Value) -> Vec<String> {
+        read(body, "UTC").mistakes.into_iter().map(|mistake| mistake.pointer).collect()
+    }
+
+    #[test]
+    fn mistakes_of_all_items_are_told_at_once() {
+        let body = json!({
+            "job": [],
+            "task_functions": [{"name": "f", "handler_type": "process", "handler_config": {}}],
+            "jobs": [
+                {"name": "a", "function": "f", "job_type": "manual"},
+                {"name": "b", "function": "f", "job_type": "cron"},
+                {"name": "a", "function": "f", "job_type": "manual", "timezone": "Mars"},
+                {"name": "c", "function": "f", "job_type": "often"},
+            ],
+        });
+        let found = pointers(body);
+        for expected in [
+            "/job",
+            "/task_functions/0/handler_config/program",
+            "/jobs/1/schedule_config/expression",
+            "/jobs/2/name",
+            "/jobs/2/timezone",
+            "/jobs/3/job_type",
+        ] {
+            assert!(found.iter().any(|pointer| pointer == expected), "{expected} is not in {found:?}");
+        }
+        assert_eq!(found.len(), 6, "{found:?}");
+    }
+
+    #[test]
+    fn a_body_of_another_shape_is_refused() {
+        assert_eq!(pointers(json!([])), [""]);
+        assert_eq!(pointers(json!({"jobs": {}})), ["/jobs"]);
+        assert_eq!(pointers(json!({"jobs": vec![json!({}); MOST_ITEMS + 1]})), [""]);
+    }
+}

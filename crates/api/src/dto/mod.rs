@@ -1,0 +1,11 @@
+//! Between the words of the wire and the types of the domain, both ways.
+//!
+//! Requests become settings that are complete and checked ([`spec`]); rows become answers ([`show`]). Pure: what only the
+//! database can tell (does the function exist?) is not asked here.
+
+pub(crate) mod manifest;
+pub(crate) mod show;
+pub(crate) mod spec;
+mod words;
+
+pub(crate) use words::{IntoDomain, IntoWire};

@@ -1,0 +1,216 @@
+//! Rows as clients see them.
+
+use sched_model::db::dispatches::Dispatch;
+use sched_model::db::executions::{Execution, Output};
+use sched_model::db::functions::Function;
+use sched_model::db::instances::Instance;
+use sched_model::db::jobs::Job;
+use sched_model::db::overview::{Counts, Waiting};
+use sched_model::db::workers::Worker;
+use sched_model::domain::ids::ExecutionId;
+use sched_model::domain::retry::RetryPolicy;
+use sched_wire as wire;
+use serde_json::{Map, Value};
+
+use super::IntoWire;
+
+/// A column that holds an object by a CHECK of the schema.
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+fn retry_policy(policy: RetryPolicy) -> wire::RetryPolicySpec {
+    wire::RetryPolicySpec {
+        max_attempts: policy.max_attempts,
+        backoff_seconds: policy.backoff_seconds,
+        backoff_type: policy.backoff_type.into_wire(),
+        max_backoff_seconds: policy.max_backoff_seconds,
+        jitter_percent: policy.jitter_percent,
+        non_retryable: policy.non_retryable,
+    }
+}
+
+/// A job.
+pub(crate) fn job(job: Job) -> wire::Job {
+    let Job { id, settings, state } = job;
+    wire::Job {
+        id: id.0,
+        name: settings.name,
+        description: settings.description,
+        scope: settings.scope.into_wire(),
+        project: settings.project,
+        function: settings.function,
+        task_args: object(settings.task_args),
+        job_type: settings.job_type.into_wire(),
+        schedule_config: object(settings.schedule_config),
+        timezone: settings.timezone,
+        dst_gap: settings.dst_gap.map(IntoWire::into_wire),
+        dst_overlap: settings.dst_overlap.map(IntoWire::into_wire),
+        misfire_policy: settings.misfire_policy.into_wire(),
+        misfire_grace_seconds: settings.misfire_grace_seconds,
+        misfire_cap: settings.misfire_cap,
+        max_instances: settings.max_instances,
+        overlap_policy: settings.overlap_policy.to_string(),
+        queue: settings.queue,
+        priority: settings.priority,
+        timeout_seconds: settings.timeout_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        is_enabled: settings.is_enabled,
+        disabled_reason: state.disabled_reason,
+        is_paused: state.is_paused,
+        pause_reason: state.pause_reason,
+        next_run_at: state.next_run_at,
+        last_run_at: state.last_run_at,
+        last_status: state.last_status.map(IntoWire::into_wire),
+        last_dispatched_at: state.last_dispatched_at,
+        total_run_count: state.total_run_count,
+        active_dispatches: state.active_dispatches,
+        tzdata_version: state.tzdata_version,
+        version: state.version,
+        created_at: state.created_at,
+        created_by: state.created_src,
+        updated_at: state.updated_at,
+        updated_by: state.updated_src,
+    }
+}
+
+/// A task function.
+pub(crate) fn function(function: Function) -> wire::Function {
+    let Function { id, settings, is_active, is_system, created_at, updated_at } = function;
+    wire::Function {
+        id: id.0,
+        name: settings.name,
+        display_name: settings.display_name,
+        description: settings.description,
+        handler_type: settings.handler_type.to_string(),
+        handler_config: object(settings.handler_config),
+        queue: settings.queue,
+        default_timeout_seconds: settings.default_timeout_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        is_active,
+        is_system,
+        created_at,
+        updated_at,
+    }
+}
+
+/// A dispatch.
+pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
+    let Dispatch { row, job_name } = dispatch;
+    wire::Dispatch {
+        id: row.id.0,
+        job_id: row.job_id.0,
+        job: job_name,
+        status: row.status.into_wire(),
+        scheduled_for: row.scheduled_for,
+        created_at: row.created_at,
+        available_at: row.available_at,
+        claimed_at: row.claimed_at,
+        completed_at: row.completed_at,
+        queue: row.queue,
+        priority: row.priority,
+        attempt: row.attempt,
+        retry_count: row.retry_count,
+        lost_count: row.lost_count,
+        worker_id: row.worker_id.map(|id| id.0),
+        error_message: row.error_message,
+        triggered_by: row.triggered_by.to_string(),
+        triggered_by_user: row.triggered_by_user,
+        task_args: row.args,
+        is_catch_up: row.is_catch_up,
+    }
+}
+
+/// An attempt.
+pub(crate) fn execution(execution: Execution) -> wire::Execution {
+    wire::Execution {
+        id: execution.id.0,
+        job_id: execution.job_id.0,
+        job: execution.job_name,
+        dispatch_id: execution.dispatch_id.0,
+        attempt: execution.attempt,
+        status: execution.status.into_wire(),
+        scheduled_for: execution.scheduled_for,
+        started_at: execution.started_at,
+        completed_at: execution.completed_at,
+        duration_ms: execution.duration_ms,
+        exit_code: execution.exit_code,
+        result: execution.result,
+        error_class: execution.error_class,
+        error_message: execution.error_message,
+        output_bytes: execution.output_bytes,
+        worker_id: execution.worker_id.map(|id| id.0),
+        triggered_by: execution.triggered_by.to_string(),
+    }
+}
+
+/// What an attempt wrote.
+pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::ExecutionOutput {
+    let chunks = chunks.into_iter().map(|chunk| wire::OutputChunk {
+        stream: chunk.stream,
+        chunk: chunk.chunk,
+        content: chunk.content,
+        dropped_bytes: chunk.dropped_bytes,
+    });
+    wire::ExecutionOutput { execution_id: id.0, chunks: chunks.collect() }
+}
+
+/// A worker.
+pub(crate) fn worker(worker: Worker) -> wire::Worker {
+    wire::Worker {
+        id: worker.worker_id.0,
+        hostname: worker.hostname,
+        platform: worker.platform,
+        process_id: worker.process_id,
+        version: worker.version,
+        queues: worker.queues,
+        concurrency: worker.concurrency,
+        status: worker.status.into_wire(),
+        running: worker.running,
+        jobs_processed: worker.jobs_processed,
+        started_at: worker.started_at,
+        last_heartbeat: worker.last_heartbeat,
+        offline_since: worker.offline_since,
+    }
+}
+
+/// A scheduler.
+pub(crate) fn instance(instance: Instance) -> wire::SchedulerInstance {
+    wire::SchedulerInstance {
+        id: instance.id.0,
+        hostname: instance.hostname,
+        pid: instance.pid,
+        version: instance.version,
+        started_at: instance.started_at,
+        last_heartbeat: instance.last_heartbeat,
+        is_leader: instance.is_leader,
+        leader_since: instance.leader_since,
+        term: instance.term.map(|term| term.0),
+    }
+}
+
+/// The state of the installation.
+pub(crate) fn status(counts: Counts, waiting: Vec<Waiting>) -> wire::Status {
+    let queues = waiting.into_iter().map(|queue| wire::QueueStatus {
+        name: queue.queue,
+        waiting: queue.waiting,
+        oldest_claimable_at: queue.oldest_claimable_at,
+        has_live_worker: queue.has_live_worker,
+        is_paused: queue.is_paused,
+    });
+    wire::Status {
+        now: counts.now,
+        jobs_active: counts.jobs_active,
+        jobs_inactive: counts.jobs_inactive,
+        next_run_at: counts.next_run_at,
+        dispatches_pending: counts.dispatches_pending,
+        dispatches_running: counts.dispatches_running,
+        workers_online: counts.workers_online,
+        schedulers: counts.schedulers,
+        has_leader: counts.has_leader,
+        queues: queues.collect(),
+    }
+}

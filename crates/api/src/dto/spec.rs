@@ -1,0 +1,205 @@
+//! Requests for jobs and functions, read, completed and checked.
+//!
+//! A mistake of shape (a wrong type, an unknown field) hides the rest of its item, because there is nothing to check then;
+//! all mistakes of sense are told together.
+
+use sched_model::db::functions::FunctionSettings;
+use sched_model::domain::FieldError;
+use sched_model::domain::handler_config::ProcessConfig;
+use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
+use sched_model::domain::retry::RetryPolicy;
+use sched_wire::{FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
+use serde_json::{Map, Value};
+
+use super::IntoDomain;
+use crate::mistake::{Mistake, read};
+
+/// Longest name of a function and of a queue; their columns say the same.
+const LONGEST_NAME: usize = 100;
+/// Longest name that is shown to people, in characters.
+const LONGEST_DISPLAY_NAME: usize = 200;
+/// Longest free text, in characters.
+const LONGEST_DESCRIPTION: usize = 2000;
+
+/// Reads and checks a job, which stands at `at` in the body.
+pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<Mistake>> {
+    let spec: JobSpec = read(value, at).map_err(|mistake| vec![mistake])?;
+    let settings = job_settings(spec, default_timezone);
+    let mut mistakes: Vec<Mistake> =
+        settings.check().iter().map(|error| Mistake::of_field(at, error)).collect();
+    if let Some(queue) = &settings.queue {
+        mistakes.extend(name_mistake(at, "queue", queue));
+    }
+    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+}
+
+/// Reads and checks a task function, which stands at `at` in the body.
+pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<Mistake>> {
+    let spec: FunctionSpec = read(value, at).map_err(|mistake| vec![mistake])?;
+    let mut mistakes = match spec.handler_type {
+        HandlerType::Process => process_mistakes(&format!("{at}/handler_config"), &spec.handler_config),
+    };
+    let settings = function_settings(spec);
+    mistakes.extend(function_mistakes(at, &settings));
+    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+}
+
+fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
+    JobSettings {
+        project: spec.project_or_default().map(str::to_owned),
+        name: spec.name,
+        description: spec.description.unwrap_or_default(),
+        scope: spec.scope.into_domain(),
+        function: spec.function,
+        task_args: Value::Object(spec.task_args),
+        job_type: spec.job_type.into_domain(),
+        schedule_config: Value::Object(spec.schedule_config),
+        timezone: spec.timezone.unwrap_or_else(|| default_timezone.to_owned()),
+        dst_gap: spec.dst_gap.map(IntoDomain::into_domain),
+        dst_overlap: spec.dst_overlap.map(IntoDomain::into_domain),
+        misfire_policy: spec.misfire_policy.into_domain(),
+        misfire_grace_seconds: spec.misfire_grace_seconds,
+        misfire_cap: spec.misfire_cap,
+        max_instances: spec.max_instances,
+        overlap_policy: spec.overlap_policy.into_domain(),
+        queue: spec.queue,
+        priority: spec.priority,
+        timeout_seconds: spec.timeout_seconds,
+        retry_policy: spec.retry_policy.map(retry_policy),
+        is_enabled: spec.is_enabled,
+    }
+}
+
+fn function_settings(spec: FunctionSpec) -> FunctionSettings {
+    FunctionSettings {
+        display_name: spec.display_name.unwrap_or_else(|| spec.name.clone()),
+        name: spec.name,
+        description: spec.description.unwrap_or_default(),
+        handler_type: spec.handler_type.into_domain(),
+        handler_config: Value::Object(spec.handler_config),
+        queue: spec.queue,
+        default_timeout_seconds: spec.default_timeout_seconds,
+        retry_policy: spec.retry_policy.map(retry_policy),
+    }
+}
+
+fn retry_policy(spec: RetryPolicySpec) -> RetryPolicy {
+    RetryPolicy {
+        max_attempts: spec.max_attempts,
+        backoff_seconds: spec.backoff_seconds,
+        backoff_type: spec.backoff_type.into_domain(),
+        max_backoff_seconds: spec.max_backoff_seconds,
+        jitter_percent: spec.jitter_percent,
+        non_retryable: spec.non_retryable,
+    }
+}
+
+fn process_mistakes(at: &str, config: &Map<String, Value>) -> Vec<Mistake> {
+    let config: ProcessConfig = match read(Value::Object(config.clone()), at) {
+        Ok(config) => config,
+        Err(mistake) => return vec![mistake],
+    };
+    let wrong = config.validate().err().unwrap_or_default();
+    wrong.iter().map(|error| Mistake::of_field(at, error)).collect()
+}
+
+fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<Mistake> {
+    let mut found = Vec::new();
+    found.extend(name_mistake(at, "name", &settings.name));
+    found.extend(name_mistake(at, "queue", &settings.queue));
+    let mut wrong = |field: &str, message: String| {
+        found.push(Mistake::of_field(at, &FieldError { field: field.to_owned(), message }));
+    };
+    if !(1..=LONGEST_DISPLAY_NAME).contains(&settings.display_name.chars().count()) {
+        wrong("display_name", format!("must be 1 to {LONGEST_DISPLAY_NAME} characters"));
+    }
+    if settings.description.chars().count() > LONGEST_DESCRIPTION {
+        wrong("description", format!("must be no longer than {LONGEST_DESCRIPTION} characters"));
+    }
+    let timeout = settings.default_timeout_seconds;
+    if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {
+        wrong(
+            "default_timeout_seconds",
+            format!("must be between 1 and {MAX_TIMEOUT_SECONDS}, not {timeout}"),
+        );
+    }
+    for (field, message) in settings.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
+        wrong(&format!("retry_policy.{field}"), message);
+    }
+    found
+}
+
+fn name_mistake(at: &str, field: &str, name: &str) -> Option<Mistake> {
+    let message = check_name(name, LONGEST_NAME).err()?;
+    Some(Mistake::invalid(format!("{at}/{field}"), message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pointers(result: Result<impl Sized, Vec<Mistake>>) -> Vec<String> {
+        result.err().unwrap_or_default().into_iter().map(|mistake| mistake.pointer).collect()
+    }
+
+    #[test]
+    fn a_job_is_completed_with_the_defaults() {
+        let settings =
+            job(json!({"name": "a", "function": "f", "job_type": "manual"}), "", "Europe/Berlin").unwrap();
+        assert_eq!(settings.timezone, "Europe/Berlin");
+        assert_eq!(settings.project.as_deref(), Some("default"));
+        assert_eq!((settings.task_args, settings.schedule_config), (json!({}), json!({})));
+    }
+
+    #[test]
+    fn every_mistake_of_a_job_is_pointed_at() {
+        let value = json!({
+            "name": "A", "function": "f", "job_type": "cron", "schedule_config": {"expression": "61 * * * *"},
+            "priority": 101, "queue": "Q", "scope": "system", "project": "x",
+            "retry_policy": {"max_attempts": 0},
+        });
+        let found = pointers(job(value, "/jobs/2", "UTC"));
+        let expected = [
+            "name",
+            "project",
+            "schedule_config/expression",
+            "priority",
+            "retry_policy/max_attempts",
+            "queue",
+        ];
+        assert_eq!(found, expected.map(|field| format!("/jobs/2/{field}")));
+    }
+
+    #[test]
+    fn every_mistake_of_a_function_is_pointed_at() {
+        let value = json!({
+            "name": "F", "handler_type": "process", "display_name": "", "queue": "",
+            "handler_config": {"program": "x", "env": {"PATH": "/"}, "args": ["a", "b\u{0}"]},
+            "default_timeout_seconds": 0, "retry_policy": {"max_attempts": 101},
+        });
+        let found = pointers(function(value, ""));
+        let expected = [
+            "handler_config/args/1",
+            "handler_config/env/PATH",
+            "name",
+            "queue",
+            "display_name",
+            "default_timeout_seconds",
+            "retry_policy/max_attempts",
+        ];
+        assert_eq!(found, expected.map(|field| format!("/{field}")));
+    }
+
+    #[test]
+    fn what_this_release_cannot_do_is_refused() {
+        let value = json!({"name": "f", "handler_type": "http", "handler_config": {}});
+        let mistakes = function(value, "/task_functions/0").unwrap_err();
+        assert_eq!(mistakes[0].pointer, "/task_functions/0/handler_type");
+        assert!(mistakes[0].message.contains("process"), "{}", mistakes[0].message);
+        let value =
+            json!({"name": "f", "handler_type": "process", "handler_config": {"program": "x", "shel": true}});
+        assert_eq!(pointers(function(value, "")), ["/handler_config/shel"]);
+    }
+}

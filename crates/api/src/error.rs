@@ -1,0 +1,205 @@
+//! Why a request fails, and the problem document this makes.
+//!
+//! One type and one exhaustive mapping: a new variant has to choose its status and its code. Causes inside (what the
+//! database said) stand in the log and never in an answer. Logging is [`crate::guard`]'s part.
+
+use actix_web::error::PayloadError;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::{HttpResponse, ResponseError};
+use sched_model::db::DbError;
+use sched_wire::{BASE_PATH, PROBLEM_JSON, Problem};
+
+use crate::extract::MAX_BODY_BYTES;
+use crate::mistake::{Mistake, Reason};
+
+/// When a client that was told to come back should; a database that restarts takes about as long.
+const RETRY_AFTER_SECONDS: &str = "2";
+
+/// Why a request fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApiError {
+    /// No route.
+    #[error("there is nothing at this path; the API is below {BASE_PATH}")]
+    NoSuchPath,
+    /// A route, but not with this method.
+    #[error("this path takes {allow}")]
+    MethodNotAllowed {
+        /// The methods it takes.
+        allow: &'static str,
+    },
+    /// No such thing.
+    #[error("there is no {kind} {name:?}")]
+    NotFound {
+        /// Kind of thing.
+        kind: &'static str,
+        /// How it was named.
+        name: String,
+    },
+    /// The body is not JSON.
+    #[error("the body is not valid JSON: {0}")]
+    Malformed(String),
+    /// The body is not said to be plain JSON.
+    #[error("the body must be application/json in UTF-8, without a content encoding")]
+    MediaType,
+    /// The body is too long.
+    #[error("the body is longer than {MAX_BODY_BYTES} bytes")]
+    TooLarge,
+    /// The body broke off.
+    #[error("the body could not be read to its end")]
+    BrokenBody(#[source] PayloadError),
+    /// Parameters, headers or parts of the path are wrong.
+    #[error("{}", told(.0))]
+    Parameters(Vec<Mistake>),
+    /// The body is understood and refused; nothing was written.
+    #[error("{}", told(.0))]
+    Refused(Vec<Mistake>),
+    /// The request names a host we are not.
+    #[error("the request is for {0:?}; this release answers to loopback names and addresses only")]
+    WrongHost(String),
+    /// A web page of somebody else's sends the request.
+    #[error("a page of another site may not change anything here")]
+    CrossSite,
+    /// The request took too long.
+    #[error("the request took too long and was given up; whether it took effect is not known")]
+    TimedOut,
+    /// The daemon has not found its database yet.
+    #[error("the API has not reached its database yet; try again")]
+    Starting,
+    /// The database cannot be reached.
+    #[error("the database cannot be reached; try again later, and look first whether a change took effect")]
+    Unavailable(#[source] DbError),
+    /// The database is too busy with the same rows.
+    #[error("the database did not get to it in time; try again")]
+    Busy(#[source] DbError),
+    /// Anything we did not expect.
+    #[error("something went wrong inside; the log has it under the id of this request")]
+    Internal(#[source] DbError),
+}
+
+fn told(mistakes: &[Mistake]) -> String {
+    match mistakes {
+        [only] if only.pointer.is_empty() => only.message.clone(),
+        [only] => format!("{}: {}", only.pointer, only.message),
+        several => format!("{} mistakes; nothing was changed", several.len()),
+    }
+}
+
+impl From<DbError> for ApiError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Unavailable(_) => Self::Unavailable(error),
+            DbError::Collision(_) | DbError::TimedOut(_) => Self::Busy(error),
+            DbError::Constraint { .. }
+            | DbError::NotFound
+            | DbError::TermOver
+            | DbError::Corrupt { .. }
+            | DbError::Other(_) => Self::Internal(error),
+        }
+    }
+}
+
+impl ApiError {
+    /// A parameter, header or part of the path that is wrong.
+    pub(crate) fn parameter(name: &str, message: impl Into<String>) -> Self {
+        Self::Parameters(vec![Mistake::invalid(name, message)])
+    }
+
+    /// The status and the code of the problem.
+    pub(crate) fn kind(&self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NoSuchPath => (StatusCode::NOT_FOUND, "no_such_path"),
+            Self::MethodNotAllowed { .. } => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed_json"),
+            Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::BrokenBody(_) => (StatusCode::BAD_REQUEST, "broken_body"),
+            Self::Parameters(_) => (StatusCode::BAD_REQUEST, "invalid_parameters"),
+            Self::Refused(mistakes) => refusal(mistakes),
+            Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
+            Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
+            Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
+            Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+            Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
+            Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        }
+    }
+
+    fn mistakes(&self) -> &[Mistake] {
+        let (Self::Parameters(mistakes) | Self::Refused(mistakes)) = self else { return &[] };
+        mistakes
+    }
+
+    /// The problem document, without what only the request knows.
+    pub(crate) fn problem(&self) -> Problem {
+        let (status, code) = self.kind();
+        let title = status.canonical_reason().unwrap_or("Error");
+        let mut problem = Problem::new(status.as_u16(), title, code, self.to_string());
+        problem.errors = self.mistakes().iter().map(Mistake::to_wire).collect();
+        problem
+    }
+
+    /// The answer that carries `problem`.
+    pub(crate) fn respond(&self, problem: &Problem) -> HttpResponse {
+        let mut response = HttpResponse::build(self.kind().0);
+        if let Self::MethodNotAllowed { allow } = self {
+            response.insert_header((ALLOW, *allow));
+        }
+        if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE {
+            response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
+        }
+        // Strings and numbers only: writing them cannot fail, and an empty body would still carry the status.
+        let body = serde_json::to_string(problem).unwrap_or_default();
+        response.content_type(PROBLEM_JSON).body(body)
+    }
+}
+
+/// One value that can never be right makes the whole request so; otherwise the first conflict names it.
+fn refusal(mistakes: &[Mistake]) -> (StatusCode, &'static str) {
+    match mistakes.iter().find(|mistake| !mistake.reason.is_conflict()).or(mistakes.first()) {
+        Some(mistake) if mistake.reason.is_conflict() => (StatusCode::CONFLICT, mistake.reason.code()),
+        Some(mistake) => (StatusCode::UNPROCESSABLE_ENTITY, mistake.reason.code()),
+        None => (StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid.code()),
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.kind().0
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        self.respond(&self.problem())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_database_said_is_not_in_the_answer() {
+        let cause = "password authentication failed for user \"x\"";
+        for error in [
+            ApiError::from(DbError::Unavailable(cause.into())),
+            ApiError::from(DbError::Corrupt { what: cause.into(), reason: cause.into() }),
+        ] {
+            let text = serde_json::to_string(&error.problem()).unwrap();
+            assert!(!text.contains("password"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_can_never_be_right_outweighs_a_conflict() {
+        let conflict = Mistake {
+            reason: Reason::SingletonTaken,
+            pointer: "/jobs/0/function".into(),
+            message: "taken".into(),
+        };
+        let invalid = Mistake::invalid("/jobs/1/name", "is wrong");
+        assert_eq!(ApiError::Refused(vec![conflict.clone()]).kind().1, "singleton_taken");
+        assert_eq!(ApiError::Refused(vec![conflict, invalid]).kind().0, StatusCode::UNPROCESSABLE_ENTITY);
+    }
+}

@@ -1,0 +1,70 @@
+//! Headers that mean something to a trigger.
+
+use actix_web::HttpRequest;
+use sched_wire::IDEMPOTENCY_KEY;
+
+use crate::error::ApiError;
+
+/// Longest key taken; two UUIDs fit four times.
+const LONGEST_KEY: usize = 255;
+
+/// The key under which sending a trigger again makes no second dispatch.
+pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, ApiError> {
+    let wrong = |message: String| Err(ApiError::parameter(IDEMPOTENCY_KEY, message));
+    let mut values = request.headers().get_all(IDEMPOTENCY_KEY);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return wrong("stands twice".to_owned());
+    }
+    match value.to_str() {
+        Ok(key) if (1..=LONGEST_KEY).contains(&key.len()) => Ok(Some(key.to_owned())),
+        Ok(_) | Err(_) => wrong(format!("must be 1 to {LONGEST_KEY} characters of visible ASCII")),
+    }
+}
+
+/// The W3C trace context of the request, if it is a sound one; a broken one is to be ignored.
+pub(crate) fn traceparent(request: &HttpRequest) -> Option<String> {
+    let text = request.headers().get("traceparent")?.to_str().ok()?;
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    let is_sound = matches!(parts.as_slice(), [version, trace, span, flags]
+        if *version != "ff" && [version.len(), trace.len(), span.len(), flags.len()] == [2, 32, 16, 2]);
+    (is_sound && parts.iter().all(|part| is_hex(part))).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_short_visible_and_given_once() {
+        let key = |value: &str| {
+            let request = TestRequest::post().insert_header((IDEMPOTENCY_KEY, value)).to_http_request();
+            idempotency_key(&request)
+        };
+        assert_eq!(key("a-1").unwrap().as_deref(), Some("a-1"));
+        assert!(key("").is_err());
+        assert!(key(&"x".repeat(256)).is_err());
+        let twice =
+            TestRequest::post().append_header((IDEMPOTENCY_KEY, "a")).append_header((IDEMPOTENCY_KEY, "b"));
+        assert!(idempotency_key(&twice.to_http_request()).is_err());
+        assert_eq!(idempotency_key(&TestRequest::post().to_http_request()).unwrap(), None);
+    }
+
+    #[test]
+    fn only_a_sound_trace_context_is_handed_on() {
+        let sound = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        for (value, expected) in [
+            (sound, Some(sound)),
+            ("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", None),
+            ("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None),
+            ("00-0af7-b7ad6b7169203331-01", None),
+            ("", None),
+        ] {
+            let request = TestRequest::post().insert_header(("traceparent", value)).to_http_request();
+            assert_eq!(traceparent(&request).as_deref(), expected);
+        }
+    }
+}

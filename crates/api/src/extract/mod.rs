@@ -1,0 +1,20 @@
+//! Taking requests apart: bodies, parameters, headers.
+//!
+//! Everything here fails with a problem document that says where the mistake is, which the extractors of the framework do
+//! not. What values mean is not judged here.
+
+mod body;
+mod headers;
+mod query;
+mod strict_json;
+
+pub(crate) use body::{Body, MAX_BODY_BYTES};
+pub(crate) use headers::{idempotency_key, traceparent};
+pub(crate) use query::{NoParameters, Query};
+
+use crate::error::ApiError;
+
+/// An id in a path.
+pub(crate) fn id(text: &str) -> Result<uuid::Uuid, ApiError> {
+    text.parse().map_err(|error| ApiError::parameter("id", format!("is not a UUID: {error}")))
+}

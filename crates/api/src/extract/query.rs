@@ -1,0 +1,83 @@
+//! The parameters of a request.
+//!
+//! Unknown ones are refused, so that a misspelt filter does not list everything; one that stands twice is refused, because
+//! nobody can say which counts.
+
+use std::collections::HashSet;
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use url::form_urlencoded;
+
+use crate::error::ApiError;
+
+/// The parameters, read as a `T`.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+/// No parameter at all.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NoParameters {}
+
+impl<T: DeserializeOwned> FromRequest for Query<T> {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(parse(request.query_string()).map(Self))
+    }
+}
+
+fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
+    let pairs = || form_urlencoded::parse(query.as_bytes());
+    if let Some((name, _)) = pairs().find(|(name, value)| name.contains('\0') || value.contains('\0')) {
+        return Err(ApiError::parameter(&name, "contains a NUL character"));
+    }
+    let mut seen = HashSet::new();
+    if let Some((name, _)) = pairs().find(|(name, _)| !seen.insert(name.clone())) {
+        return Err(ApiError::parameter(&name, "stands twice"));
+    }
+    let source = serde_urlencoded::Deserializer::new(pairs());
+    serde_path_to_error::deserialize(source).map_err(|error| {
+        let name = error.path().to_string();
+        ApiError::parameter(&name, error.into_inner().to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_wire::{DispatchStatus, DispatchesQuery};
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_by_name() {
+        let query: DispatchesQuery = parse("job=a%2Fb&status=PENDING&limit=5").unwrap();
+        assert_eq!((query.job.as_deref(), query.limit), (Some("a/b"), Some(5)));
+        assert_eq!(query.status, Some(DispatchStatus::Pending));
+        assert_eq!(parse::<DispatchesQuery>("").unwrap(), DispatchesQuery::default());
+    }
+
+    #[test]
+    fn mistakes_name_the_parameter() {
+        for (query, name, text) in [
+            ("statu=PENDING", "statu", "status"),
+            ("status=pending", "status", "IN_PROGRESS"),
+            ("limit=ten", "limit", "digit"),
+            ("limit=-1", "limit", "digit"),
+            ("job=a&job=b", "job", "twice"),
+            ("job=a%00", "job", "NUL"),
+        ] {
+            let Err(ApiError::Parameters(mistakes)) = parse::<DispatchesQuery>(query) else {
+                panic!("{query}")
+            };
+            assert_eq!(mistakes[0].pointer, name, "{query}: {}", mistakes[0].message);
+            assert!(mistakes[0].message.contains(text), "{query}: {}", mistakes[0].message);
+        }
+        assert!(parse::<NoParameters>("x=1").is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! What surrounds every request: its id, who may send it, its time limit, the headers of its answer, its line in the log
+//! and its numbers in the metrics.
+//!
+//! The one place where errors of requests are logged: causes inside at `warn` or `error`, refusals at `debug`. A request
+//! that is given up for its time is dropped where it waits; its database connection is then discarded, so a transaction
+//! under way is rolled back by the server.
+
+use std::time::{Duration, Instant};
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::error::InternalError;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CROSS_ORIGIN_RESOURCE_POLICY, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage, HttpResponse};
+use sched_runtime::{clock, exit};
+use sched_wire::{Problem, REQUEST_ID};
+use tracing::Instrument;
+use uuid::Uuid;
+
+use crate::error::ApiError;
+use crate::origin;
+
+/// Longest service of a request: as long as the longest statement by default.
+const REQUEST_WITHIN: Duration = Duration::from_secs(30);
+/// Longest id of a request that is taken over from the client.
+const LONGEST_ID: usize = 100;
+
+/// The id of a request: in its answer, in the log and in the audit log.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+/// Surrounds a request.
+pub(crate) async fn around(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let facts = Facts::of(&request);
+    let span = tracing::debug_span!("request", request.id = facts.id.0);
+    let checked = origin::check(request.method(), request.uri(), request.headers());
+    request.extensions_mut().insert(facts.id.clone());
+    if let Err(error) = checked {
+        let response = facts.refuse(&error);
+        return Ok(request.into_response(facts.finish(response)));
+    }
+    let served = tokio::time::timeout(REQUEST_WITHIN, next.call(request).instrument(span)).await;
+    let Ok(served) = served else {
+        let response = facts.refuse(&ApiError::TimedOut);
+        // The request is gone with its service, so the answer has to travel as an error.
+        return Err(InternalError::from_response(ApiError::TimedOut, facts.finish(response)).into());
+    };
+    let (request, response) = served?.into_parts();
+    let response = match response.error().and_then(Error::as_error::<ApiError>) {
+        Some(error) => facts.refuse(error),
+        None => response.map_into_boxed_body(),
+    };
+    let facts = facts.routed(request.match_pattern());
+    Ok(ServiceResponse::new(request, facts.finish(response)))
+}
+
+/// What is to be remembered of a request, which is consumed by its service.
+struct Facts {
+    id: RequestId,
+    method: String,
+    path: String,
+    route: Option<String>,
+    started: Instant,
+}
+
+impl Facts {
+    fn of(request: &ServiceRequest) -> Self {
+        Self {
+            id: id_of(request.headers()),
+            method: request.method().to_string(),
+            path: request.path().to_owned(),
+            route: None,
+            started: clock::monotonic(),
+        }
+    }
+
+    fn routed(self, route: Option<String>) -> Self {
+        Self { route, ..self }
+    }
+
+    /// The answer to a request that fails, once its causes are in the log.
+    fn refuse(&self, error: &ApiError) -> HttpResponse {
+        let mut problem: Problem = error.problem();
+        problem.request_id.clone_from(&self.id.0);
+        problem.instance = Some(self.path.clone());
+        let (request, code, cause) = (&self.id.0, &problem.code, exit::describe(error));
+        match error.kind().0 {
+            StatusCode::INTERNAL_SERVER_ERROR => {
+                tracing::error!(
+                    request.id = request,
+                    http.path = self.path,
+                    error = cause,
+                    "A request failed."
+                );
+            }
+            status if status.is_server_error() => {
+                tracing::warn!(
+                    request.id = request,
+                    problem.code = code,
+                    error = cause,
+                    "A request was not served."
+                );
+            }
+            _ => {
+                tracing::debug!(
+                    request.id = request,
+                    problem.code = code,
+                    error = cause,
+                    "A request was refused."
+                );
+            }
+        }
+        error.respond(&problem)
+    }
+
+    /// Adds the headers of every answer, and records the request.
+    fn finish(&self, mut response: HttpResponse) -> HttpResponse {
+        let headers = response.headers_mut();
+        for (name, value) in &HEADERS {
+            if !headers.contains_key(name) {
+                headers.insert(name.clone(), HeaderValue::from_static(value));
+            }
+        }
+        if let Ok(id) = HeaderValue::from_str(&self.id.0) {
+            headers.insert(REQUEST_ID_HEADER.clone(), id);
+        }
+        self.record(response.status());
+        response
+    }
+
+    fn record(&self, status: StatusCode) {
+        let took = clock::monotonic().saturating_duration_since(self.started);
+        // Paths that no route takes are the client's invention: one label for all of them.
+        let route = self.route.clone().unwrap_or_else(|| "none".to_owned());
+        let (id, method, status) = (&self.id.0, &self.method, status.as_u16());
+        let duration_ms = took.as_secs_f64() * 1000.0;
+        tracing::debug!(
+            request.id = id,
+            http.method = method,
+            http.path = self.path,
+            http.status = status,
+            http.duration_ms = duration_ms,
+            "Served a request."
+        );
+        let method = if self.route.is_some() { method.clone() } else { "any".to_owned() };
+        metrics::histogram!("sched_api_request_seconds", "route" => route.clone(), "method" => method.clone())
+            .record(took);
+        metrics::counter!(
+            "sched_api_requests_total", "route" => route, "method" => method, "status" => status.to_string()
+        )
+        .increment(1);
+    }
+}
+
+static REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Headers of every answer that does not say otherwise: nothing here is a page, and nothing may be stored.
+static HEADERS: [(HeaderName, &str); 6] = [
+    (CACHE_CONTROL, "no-store"),
+    (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+    (CROSS_ORIGIN_RESOURCE_POLICY, "same-origin"),
+    (REFERRER_POLICY, "no-referrer"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+];
+
+/// The client's own id if it is fit for a log line, else a new one.
+fn id_of(headers: &HeaderMap) -> RequestId {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let is_fit = |id: &&str| {
+        (1..=LONGEST_ID).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    };
+    RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
+}

@@ -1,0 +1,10 @@
+//! `sched-api`: the HTTP API. See the library for how.
+
+fn main() -> std::process::ExitCode {
+    sched_runtime::daemon::run(
+        &sched_api::PROGRAM,
+        sched_api::config::GROUPS,
+        sched_api::Config::read,
+        sched_api::run,
+    )
+}

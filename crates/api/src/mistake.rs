@@ -1,0 +1,177 @@
+//! What is wrong with one field of a request, and how the rules of the domain and the refusals of the database become
+//! such mistakes.
+//!
+//! Pure. A mistake names its field by a JSON pointer into the body, or by the bare name of a parameter or header.
+
+use sched_model::db::jobs::SaveError;
+use sched_model::domain::FieldError;
+use sched_wire::ProblemError;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+use crate::error::ApiError;
+
+/// Why a request is refused, as a word for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The value can never be right.
+    Invalid,
+    /// A thing of that name exists.
+    AlreadyExists,
+    /// There can be one such thing, and there is.
+    SingletonTaken,
+    /// What it names accepts nothing new.
+    Inactive,
+    /// Somebody else wrote the same thing at the same moment.
+    Concurrent,
+    /// The key of an earlier request came with other content.
+    KeyReused,
+}
+
+impl Reason {
+    /// The code of a problem for this reason.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::AlreadyExists => "already_exists",
+            Self::SingletonTaken => "singleton_taken",
+            Self::Inactive => "inactive",
+            Self::Concurrent => "concurrent_change",
+            Self::KeyReused => "idempotency_key_reused",
+        }
+    }
+
+    /// Whether the request might be right at another time.
+    pub(crate) const fn is_conflict(self) -> bool {
+        match self {
+            Self::Invalid | Self::KeyReused => false,
+            Self::AlreadyExists | Self::SingletonTaken | Self::Inactive | Self::Concurrent => true,
+        }
+    }
+}
+
+/// What is wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    pub(crate) reason: Reason,
+    pub(crate) pointer: String,
+    pub(crate) message: String,
+}
+
+impl Mistake {
+    /// A value that can never be right.
+    pub(crate) fn invalid(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: Reason::Invalid, pointer: pointer.into(), message: message.into() }
+    }
+
+    /// A rule of the domain that `error` breaks, in the thing at `at`.
+    pub(crate) fn of_field(at: &str, error: &FieldError) -> Self {
+        // The names of variables are the user's; they may hold dots, and a list has no keys to point at.
+        if let Some(name) = error.field.strip_prefix("env.") {
+            return Self::invalid(format!("{at}/env/{}", escaped(name)), &*error.message);
+        }
+        if let Some(name) = error.field.strip_prefix("env_allow.") {
+            return Self::invalid(format!("{at}/env_allow"), format!("{name} {}", error.message));
+        }
+        let mut pointer = at.to_owned();
+        for part in error.field.split(['.', '[']).filter(|part| !part.is_empty()) {
+            pointer.push('/');
+            pointer.push_str(&escaped(part.trim_end_matches(']')));
+        }
+        Self::invalid(pointer, &*error.message)
+    }
+
+    /// As a client sees it.
+    pub(crate) fn to_wire(&self) -> ProblemError {
+        ProblemError { pointer: self.pointer.clone(), message: self.message.clone() }
+    }
+}
+
+/// Reads a value of a body, which stands at `at`.
+pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mistake> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let pointer = format!("{at}{}", pointer_of(error.path()));
+        Mistake::invalid(pointer, error.into_inner().to_string())
+    })
+}
+
+/// A key as it stands in a JSON pointer.
+pub(crate) fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn pointer_of(path: &Path) -> String {
+    let segments = path.iter().map(|segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", escaped(key)),
+        Segment::Enum { .. } | Segment::Unknown => String::new(),
+    });
+    segments.collect()
+}
+
+/// Why a job that stands at `at` in the body was not written.
+pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
+    let (reason, field, message) = match error {
+        SaveError::Missing { field, kind, name } => {
+            (Reason::Invalid, field, format!("there is no {kind} named {name:?}"))
+        }
+        SaveError::Inactive { field, name } => {
+            (Reason::Inactive, field, format!("{name:?} is inactive and accepts no new jobs"))
+        }
+        SaveError::Exists(name) => {
+            (Reason::AlreadyExists, "name", format!("a job named {name:?} exists already"))
+        }
+        SaveError::SingletonTaken { scope, function } => (
+            Reason::SingletonTaken,
+            "function",
+            format!("another job of scope {scope} runs {function:?}; there can be one"),
+        ),
+        SaveError::Schedule(error) => {
+            let error = FieldError { field: error.field().to_owned(), message: error.message().to_owned() };
+            return ApiError::Refused(vec![Mistake::of_field(at, &error)]);
+        }
+        SaveError::Database(error) => return error.into(),
+    };
+    ApiError::Refused(vec![Mistake { reason, pointer: format!("{at}/{field}"), message }])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_the_domain_become_pointers() {
+        for (field, pointer) in [
+            ("", "/jobs/3"),
+            ("timezone", "/jobs/3/timezone"),
+            ("schedule_config.expression", "/jobs/3/schedule_config/expression"),
+            ("args[12]", "/jobs/3/args/12"),
+            ("env.A.B/C", "/jobs/3/env/A.B~1C"),
+            ("env_allow.PGPASSWORD", "/jobs/3/env_allow"),
+        ] {
+            let error = FieldError { field: field.to_owned(), message: "is wrong".to_owned() };
+            assert_eq!(Mistake::of_field("/jobs/3", &error).pointer, pointer);
+        }
+    }
+
+    #[test]
+    fn a_mistake_of_shape_is_pointed_at() {
+        let table = [
+            (json!({"name": 5, "function": "f", "job_type": "manual"}), "/name"),
+            (
+                json!({"name": "a", "function": "f", "job_type": "manual", "retry_policy": {"max_attempts": "x"}}),
+                "/retry_policy/max_attempts",
+            ),
+            (json!({"name": "a", "function": "f", "job_type": "manual", "colour": 1}), "/colour"),
+            (json!({"name": "a", "function": "f"}), ""),
+            (json!([]), ""),
+        ];
+        for (value, pointer) in table {
+            let mistake = read::<sched_wire::JobSpec>(value.clone(), "/jobs/0").unwrap_err();
+            assert_eq!(mistake.pointer, format!("/jobs/0{pointer}"), "{value}: {}", mistake.message);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Who may send a request at all, while there is no identity: programs on this host, and pages served by us.
+//!
+//! Listening on loopback keeps other hosts out, but not the browser of somebody who works on this one. Two rules do: the
+//! request must be *for* a loopback name, so that a foreign name which resolves to loopback (DNS rebinding) does not reach
+//! us; and a request that changes something must not come from a page of another origin. Pure functions over headers.
+
+use std::net::IpAddr;
+
+use actix_web::http::header::{HOST, HeaderMap, ORIGIN};
+use actix_web::http::{Method, Uri};
+
+use crate::error::ApiError;
+
+/// Judges a request by its target and headers.
+pub(crate) fn check(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // The absolute form of a target names a host of its own, which a server has to prefer.
+    for authority in [Some(host), uri.authority().map(|authority| authority.as_str())].into_iter().flatten() {
+        if headers.get_all(HOST).count() != 1 || !is_loopback(authority) {
+            return Err(ApiError::WrongHost(authority.to_owned()));
+        }
+    }
+    if method == Method::GET || method == Method::HEAD || is_same_origin(headers, host) {
+        return Ok(());
+    }
+    Err(ApiError::CrossSite)
+}
+
+/// Whether `authority`, a host with or without a port, is this host and nothing else.
+fn is_loopback(authority: &str) -> bool {
+    let Some(host) = host_of(authority) else { return false };
+    let name = host.strip_suffix('.').unwrap_or(host);
+    if name.eq_ignore_ascii_case("localhost") {
+        return true;
+    }
+    let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    literal.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// The host of an authority, brackets included; `None` when there is something else in it.
+fn host_of(authority: &str) -> Option<&str> {
+    let end_of_literal = authority.find(']').map_or(0, |position| position + 1);
+    let colon = authority.get(end_of_literal..)?.find(':').map(|position| position + end_of_literal);
+    let Some(colon) = colon else { return Some(authority) };
+    let (host, port) = authority.split_at_checked(colon)?;
+    let port = port.strip_prefix(':')?;
+    port.bytes().all(|byte| byte.is_ascii_digit()).then_some(host)
+}
+
+/// Whether the request comes from no page, or from one that we served. Browsers set these headers; pages cannot.
+fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
+    let is_own_site = |value: &str| value == "same-origin" || value == "none";
+    let is_own_origin = |value: &str| value.strip_prefix("http://").is_some_and(|rest| rest == host);
+    let all = |name: &str, holds: &dyn Fn(&str) -> bool| {
+        headers.get_all(name).all(|value| value.to_str().is_ok_and(holds))
+    };
+    all("sec-fetch-site", &is_own_site) && all(ORIGIN.as_str(), &is_own_origin)
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    fn verdict(method: Method, uri: &str, headers: &[(&str, &str)]) -> &'static str {
+        let request = headers
+            .iter()
+            .fold(TestRequest::with_uri(uri).method(method), |request, header| request.append_header(*header))
+            .to_http_request();
+        match check(request.method(), request.uri(), request.headers()) {
+            Ok(()) => "ok",
+            Err(error) => error.kind().1,
+        }
+    }
+
+    #[test]
+    fn only_loopback_names_are_ours() {
+        for (host, expected) in [
+            ("127.0.0.1:8080", "ok"),
+            ("127.9.9.9", "ok"),
+            ("localhost:1", "ok"),
+            ("LOCALHOST.", "ok"),
+            ("[::1]:8080", "ok"),
+            ("[::1]", "ok"),
+            ("", "wrong_host"),
+            ("evil.example:8080", "wrong_host"),
+            ("localhost.evil.example", "wrong_host"),
+            ("127.0.0.1.evil.example", "wrong_host"),
+            ("evil.example#127.0.0.1", "wrong_host"),
+            ("user@127.0.0.1:80", "wrong_host"),
+            ("127.0.0.1:80@evil.example", "wrong_host"),
+            ("192.168.0.1", "wrong_host"),
+            ("0.0.0.0", "wrong_host"),
+            ("[::]", "wrong_host"),
+            ("2130706433", "wrong_host"),
+        ] {
+            assert_eq!(verdict(Method::GET, "/health", &[("host", host)]), expected, "{host:?}");
+        }
+        assert_eq!(verdict(Method::GET, "/", &[]), "wrong_host");
+        assert_eq!(verdict(Method::GET, "/", &[("host", "localhost"), ("host", "localhost")]), "wrong_host");
+        assert_eq!(verdict(Method::GET, "http://evil.example/", &[("host", "localhost")]), "wrong_host");
+    }
+
+    #[test]
+    fn pages_of_other_origins_change_nothing() {
+        for (name, value, expected) in [
+            ("accept", "*/*", "ok"),
+            ("sec-fetch-site", "same-origin", "ok"),
+            ("sec-fetch-site", "none", "ok"),
+            ("origin", "http://localhost:8080", "ok"),
+            ("sec-fetch-site", "cross-site", "cross_site"),
+            ("sec-fetch-site", "same-site", "cross_site"),
+            ("origin", "http://evil.example", "cross_site"),
+            ("origin", "http://localhost:3000", "cross_site"),
+            ("origin", "https://localhost:8080", "cross_site"),
+            ("origin", "null", "cross_site"),
+        ] {
+            let headers = [("host", "localhost:8080"), (name, value)];
+            assert_eq!(verdict(Method::POST, "/api/v1/jobs", &headers), expected, "{name}: {value}");
+            assert_eq!(verdict(Method::GET, "/api/v1/jobs", &headers), "ok", "{name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Cutting lists into pages.
+//!
+//! A page is read with one row more than it shows; that row's presence says whether there is a next page. The cursor is
+//! the key of the last row shown, so that rows which come or go in between neither repeat nor hide others.
+
+use sched_wire::{DEFAULT_PAGE, MAX_PAGE, Page};
+
+use crate::error::ApiError;
+
+/// How many items a page shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit(u32);
+
+impl Limit {
+    /// The limit a client asks for.
+    pub(crate) fn new(asked: Option<u32>) -> Result<Self, ApiError> {
+        let limit = asked.unwrap_or(DEFAULT_PAGE);
+        if (1..=MAX_PAGE).contains(&limit) {
+            return Ok(Self(limit));
+        }
+        Err(ApiError::parameter("limit", format!("must be between 1 and {MAX_PAGE}, not {limit}")))
+    }
+
+    /// How many rows to read.
+    pub(crate) fn rows(self) -> i64 {
+        i64::from(self.0) + 1
+    }
+
+    /// The page made of the rows that were read.
+    pub(crate) fn page<R, T>(
+        self,
+        mut rows: Vec<R>,
+        key: impl Fn(&R) -> String,
+        show: impl Fn(R) -> T,
+    ) -> Page<T> {
+        let shown = usize::try_from(self.0).unwrap_or(usize::MAX);
+        let has_more = rows.len() > shown;
+        rows.truncate(shown);
+        let next_cursor = rows.last().filter(|_| has_more).map(key);
+        Page { items: rows.into_iter().map(show).collect(), next_cursor }
+    }
+}
+
+/// All of a list that is not cut.
+pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
+    Page { items: rows.into_iter().map(show).collect(), next_cursor: None }
+}
+
+/// An id that was sent as a cursor.
+pub(crate) fn id_cursor(cursor: Option<&str>) -> Result<Option<uuid::Uuid>, ApiError> {
+    let parsed = cursor.map(str::parse).transpose();
+    parsed.map_err(|error| {
+        ApiError::parameter("cursor", format!("must be the next_cursor of the page before: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(rows: u32, limit: u32) -> Page<u32> {
+        Limit::new(Some(limit)).unwrap().page((1..=rows).collect(), u32::to_string, |row| row)
+    }
+
+    #[test]
+    fn a_page_points_at_the_next_only_if_there_is_one() {
+        assert_eq!(page(3, 2), Page { items: vec![1, 2], next_cursor: Some("2".into()) });
+        assert_eq!(page(2, 2), Page { items: vec![1, 2], next_cursor: None });
+        assert_eq!(page(0, 2), Page { items: vec![], next_cursor: None });
+    }
+
+    #[test]
+    fn limits_out_of_range_are_refused() {
+        assert!(Limit::new(Some(0)).is_err() && Limit::new(Some(MAX_PAGE + 1)).is_err());
+        assert_eq!(Limit::new(None).unwrap().rows(), i64::from(DEFAULT_PAGE) + 1);
+    }
+}

@@ -1,0 +1,194 @@
+//! `apply`: a whole manifest in one transaction.
+//!
+//! Three steps. Every item is read and checked by itself; then names that no item brings along are looked up; only if
+//! nothing is wrong, everything is written, functions before jobs and each kind by name, so that two manifests lock rows in
+//! the same order. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
+//! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use actix_web::web;
+use sched_model::db::audit::AuditEntry;
+use sched_model::db::functions::{self, Change, FunctionSettings};
+use sched_model::db::jobs::{self, SaveError, SaveMode};
+use sched_model::db::{Conn, DbError, DbResult, audit, tenants, transact};
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::JobSettings;
+use sched_wire::{Applied, ApplyResult, Kind};
+
+use super::{ACTOR, Answer, Id, State, auditing};
+use crate::dto::IntoWire;
+use crate::dto::manifest::{self, Checked};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::mistake::{self, Mistake, Reason};
+
+/// `POST /apply`
+pub(crate) async fn apply(
+    state: State,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Answer<ApplyResult> {
+    let tenant = state.tenant()?;
+    let mut checked = manifest::read(body.required()?, &state.default_timezone);
+    let looked_up = look_up(&state, tenant, &checked).await;
+    match looked_up {
+        Ok(missing) => checked.mistakes.extend(missing),
+        // The mistakes known so far are worth more than the news that there might be others.
+        Err(error) if checked.mistakes.is_empty() => return Err(error.into()),
+        Err(error) => tracing::debug!(error = error.with_causes(), "Names of a manifest were not looked up."),
+    }
+    if !checked.mistakes.is_empty() {
+        return Err(ApiError::Refused(checked.mistakes));
+    }
+    let work = Work { tenant, request: &request.0, checked: &checked, at: Mutex::default() };
+    let mut conn = state.database.conn().await?;
+    let written = transact(&mut conn, "apply", async |conn: &mut Conn| work.write(conn).await).await;
+    let results = written.map_err(|error| work.refused(error))?;
+    let changed = results.iter().filter(|result| result.change != sched_wire::Change::Unchanged).count();
+    tracing::info!(apply.items = results.len(), apply.changed = changed, "Applied a manifest.");
+    Ok(web::Json(ApplyResult { results }))
+}
+
+/// Functions and projects that jobs name and nobody has.
+async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let mut conn = state.database.conn().await?;
+    let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
+    let mut functions: HashMap<&str, bool> = HashMap::new();
+    let mut projects: HashMap<&str, bool> = HashMap::new();
+    let mut mistakes = Vec::new();
+    for (at, job) in &checked.jobs {
+        let name = job.function.as_str();
+        if !own.contains(name) && !functions.contains_key(name) {
+            functions.insert(name, functions::by_name(&mut conn, tenant, name).await?.is_some());
+        }
+        if functions.get(name) == Some(&false) {
+            mistakes.push(missing(format!("{at}/function"), "task function", name));
+        }
+        let Some(name) = job.project.as_deref() else { continue };
+        if !projects.contains_key(name) {
+            projects.insert(name, tenants::project_by_name(&mut conn, tenant, name).await?.is_some());
+        }
+        if projects.get(name) == Some(&false) {
+            mistakes.push(missing(format!("{at}/project"), "project", name));
+        }
+    }
+    Ok(mistakes)
+}
+
+fn missing(pointer: String, kind: &str, name: &str) -> Mistake {
+    Mistake::invalid(pointer, format!("there is no {kind} named {name:?}"))
+}
+
+/// One manifest being written.
+struct Work<'a> {
+    tenant: TenantId,
+    request: &'a str,
+    checked: &'a Checked,
+    /// The item at work, for the error that may come of it: the transaction's own error has no place for it.
+    at: Mutex<String>,
+}
+
+impl Work<'_> {
+    /// Writes everything; run again when it collides with others.
+    async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, SaveError> {
+        let mut entries = Vec::new();
+        let mut functions = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.functions, |settings| &settings.name) {
+            self.begin(at);
+            functions.push((position, self.write_function(conn, settings, &mut entries).await?));
+        }
+        let mut jobs = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.jobs, |settings| &settings.name) {
+            self.begin(at);
+            jobs.push((position, self.write_job(conn, settings, &mut entries).await?));
+        }
+        audit::write(conn, &entries).await?;
+        Ok(in_order(functions).chain(in_order(jobs)).collect())
+    }
+
+    async fn write_function(
+        &self,
+        conn: &mut Conn,
+        settings: &FunctionSettings,
+        entries: &mut Vec<AuditEntry>,
+    ) -> Result<Applied, SaveError> {
+        let before = functions::by_name(conn, self.tenant, &settings.name).await?;
+        let (id, change) = functions::save(conn, self.tenant, settings).await?;
+        if change != Change::Unchanged {
+            let before = before.as_ref().map(|function| &function.settings);
+            entries.push(auditing::of_function(self.tenant, id, before, settings, self.request));
+        }
+        Ok(Applied {
+            kind: Kind::TaskFunction,
+            name: settings.name.clone(),
+            id: id.0,
+            change: change.into_wire(),
+            version: None,
+        })
+    }
+
+    async fn write_job(
+        &self,
+        conn: &mut Conn,
+        settings: &JobSettings,
+        entries: &mut Vec<AuditEntry>,
+    ) -> Result<Applied, SaveError> {
+        let saved = jobs::save(conn, self.tenant, settings, SaveMode::Upsert, ACTOR).await?;
+        if saved.change != Change::Unchanged {
+            entries.push(auditing::of_job(self.tenant, &saved, self.request));
+        }
+        Ok(Applied {
+            kind: Kind::Job,
+            name: settings.name.clone(),
+            id: saved.job.id.0,
+            change: saved.change.into_wire(),
+            version: Some(saved.job.state.version),
+        })
+    }
+
+    fn begin(&self, at: &str) {
+        // The text is only ever replaced whole, so a panic elsewhere cannot have left half of it.
+        at.clone_into(&mut self.at.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Why nothing was written.
+    fn refused(&self, error: SaveError) -> ApiError {
+        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let concurrent = |what: &str| {
+            let message =
+                format!("{what} of this name was made by another request at the same moment; send it again");
+            let pointer = format!("{at}/name");
+            ApiError::Refused(vec![Mistake { reason: Reason::Concurrent, pointer, message }])
+        };
+        match &error {
+            SaveError::Exists(_) => return concurrent("a job"),
+            SaveError::Database(DbError::Constraint { name, .. }) => match name.as_str() {
+                "task_functions_name_key" => return concurrent("a task function"),
+                "task_functions_queue_fkey" => {
+                    let queue = self.checked.functions.iter().find(|(own, _)| *own == at);
+                    let name = queue.map_or("", |(_, settings)| settings.queue.as_str());
+                    return ApiError::Refused(vec![missing(format!("{at}/queue"), "queue", name)]);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        mistake::save_refused(error, &at)
+    }
+}
+
+/// The items with their positions, by name.
+fn by_name<T>(items: &[(String, T)], name: impl Fn(&T) -> &String) -> Vec<(usize, &(String, T))> {
+    let mut sorted: Vec<_> = items.iter().enumerate().collect();
+    sorted.sort_by(|(_, (_, a)), (_, (_, b))| name(a).cmp(name(b)));
+    sorted
+}
+
+/// The results in the order of the manifest.
+fn in_order(mut results: Vec<(usize, Applied)>) -> impl Iterator<Item = Applied> {
+    results.sort_by_key(|(position, _)| *position);
+    results.into_iter().map(|(_, applied)| applied)
+}

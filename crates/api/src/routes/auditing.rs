@@ -1,0 +1,78 @@
+//! Entries of the audit log.
+//!
+//! Written in the transaction of the change. Values of variables that a function sets may be secrets, so the log keeps
+//! their names only.
+
+use sched_model::db::audit::AuditEntry;
+use sched_model::db::dispatches::NewTrigger;
+use sched_model::db::functions::FunctionSettings;
+use sched_model::db::jobs::SavedJob;
+use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::ACTOR;
+
+/// What stands in place of a value that may be a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// A job that was created or changed.
+pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: if saved.before.is_some() { "update_job" } else { "create_job" },
+        target_type: "job",
+        target_id: saved.job.id.to_string(),
+        before: saved.before.as_ref().map(plain),
+        after: Some(plain(&saved.job.settings)),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A function that was created or changed.
+pub(super) fn of_function(
+    tenant: TenantId,
+    id: FunctionId,
+    before: Option<&FunctionSettings>,
+    after: &FunctionSettings,
+    request: &str,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: if before.is_some() { "update_task_function" } else { "create_task_function" },
+        target_type: "task_function",
+        target_id: id.to_string(),
+        before: before.map(without_secrets),
+        after: Some(without_secrets(after)),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A trigger that made a dispatch.
+pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(trigger.tenant),
+        actor: ACTOR.to_owned(),
+        action: "trigger_job",
+        target_type: "job",
+        target_id: trigger.job.to_string(),
+        before: None,
+        after: Some(json!({"dispatch_id": dispatch, "has_own_args": trigger.args.is_some()})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+fn without_secrets(function: &FunctionSettings) -> Value {
+    let mut shown = plain(function);
+    if let Some(env) = shown.pointer_mut("/handler_config/env").and_then(Value::as_object_mut) {
+        env.values_mut().for_each(|value| *value = HIDDEN.into());
+    }
+    shown
+}
+
+fn plain(settings: &impl Serialize) -> Value {
+    // Settings are plain data with text keys, for which this cannot fail.
+    serde_json::to_value(settings).unwrap_or_default()
+}

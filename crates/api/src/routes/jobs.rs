@@ -1,0 +1,83 @@
+//! Jobs: creating, listing, showing.
+
+use actix_web::http::header::LOCATION;
+use actix_web::{HttpResponse, web};
+use sched_model::db::jobs::{self, Job, SaveError, SaveMode};
+use sched_model::db::{Conn, DbResult, audit, transact};
+use sched_model::domain::ids::{JobId, TenantId};
+use sched_wire::{BASE_PATH, Page, PageQuery};
+
+use super::{ACTOR, Answer, Id, State, auditing};
+use crate::dto::{show, spec};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::mistake;
+use crate::page::Limit;
+
+/// `POST /jobs`
+pub(crate) async fn create(
+    state: State,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    let settings = spec::job(body.required()?, "", &state.default_timezone).map_err(ApiError::Refused)?;
+    let mut conn = state.database.conn().await?;
+    let saved = transact(&mut conn, "create_job", async |conn: &mut Conn| {
+        let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, ACTOR).await?;
+        audit::write(conn, &[auditing::of_job(tenant, &saved, &request.0)]).await?;
+        Ok::<_, SaveError>(saved)
+    })
+    .await
+    .map_err(|error| mistake::save_refused(error, ""))?;
+    tracing::info!(job.id = %saved.job.id, job.name = saved.job.settings.name, "Created a job.");
+    let location = format!("{BASE_PATH}/jobs/{}", saved.job.id);
+    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(show::job(saved.job)))
+}
+
+/// `GET /jobs`
+pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<sched_wire::Job>> {
+    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+    let mut conn = state.database.conn().await?;
+    let rows = jobs::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    Ok(web::Json(limit.page(rows, |job| job.settings.name.clone(), show::job)))
+}
+
+/// `GET /jobs/{id-or-name}`
+pub(crate) async fn get(
+    state: State,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<sched_wire::Job> {
+    let tenant = state.tenant()?;
+    let mut conn = state.database.conn().await?;
+    let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+    Ok(web::Json(show::job(found)))
+}
+
+/// The job with this id or name. A name can look like an id; then the id counts.
+pub(super) async fn find(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+    if text.contains('\0') {
+        return Ok(None);
+    }
+    if let Ok(id) = text.parse()
+        && let Some(job) = jobs::by_id(conn, tenant, JobId(id)).await?
+    {
+        return Ok(Some(job));
+    }
+    jobs::by_name(conn, tenant, text).await
+}
+
+/// The id of the job that a list is restricted to. The history of a deleted job is still there under its id.
+pub(super) async fn filter(conn: &mut Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+    match find(conn, tenant, text).await? {
+        Some(job) => Ok(job.id),
+        None => text.parse().map_err(|_not_an_id| no_such_job(text)),
+    }
+}
+
+/// The refusal for a job that is not there.
+pub(super) fn no_such_job(text: &str) -> ApiError {
+    ApiError::NotFound { kind: "job", name: text.to_owned() }
+}

@@ -1,0 +1,29 @@
+//! The handlers, one file per noun: take the request apart, call the database, show what it says.
+//!
+//! No rule is decided here and no SQL is known. A handler that writes does so in one named transaction, with its entry
+//! in the audit log; hints to other daemons follow the commit and may be lost.
+
+pub(crate) mod apply;
+mod auditing;
+pub(crate) mod dispatches;
+pub(crate) mod executions;
+pub(crate) mod fleet;
+pub(crate) mod functions;
+pub(crate) mod jobs;
+pub(crate) mod triggers;
+
+use actix_web::web;
+
+use crate::error::ApiError;
+use crate::guard::RequestId;
+use crate::state::ApiState;
+
+/// Who acts, in the audit log and as the source of a row, until there is identity.
+const ACTOR: &str = "api";
+
+/// What every handler is given of what requests share.
+type State = web::Data<ApiState>;
+/// The id of the request.
+type Id = web::ReqData<RequestId>;
+/// An answer in JSON.
+type Answer<T> = Result<web::Json<T>, ApiError>;

@@ -1,0 +1,230 @@
+//! The life of the API: bind, serve, find the database, stop in order.
+//!
+//! Binding comes first, so that a taken port is told at once, and serving begins before the database is found, so that
+//! the health pages can say what is waited for. A schema that does not fit ends the start. Stopping: no new connections,
+//! requests under way are finished, then the background tasks, then the pool. A part that ends by itself ends the daemon.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::{HttpServer, web};
+use sched_model::db::migrations::SchemaError;
+use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::{Database, DatabaseSettings, DbError, startup, tenants};
+use sched_model::domain::ids::TenantId;
+use sched_runtime::daemon::Context;
+use sched_runtime::driver::Driver;
+use sched_runtime::exit::{self, BoxError, ExitError, ExitStatus};
+use sched_runtime::health::{HealthState, ListenError};
+use sched_runtime::shutdown::Shutdown;
+use sched_runtime::tasks::{StopError, TaskError, TaskGroup};
+use secrecy::ExposeSecret;
+use tokio_util::sync::CancellationToken;
+
+use crate::app;
+use crate::config::Config;
+use crate::state::{ApiState, Look};
+
+/// How long requests under way have to end when stopping, in seconds.
+const STOP_SECONDS: u64 = 10;
+/// How long the background tasks have.
+const STOP_TASKS_WITHIN: Duration = Duration::from_secs(2);
+/// How long a client may take over the head of a request.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long a connection may stay open without a request.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How often histograms are renewed.
+const UPKEEP: Duration = Duration::from_secs(5);
+/// The pause before the tenant is looked for again.
+const TENANT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the API did not start or run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port is taken, or the address is not ours.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The database settings cannot work.
+    #[error(transparent)]
+    Settings(#[from] InvalidDatabaseSettings),
+    /// The schema does not fit.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The schema fits, but the tenant that every installation has is gone.
+    #[error("the database has no tenant {:?}, which `schedctl migrate up` makes", tenants::DEFAULT_TENANT)]
+    NoTenant,
+    /// The server failed.
+    #[error("the HTTP server failed")]
+    Serve(#[source] io::Error),
+    /// The server ended by itself.
+    #[error("the HTTP server ended although nobody asked it to")]
+    Ended,
+    /// A background task ended by itself.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    /// The background tasks did not stop in order.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+}
+
+impl ExitStatus for StartError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Listen(_) => exit::LISTEN,
+            Self::Settings(_) => exit::USAGE,
+            Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
+            Self::Schema(_) | Self::NoTenant => exit::SCHEMA,
+            Self::Serve(_) | Self::Ended | Self::Task(_) | Self::Stop(_) => exit::FAILURE,
+        }
+    }
+}
+
+/// An API that is bound and ready to serve.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    addr: SocketAddr,
+    state: web::Data<ApiState>,
+    look: Driver<Look>,
+    health: HealthState,
+}
+
+/// Runs the API until it is told to stop.
+///
+/// # Errors
+/// When it cannot start, or a part of it ends by itself.
+pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
+    Ok(build(config, &context)?.run(&context.shutdown).await?)
+}
+
+/// Binds the address; connects to nothing yet.
+///
+/// # Errors
+/// When the address is not available or the database settings cannot work.
+pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
+    let address = config.socket_addr();
+    let database = Database::new(&database_settings(&config))?;
+    let fault = |source| ListenError { address, setting: "api-port", source };
+    let listener = TcpListener::bind(address).map_err(fault)?;
+    let addr = listener.local_addr().map_err(fault)?;
+    let (state, look) = ApiState::new(database, config.default_timezone);
+    let state = Arc::new(state);
+    let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
+    Ok(Server { listener, addr, state: state.into(), look, health })
+}
+
+impl Server {
+    /// The address that was bound, with the port the system chose for port 0.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until told to stop and requests under way have ended.
+    ///
+    /// # Errors
+    /// When the schema does not fit, or a part of the API ends by itself.
+    pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
+        let Self { listener, addr, state, look, health } = self;
+        let shared = (state.clone(), health.clone());
+        let server = HttpServer::new(move || app::build(shared.0.clone(), shared.1.clone()))
+            .disable_signals()
+            .client_request_timeout(HEAD_WITHIN)
+            .keep_alive(KEEP_ALIVE)
+            .shutdown_timeout(STOP_SECONDS)
+            .listen(listener)
+            .map_err(StartError::Serve)?
+            .run();
+        let handle = server.handle();
+        tracing::info!(api.address = %addr, health.address = %addr, "Listening for requests.");
+        let mut server = pin!(server);
+        let mut background = TaskGroup::new();
+        background.spawn("upkeep", upkeep(health, background.token()));
+
+        let result = tokio::select! {
+            ended = &mut server => {
+                state.database.close();
+                return Err(ended.map_or_else(StartError::Serve, |()| StartError::Ended));
+            }
+            result = serve(&state, look, &mut background, &shutdown.soft) => result,
+        };
+        state.stopping();
+        let stop = async {
+            tokio::select! {
+                () = handle.stop(true) => {}
+                () = shutdown.hard.cancelled() => handle.stop(false).await,
+            }
+        };
+        // The server's future must go on being polled for the stop to happen.
+        let (ended, ()) = tokio::join!(server, stop);
+        let stopped = background.stop(STOP_TASKS_WITHIN).await;
+        state.database.close();
+        result?;
+        ended.map_err(StartError::Serve)?;
+        Ok(stopped?)
+    }
+}
+
+/// Finds the database, lets requests in, and watches the background tasks until `stop`.
+async fn serve(
+    state: &ApiState,
+    look: Driver<Look>,
+    background: &mut TaskGroup,
+    stop: &CancellationToken,
+) -> Result<(), StartError> {
+    let tenant = tokio::select! {
+        tenant = find_tenant(&state.database) => tenant?,
+        ended = background.run_until(stop) => return Ok(ended?),
+    };
+    state.open(tenant);
+    tracing::info!("The database is usable; requests are served.");
+    background.spawn("look_for_database", look.run(background.token()));
+    Ok(background.run_until(stop).await?)
+}
+
+/// Waits for a database that can be used, and finds the tenant in which requests act.
+async fn find_tenant(database: &Database) -> Result<TenantId, StartError> {
+    loop {
+        startup::wait_until_usable(database).await?;
+        match default_tenant(database).await {
+            Ok(tenant) => return Ok(tenant),
+            Err(DbError::NotFound) => return Err(StartError::NoTenant),
+            Err(error) => {
+                let cause = error.with_causes();
+                tracing::warn!(error = cause, "The tenant cannot be looked up yet; trying again.");
+                tokio::time::sleep(TENANT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn default_tenant(database: &Database) -> Result<TenantId, DbError> {
+    let mut conn = database.conn().await?;
+    tenants::by_slug(&mut conn, tenants::DEFAULT_TENANT).await
+}
+
+async fn upkeep(health: HealthState, stop: CancellationToken) -> Result<(), BoxError> {
+    let mut tick = tokio::time::interval(UPKEEP);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = tick.tick() => health.upkeep(),
+        }
+    }
+}
+
+fn database_settings(config: &Config) -> DatabaseSettings {
+    let from = &config.database;
+    DatabaseSettings {
+        url: from.url.expose_secret().to_owned(),
+        application: crate::PROGRAM.name.to_owned(),
+        pool_size: usize::try_from(from.pool_size).unwrap_or(1),
+        connect_timeout: from.connect_timeout,
+        statement_timeout: from.statement_timeout,
+        lock_timeout: from.lock_timeout,
+        ca_file: from.ca_file.clone(),
+    }
+}

@@ -1,0 +1,111 @@
+//! What the requests share, and what the daemon says about itself.
+//!
+//! The tenant is known once the database has been reached; until then requests are answered with "starting". Afterwards a
+//! small task looks for the database now and then, so that readiness is told from memory. Requests do not ask it first:
+//! each tries for itself.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sched_model::db::{Database, clock};
+use sched_model::domain::ids::TenantId;
+use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
+use sched_runtime::exit::BoxError;
+use sched_runtime::health::{Readiness, StatusSource};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::error::ApiError;
+
+/// Time between two looks for the database.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// Waits between looks that fail.
+const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
+
+/// What the requests share.
+#[derive(Debug)]
+pub(crate) struct ApiState {
+    pub(crate) database: Database,
+    pub(crate) default_timezone: String,
+    tenant: OnceLock<TenantId>,
+    is_stopping: AtomicBool,
+    look: watch::Receiver<TaskStatus>,
+}
+
+impl ApiState {
+    /// The state of a daemon that starts, and the task that will look for its database.
+    pub(crate) fn new(database: Database, default_timezone: String) -> (Self, Driver<Look>) {
+        let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
+        let state = Self {
+            database,
+            default_timezone,
+            tenant: OnceLock::new(),
+            is_stopping: AtomicBool::new(false),
+            look: look.status(),
+        };
+        (state, look)
+    }
+
+    /// The tenant in which requests act.
+    pub(crate) fn tenant(&self) -> Result<TenantId, ApiError> {
+        self.tenant.get().copied().ok_or(ApiError::Starting)
+    }
+
+    /// Lets requests in.
+    pub(crate) fn open(&self, tenant: TenantId) {
+        self.tenant.get_or_init(|| tenant);
+    }
+
+    /// Says that the daemon stops. Requests that are here already are served.
+    pub(crate) fn stopping(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+impl StatusSource for ApiState {
+    fn ready(&self) -> Readiness {
+        if self.is_stopping.load(Ordering::Relaxed) {
+            return Readiness::NotReady("the API is stopping".to_owned());
+        }
+        if self.tenant.get().is_none() {
+            return Readiness::NotReady("the database cannot be used yet".to_owned());
+        }
+        let look = self.look.borrow();
+        match &look.last_error {
+            // The cause may name hosts and roles; it stands in the log.
+            Some(_) if look.consecutive_failures > 0 => {
+                Readiness::NotReady("the database cannot be reached".to_owned())
+            }
+            _ => Readiness::Ready,
+        }
+    }
+
+    fn status(&self) -> Value {
+        let look = self.look.borrow();
+        json!({
+            "database_found": self.tenant.get().is_some(),
+            "stopping": self.is_stopping.load(Ordering::Relaxed),
+            "database_latency_ms": look.last_duration_ms.filter(|_| look.consecutive_failures == 0),
+            "default_timezone": self.default_timezone,
+        })
+    }
+}
+
+/// Looks whether the database answers.
+#[derive(Debug)]
+pub(crate) struct Look {
+    database: Database,
+}
+
+impl Activation for Look {
+    fn name(&self) -> &'static str {
+        "look_for_database"
+    }
+
+    async fn run_once(&mut self) -> Result<Report, BoxError> {
+        let mut conn = self.database.conn().await?;
+        clock::now(&mut conn).await?;
+        Ok(Report::idle())
+    }
+}
