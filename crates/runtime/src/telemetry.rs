@@ -79,7 +79,7 @@ pub enum TelemetryError {
 /// # Errors
 /// When it was started before or the level is invalid.
 pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::try_new(&settings.directives).map_err(TelemetryError::Level)?;
+    let filter = EnvFilter::try_new(with_quiet_parts(&settings.directives)).map_err(TelemetryError::Level)?;
     let line = fmt::layer().with_writer(std::io::stderr);
     let layer = match settings.format {
         LogFormat::Text => line.with_ansi(std::io::stderr().is_terminal()).boxed(),
@@ -88,6 +88,12 @@ pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
         }
     };
     tracing_subscriber::registry().with(filter).with(layer).try_init().map_err(TelemetryError::Logging)
+}
+
+/// The directives, with the web server's own chatter about its threads left out unless it is asked for by name.
+fn with_quiet_parts(directives: &str) -> String {
+    const SERVER: &str = "actix_server";
+    if directives.contains(SERVER) { directives.to_owned() } else { format!("{directives},{SERVER}=warn") }
 }
 
 /// Says what is wrong with log directives.

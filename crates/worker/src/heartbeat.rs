@@ -26,9 +26,9 @@ pub(crate) enum LeaseState {
 }
 
 /// Heartbeats until the lease is lost; the session drops the task when it needs it no more.
-pub(crate) async fn run(session: Session, registered_at: Instant, state: watch::Sender<LeaseState>) {
+pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     let config = session.worker.config.clone();
-    let mut trust = Trust::begin(config.lease, registered_at);
+    let mut trust = Trust::begin(config.lease, session.registered_at);
     let mut conn = None;
     loop {
         let beat = beat_or_not(&session, &mut conn, config.lease.margin()).await;

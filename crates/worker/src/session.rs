@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sched_model::db::workers::{self, NewWorker};
 use sched_model::db::{Database, DbError};
@@ -92,6 +92,8 @@ impl Running {
 pub(crate) struct Session {
     pub(crate) worker: Worker,
     pub(crate) id: WorkerId,
+    /// When the registration was sent, which counts as the first heartbeat.
+    pub(crate) registered_at: Instant,
     /// Attempts in progress.
     pub(crate) attempts: TaskTracker,
     /// No more claims.
@@ -133,12 +135,14 @@ impl Worker {
         let mut pause = Duration::from_millis(200);
         loop {
             let id = WorkerId(uuid::Uuid::new_v4());
+            let registered_at = monotonic();
             match self.register(id).await {
                 Ok(()) => {
                     tracing::info!(worker.id = %id, queues = ?self.config.queues, concurrency = self.config.concurrency, "Registered.");
                     return Some(Session {
                         worker: self.clone(),
                         id,
+                        registered_at,
                         attempts: TaskTracker::new(),
                         stop_claiming: CancellationToken::new(),
                         hand_back: CancellationToken::new(),
@@ -175,8 +179,7 @@ impl Worker {
 impl Session {
     async fn run(self, shutdown: &Shutdown) -> End {
         let (lease_sender, mut lease) = watch::channel(LeaseState::Held);
-        // The registration counts as the first heartbeat, from before it was answered.
-        let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), monotonic(), lease_sender));
+        let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), lease_sender));
         let polls = spawn_owned("poller", poller::run(self.clone()));
         let lost = async {
             // The sender lives in the heartbeat task; if that is gone, so is the lease.

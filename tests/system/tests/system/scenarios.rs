@@ -105,9 +105,9 @@ async fn a_dispatch_waits_for_a_worker_and_runs_when_one_appears() {
     system.apply(&shell_jobs("true", &[manual("waits")])).await;
     system.trigger("waits").await;
     let status = system.get("/api/v1/status").await;
-    let waiting = &status["waiting"][0];
+    let waiting = &status["queues"][0];
     assert_eq!(
-        (&waiting["queue"], &waiting["has_live_worker"]),
+        (&waiting["name"], &waiting["has_live_worker"]),
         (&json!("default"), &json!(false)),
         "{status}"
     );

@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn orphans_are_given_to_the_attempt_they_came_from() {
         let (a, b) = (attempt(A, 100, 50), attempt(B, 200, 70));
-        let table: &[(Option<Uuid>, i32, u64, &[Attempt], Option<Uuid>)] = &[
+        type Case<'a> = (Option<Uuid>, i32, u64, &'a [Attempt], Option<Uuid>);
+        let table: &[Case<'_>] = &[
             // By mark, whatever else.
             (Some(A), 200, 80, &[a, b], Some(A)),
             (Some(B), 999, 80, &[a, b], Some(B)),
