@@ -93,7 +93,12 @@ pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
 /// The directives, with the web server's own chatter about its threads left out unless it is asked for by name.
 fn with_quiet_parts(directives: &str) -> String {
     const SERVER: &str = "actix_server";
-    if directives.contains(SERVER) { directives.to_owned() } else { format!("{directives},{SERVER}=warn") }
+    let is_quiet = ["off", "error", "warn"].contains(&directives);
+    if is_quiet || directives.contains(SERVER) {
+        directives.to_owned()
+    } else {
+        format!("{directives},{SERVER}=warn")
+    }
 }
 
 /// Says what is wrong with log directives.

@@ -2,6 +2,7 @@
 
 mod bad_starts;
 mod dev;
+mod examples;
 mod failover;
 mod migrations;
 mod restart;

@@ -1,0 +1,59 @@
+//! The example environments in `deploy/env` are complete and accepted.
+
+use std::path::Path;
+use std::time::Duration;
+
+use test_support::Process;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The variables of an example, the commented ones included: each stands alone as `NAME=value`.
+fn variables(daemon: &str) -> Vec<(String, String)> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/env/{daemon}.env"));
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().map(|line| line.strip_prefix('#').unwrap_or(line));
+    let pairs = lines.filter_map(|line| line.split_once('='));
+    pairs
+        .filter(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn example_environments_list_every_variable_and_are_accepted() {
+    for daemon in ["api", "scheduler", "worker"] {
+        let program = format!("sched-{daemon}");
+        let listed = variables(daemon);
+        let help = Process::program(&program).arg("--help").run(LIMIT).await.stdout;
+        // Wrapped lines may break between `env:` and the name.
+        let words: Vec<&str> = help.split_whitespace().collect();
+        let known: Vec<&str> = words
+            .windows(2)
+            .filter(|pair| pair[0] == "[env:")
+            .map(|pair| pair[1].trim_end_matches([']', '=']))
+            .collect();
+        assert!(known.len() > 8, "{daemon}: {known:?}");
+        for name in &known {
+            assert!(
+                listed.iter().any(|(listed, _)| listed == name),
+                "{name} is missing in deploy/env/{daemon}.env"
+            );
+        }
+        let check = Process::program(&program).arg("--check-config");
+        let files = ["SCHED_CONFIG", "DATABASE_CA_FILE"];
+        let check = listed
+            .iter()
+            .filter(|(name, _)| !files.contains(&name.as_str()))
+            .fold(check, |check, (name, value)| check.env(name, value));
+        let done = check.run(LIMIT).await;
+        assert!(done.status.success(), "{daemon}: {}", done.stderr);
+        assert!(!done.stdout.contains("change-me"), "the password is shown: {}", done.stdout);
+        for (name, _) in listed.iter().filter(|(name, _)| !files.contains(&name.as_str())) {
+            assert!(
+                done.stdout.contains(&format!("variable {name}")),
+                "{name} of deploy/env/{daemon}.env is unknown: {}",
+                done.stdout
+            );
+        }
+    }
+}
