@@ -192,6 +192,44 @@ mod tests {
     }
 
     #[test]
+    fn every_code_stands_in_the_readme() {
+        let outage = || DbError::Unavailable("x".into());
+        let reasons = [
+            Reason::Invalid,
+            Reason::AlreadyExists,
+            Reason::SingletonTaken,
+            Reason::Inactive,
+            Reason::Concurrent,
+            Reason::KeyReused,
+        ];
+        let refused = reasons.map(|reason| {
+            ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message: String::new() }])
+        });
+        let others = [
+            ApiError::NoSuchPath,
+            ApiError::MethodNotAllowed { allow: "GET" },
+            ApiError::NotFound { kind: "job", name: String::new() },
+            ApiError::Malformed(String::new()),
+            ApiError::MediaType,
+            ApiError::TooLarge,
+            ApiError::BrokenBody(PayloadError::Overflow),
+            ApiError::Parameters(Vec::new()),
+            ApiError::WrongHost(String::new()),
+            ApiError::CrossSite,
+            ApiError::TimedOut,
+            ApiError::Starting,
+            ApiError::Unavailable(outage()),
+            ApiError::Busy(outage()),
+            ApiError::Internal(outage()),
+        ];
+        for error in refused.into_iter().chain(others) {
+            let (status, code) = error.kind();
+            let is_row = |line: &&str| line.contains(status.as_str()) && line.contains(&format!("`{code}`"));
+            assert!(include_str!("../README.md").lines().any(|line| is_row(&line)), "{status} {code}");
+        }
+    }
+
+    #[test]
     fn a_value_that_can_never_be_right_outweighs_a_conflict() {
         let conflict = Mistake {
             reason: Reason::SingletonTaken,

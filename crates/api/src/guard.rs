@@ -181,3 +181,29 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     };
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::HOST;
+    use actix_web::test::{TestRequest, init_service, try_call_service};
+    use actix_web::{App, middleware, web};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_takes_too_long_is_given_up() {
+        let never = || async { std::future::pending::<HttpResponse>().await };
+        let app = App::new().route("/", web::get().to(never)).wrap(middleware::from_fn(around));
+        let service = init_service(app).await;
+        let request =
+            TestRequest::get().insert_header((HOST, "localhost")).insert_header((REQUEST_ID, "r-1"));
+        let error = try_call_service(&service, request.to_request()).await.unwrap_err();
+        let response = error.error_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers().get(REQUEST_ID).unwrap(), "r-1");
+        assert_eq!(response.headers().get(X_CONTENT_TYPE_OPTIONS).unwrap(), "nosniff");
+        let body = response.into_body().try_into_bytes().unwrap();
+        let problem: Problem = serde_json::from_slice(&body).unwrap();
+        assert_eq!((problem.code.as_str(), problem.request_id.as_str()), ("timed_out", "r-1"));
+    }
+}

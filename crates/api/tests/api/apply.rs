@@ -1,0 +1,141 @@
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, function, manual, pointers};
+
+const ROWS: &str = "SELECT (SELECT count(*) FROM scheduled_jobs) + (SELECT count(*) FROM task_functions) \
+                    + (SELECT count(*) FROM scheduled_job_versions) + (SELECT count(*) FROM audit_log)";
+
+fn interval(name: &str, seconds: u32) -> Value {
+    json!({"name": name, "function": "f", "job_type": "interval", "schedule_config": {"seconds": seconds}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applying_again_changes_nothing_and_a_difference_changes_that_item() {
+    let app = TestApp::start().await;
+    // The order of the answer is that of the manifest, whatever the order of writing.
+    let manifest = |seconds| json!({"task_functions": [function("f"), function("e")], "jobs": [interval("z", seconds), manual("a")]});
+    let first = app.apply(&manifest(5)).await;
+    assert_eq!(
+        first,
+        ["task_function f created", "task_function e created", "job z created", "job a created"]
+    );
+    let rows = app.count(ROWS).await;
+    let second = app.apply(&manifest(5)).await;
+    assert!(second.iter().all(|line| line.ends_with(" unchanged")), "{second:?}");
+    assert_eq!(app.count(ROWS).await, rows);
+    let third = app.apply(&manifest(6)).await;
+    assert_eq!(third[2..], ["job z updated", "job a unchanged"]);
+    let job = app.get("/api/v1/jobs/z").await.json();
+    assert_eq!((&job["version"], &job["schedule_config"]), (&json!(2), &json!({"seconds": 6})));
+    let changes = "SELECT count(*) FROM audit_log WHERE action = 'update_job' \
+                   AND before->'schedule_config'->>'seconds' = '5' AND after->'schedule_config'->>'seconds' = '6'";
+    assert_eq!(app.count(changes).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_item_and_nothing_is_written_but_every_mistake_told() {
+    let app = TestApp::start().await;
+    let rows = app.count(ROWS).await;
+    let answer = app
+        .post(
+            "/api/v1/apply",
+            &json!({
+                "task_functions": [function("f"), {"name": "g", "handler_type": "process", "handler_config": {"program": "x", "env": {"PATH": "/"}}}],
+                "jobs": [
+                    manual("good"),
+                    {"name": "cron", "function": "f", "job_type": "cron", "schedule_config": {"expression": "61 * * * *"}},
+                    {"name": "typo", "function": "f", "job_type": "manual", "max_instance": 3},
+                    {"name": "lost", "function": "nobody", "job_type": "manual", "project": "moon"},
+                    {"name": "uses-bad", "function": "g", "job_type": "manual"},
+                ],
+            }),
+        )
+        .await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (422, Some("invalid")), "{}", answer.body);
+    assert_eq!(
+        pointers(&answer.json()),
+        [
+            "/jobs/1/schedule_config/expression",
+            "/jobs/2/max_instance",
+            "/jobs/3/function",
+            "/jobs/3/project",
+            "/task_functions/1/handler_config/env/PATH",
+        ]
+    );
+    assert_eq!(app.count(ROWS).await, rows);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_constraint_can_tell_rolls_everything_back() {
+    let app = TestApp::start().await;
+    let rows = app.count(ROWS).await;
+    let mut elsewhere = function("g");
+    elsewhere["queue"] = "slow".into();
+    let mut waits = manual("waits");
+    waits["queue"] = "slow".into();
+    let system = |name: &str| json!({"name": name, "function": "f", "job_type": "manual", "scope": "system"});
+    for (manifest, status, code, pointer) in [
+        (json!({"task_functions": [function("f"), elsewhere]}), 422, "invalid", "/task_functions/1/queue"),
+        (
+            json!({"task_functions": [function("f")], "jobs": [manual("a"), waits]}),
+            422,
+            "invalid",
+            "/jobs/1/queue",
+        ),
+        (
+            json!({"task_functions": [function("f")], "jobs": [system("a"), system("b")]}),
+            409,
+            "singleton_taken",
+            "/jobs/1/function",
+        ),
+    ] {
+        let answer = app.post("/api/v1/apply", &manifest).await;
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (status, Some(code)), "{}", answer.body);
+        assert_eq!(pointers(&answer.json()), [pointer]);
+        assert_eq!(app.count(ROWS).await, rows, "{pointer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_variables_do_not_reach_the_audit_log() {
+    let app = TestApp::start().await;
+    let mut secret = function("f");
+    secret["handler_config"]["env"] = json!({"MY_TOKEN": "s3cret"});
+    app.apply(&json!({"task_functions": [secret.clone()]})).await;
+    secret["handler_config"]["env"]["MY_TOKEN"] = "t0psecret".into();
+    app.apply(&json!({"task_functions": [secret]})).await;
+    assert_eq!(app.count("SELECT count(*) FROM audit_log").await, 2);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE audit_log::text LIKE '%MY_TOKEN%'").await, 2);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE audit_log::text LIKE '%cret%'").await, 0);
+    assert_eq!(
+        app.count("SELECT count(*) FROM task_functions WHERE handler_config::text LIKE '%t0psecret%'").await,
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_that_overlap_do_not_get_in_each_others_way() {
+    let app = TestApp::start().await;
+    let names = ["a", "b", "c", "d", "e", "f"];
+    app.with_jobs(&names).await;
+    let manifest = |seconds: u32, reversed: bool| {
+        let mut jobs: Vec<Value> = names.iter().map(|name| interval(name, seconds)).collect();
+        if reversed {
+            jobs.reverse();
+        }
+        json!({"task_functions": [function("f")], "jobs": jobs})
+    };
+    for round in 0..5 {
+        let (one, other) = (manifest(10 + round, false), manifest(20 + round, true));
+        let (a, b) = tokio::join!(app.post("/api/v1/apply", &one), app.post("/api/v1/apply", &other));
+        assert_eq!((a.status, b.status), (200, 200), "{} {}", a.body, b.body);
+        let kinds = "SELECT count(DISTINCT schedule_config) FROM scheduled_jobs";
+        assert_eq!(app.count(kinds).await, 1, "one of the two came last with all of its jobs");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_jobs_is_applied_too() {
+    let app = TestApp::start().await;
+    assert_eq!(app.apply(&json!({})).await, Vec::<String>::new());
+}

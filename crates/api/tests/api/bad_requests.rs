@@ -1,0 +1,151 @@
+//! What is refused, with which status, code and pointer; and that the refusals are problem documents with the headers of
+//! every answer.
+
+use sched_wire::{PROBLEM_JSON, Problem};
+use test_support::http::Answer;
+
+use crate::support::TestApp;
+
+const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+const GOOD: &str = r#"{"name": "a", "function": "f", "job_type": "manual"}"#;
+
+/// Method, path, headers and body of a request, then status, code and pointer of its refusal.
+type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], Option<&'a str>, u16, &'a str, &'a str);
+
+#[rustfmt::skip]
+const CASES: &[Case<'static>] = &[
+    ("GET", "/nothing", &[], None, 404, "no_such_path", ""),
+    ("GET", "/api/v1/", &[], None, 404, "no_such_path", ""),
+    ("GET", "/api/v2/jobs", &[], None, 404, "no_such_path", ""),
+    ("DELETE", "/api/v1/jobs", &[], None, 405, "method_not_allowed", ""),
+    ("GET", "/api/v1/apply", &[], None, 405, "method_not_allowed", ""),
+    ("GET", "/api/v1/jobs/nobody", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/jobs/a%00b", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/jobs/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
+    ("POST", "/api/v1/jobs/nobody/trigger", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/dispatches/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/dispatches/12", &[], None, 400, "invalid_parameters", "id"),
+    ("GET", "/api/v1/executions/x", &[], None, 400, "invalid_parameters", "id"),
+    ("GET", "/api/v1/executions/0193a1de-0000-7000-8000-000000000000/output", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/dispatches?job=nobody", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/jobs?limit=0", &[], None, 400, "invalid_parameters", "limit"),
+    ("GET", "/api/v1/jobs?limit=201", &[], None, 400, "invalid_parameters", "limit"),
+    ("GET", "/api/v1/jobs?limit=many", &[], None, 400, "invalid_parameters", "limit"),
+    ("GET", "/api/v1/jobs?cursor=%00", &[], None, 400, "invalid_parameters", "cursor"),
+    ("GET", "/api/v1/jobs?name=a", &[], None, 400, "invalid_parameters", "name"),
+    ("GET", "/api/v1/jobs/a?verbose=1", &[], None, 400, "invalid_parameters", "verbose"),
+    ("GET", "/api/v1/dispatches?cursor=a", &[], None, 400, "invalid_parameters", "cursor"),
+    ("GET", "/api/v1/dispatches?status=WAITING", &[], None, 400, "invalid_parameters", "status"),
+    ("GET", "/api/v1/executions?dispatch=1", &[], None, 400, "invalid_parameters", "dispatch"),
+    ("GET", "/api/v1/status?x=1", &[], None, 400, "invalid_parameters", "x"),
+    ("POST", "/api/v1/jobs", JSON, None, 400, "malformed_json", ""),
+    ("POST", "/api/v1/jobs", JSON, Some("{"), 400, "malformed_json", ""),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "name": "b"}"#), 400, "malformed_json", ""),
+    ("POST", "/api/v1/jobs", &[], Some(GOOD), 415, "unsupported_media_type", ""),
+    ("POST", "/api/v1/jobs", &[("content-type", "text/plain")], Some(GOOD), 415, "unsupported_media_type", ""),
+    ("POST", "/api/v1/jobs?dry_run=1", JSON, Some(GOOD), 400, "invalid_parameters", "dry_run"),
+    ("POST", "/api/v1/jobs", JSON, Some("[]"), 422, "invalid", ""),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a\u0000", "function": "f", "job_type": "manual"}"#), 422, "invalid", "/name"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "id": "1"}"#), 422, "invalid", "/id"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "next_run_at": "x"}"#), 422, "invalid", "/next_run_at"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "priority": "x"}"#), 422, "invalid", "/priority"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "often"}"#), 422, "invalid", "/job_type"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "overlap_policy": "queue"}"#), 422, "invalid", "/overlap_policy"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "timezone": "Mars"}"#), 422, "invalid", "/timezone"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "task_args": []}"#), 422, "invalid", "/task_args"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "cron", "schedule_config": {"expression": "0 0 31 2 *"}}"#), 422, "invalid", "/schedule_config/expression"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "A b", "function": "f", "job_type": "manual"}"#), 422, "invalid", "/name"),
+    ("POST", "/api/v1/jobs", JSON, Some(GOOD), 422, "invalid", "/function"),
+    ("POST", "/api/v1/apply", JSON, Some("[]"), 422, "invalid", ""),
+    ("POST", "/api/v1/apply", JSON, Some(r#"{"job": []}"#), 422, "invalid", "/job"),
+    ("POST", "/api/v1/apply", JSON, Some(r#"{"jobs": [{"name": "a", "function": "f", "job_type": "manual"}]}"#), 422, "invalid", "/jobs/0/function"),
+    ("POST", "/api/v1/jobs/a/trigger", JSON, Some(r#"{"args": {}}"#), 422, "invalid", "/args"),
+    ("POST", "/api/v1/jobs/a/trigger", &[("idempotency-key", "")], None, 400, "invalid_parameters", "Idempotency-Key"),
+    ("GET", "/api/v1/jobs", &[("host", "evil.example")], None, 421, "wrong_host", ""),
+    ("GET", "/health", &[("host", "evil.example")], None, 421, "wrong_host", ""),
+    ("POST", "/api/v1/jobs/a/trigger", &[("origin", "http://evil.example")], None, 403, "cross_site", ""),
+    ("POST", "/api/v1/jobs/a/trigger", &[("sec-fetch-site", "cross-site")], None, 403, "cross_site", ""),
+];
+
+fn check(answer: &Answer, status: u16, code: &str, pointer: &str, path: &str) {
+    assert_eq!(answer.status, status, "{}", answer.body);
+    assert_eq!(answer.header("content-type"), Some(PROBLEM_JSON));
+    let problem: Problem = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((problem.status, problem.code.as_str()), (status, code), "{}", answer.body);
+    assert_eq!(problem.kind, "about:blank");
+    assert_eq!(problem.instance.as_deref(), path.split('?').next());
+    assert_eq!(Some(problem.request_id.as_str()), answer.header("x-request-id"));
+    assert!(!problem.detail.is_empty() && !problem.title.is_empty(), "{}", answer.body);
+    match problem.errors.as_slice() {
+        [] => assert_eq!(pointer, ""),
+        [only] => {
+            assert_eq!(only.pointer, pointer, "{}", answer.body);
+            assert!(!only.message.is_empty());
+        }
+        several => panic!("{several:?}"),
+    }
+    for (name, value) in [
+        ("cache-control", "no-store"),
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_are_problem_documents_that_name_the_field() {
+    let app = TestApp::start().await;
+    for (method, path, headers, body, status, code, pointer) in CASES {
+        eprintln!("{method} {path} {headers:?} {body:?}");
+        let answer = app.send(method, path, headers, *body).await;
+        check(&answer, *status, code, pointer, path);
+    }
+    for rows in ["scheduled_jobs", "task_functions", "job_dispatch", "audit_log"] {
+        assert_eq!(app.count(&format!("SELECT count(*) FROM {rows}")).await, 0, "{rows}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_long_is_refused_said_or_found() {
+    let app = TestApp::start().await;
+    let long = format!("{{\"name\": \"{}\"}}", "a".repeat(1024 * 1024));
+    let answer = app.send("POST", "/api/v1/jobs", JSON, Some(&long)).await;
+    check(&answer, 413, "body_too_large", "", "/api/v1/jobs");
+    let chunked = [("content-type", "application/json"), ("transfer-encoding", "chunked")];
+    let body = format!("{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
+    let answer = crate::support::send_unsized(app.addr, "/api/v1/jobs", &chunked, &body).await;
+    check(&answer, 413, "body_too_large", "", "/api/v1/jobs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_method_that_is_refused_is_told_which_are_taken() {
+    let app = TestApp::start().await;
+    let answer = app.send("PUT", "/api/v1/jobs", &[], None).await;
+    assert_eq!(answer.header("allow"), Some("GET, POST"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_of_requests_that_are_not_fit_for_a_log_are_replaced() {
+    let app = TestApp::start().await;
+    for (given, is_kept) in [("a-1.b_2", true), ("two words", false), ("<script>", false)] {
+        let answer = app.send("GET", "/api/v1/status", &[("x-request-id", given)], None).await;
+        assert_eq!(answer.header("x-request-id") == Some(given), is_kept, "{given}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_counted_by_route_and_not_by_path() {
+    let app = TestApp::start().await;
+    for path in ["/api/v1/jobs/a", "/api/v1/jobs/b", "/invented/by/a/client"] {
+        app.get(path).await;
+    }
+    let text = app.get("/metrics").await.body;
+    let line = |labels: &[&str]| {
+        text.lines().any(|line| {
+            line.starts_with("sched_api_requests_total{") && labels.iter().all(|label| line.contains(label))
+        })
+    };
+    assert!(line(&["route=\"/api/v1/jobs/{job}\"", "status=\"404\"", "method=\"GET\""]), "{text}");
+    assert!(!text.contains("invented"), "{text}");
+}

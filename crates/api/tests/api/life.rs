@@ -1,0 +1,153 @@
+//! From the start of the daemon to its end, with the real program where exit codes are concerned.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use sched_runtime::clock::monotonic;
+use test_support::{Launch, Process, TestDatabase, wait_for};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{LIMIT, TestApp, send};
+
+fn program(url: &str) -> Launch {
+    Process::at(Path::new(env!("CARGO_BIN_EXE_sched-api")))
+        .env("LOG_FORMAT", "json")
+        .env("API_PORT", "0")
+        .env("DATABASE_URL", url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_says_where_it_listens_and_stops_in_order() {
+    let db = TestDatabase::new().await;
+    let mut api = program(db.url()).start();
+    let addr = api.health_addr().await;
+    assert_eq!(api.addr("api.address").await, addr);
+    wait_for("the API is ready", LIMIT, async || {
+        let answer = send(addr, "GET", "/health", &[], None).await;
+        if answer.status == 200 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    assert_eq!(send(addr, "GET", "/api/v1/jobs", &[], None).await.status, 200);
+    assert_eq!(api.stop_gracefully(LIMIT).await.code(), Some(0), "{}", api.stderr());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_that_cannot_work_end_with_their_own_codes() {
+    let (fresh, empty) = (TestDatabase::new().await, TestDatabase::empty().await);
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().port().to_string();
+    for (launch, code, text) in [
+        (program(fresh.url()).env("API_HOST", "0.0.0.0"), 2, "later release"),
+        (program(fresh.url()).env("DEFAULT_TIMEZONE", "Mars"), 2, "default-timezone"),
+        (program("mysql://x/y"), 2, "database-url"),
+        (program(empty.url()), 4, "schedctl migrate up"),
+        (program(fresh.url()).env("API_PORT", &taken), 5, "--api-port"),
+        // A taken port is told although the database is not there either.
+        (program("postgresql://127.0.0.1:1/x").env("API_PORT", &taken), 5, "--api-port"),
+    ] {
+        let finished = launch.run(LIMIT).await;
+        assert_eq!(finished.status.code(), Some(code), "{}", finished.stderr);
+        assert!(finished.stderr.contains(text), "{text} is not in: {}", finished.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_there_is_no_database_it_waits_and_says_so() {
+    let mut api = program("postgresql://127.0.0.1:1/x").start();
+    let addr = api.health_addr().await;
+    assert_eq!(send(addr, "GET", "/health/live", &[], None).await.status, 200);
+    let ready = send(addr, "GET", "/health/ready", &[], None).await;
+    assert_eq!(
+        (ready.status, ready.json()["reason"].as_str()),
+        (503, Some("the database cannot be used yet"))
+    );
+    let answer = send(addr, "GET", "/api/v1/jobs", &[], None).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("starting")));
+    assert!(answer.header("retry-after").is_some());
+    wait_for("the log says what is waited for", LIMIT, async || {
+        let log = api.stderr();
+        if log.contains("The database cannot be used yet") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert_eq!(api.stop_gracefully(LIMIT).await.code(), Some(0), "{}", api.stderr());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_goes_away_makes_requests_wait_for_its_return() {
+    let app = TestApp::start().await;
+    let name = app.db.name();
+    let server = app.db.url().replace(name, "postgres");
+    let (admin, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
+    let driving = sched_runtime::tasks::spawn_owned("admin", connection);
+    admin
+        .batch_execute(&format!(
+            "ALTER DATABASE {name} ALLOW_CONNECTIONS false; \
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        ))
+        .await
+        .unwrap();
+    let answer = wait_for("requests fail", LIMIT, async || {
+        let answer = app.get("/api/v1/jobs").await;
+        if answer.status == 200 { Err(answer.body) } else { Ok(answer) }
+    })
+    .await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (503, Some("database_unavailable")));
+    assert!(answer.header("retry-after").is_some());
+    wait_for("readiness follows", LIMIT, async || {
+        let answer = app.get("/health/ready").await;
+        if answer.status == 503 { Ok(()) } else { Err(answer.body) }
+    })
+    .await;
+    assert_eq!(app.get("/health/live").await.status, 200);
+    admin.batch_execute(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true")).await.unwrap();
+    app.wait_ready().await;
+    assert_eq!(app.get("/api/v1/jobs").await.status, 200);
+    drop(driving);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_connection_does_not_hold_up_the_stop() {
+    let app = TestApp::start().await;
+    let mut idle = TcpStream::connect(app.addr).await.unwrap();
+    let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", app.addr);
+    idle.write_all(head.as_bytes()).await.unwrap();
+    let mut first = [0_u8; 12];
+    idle.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    let started = monotonic();
+    app.ask_to_stop();
+    app.ended().await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(8), "it took {:?}", started.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_is_finished_before_the_end() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    // The row lock holds the request inside until it is let go.
+    let mut client = app.db.client().await;
+    let lock = client.transaction().await.unwrap();
+    lock.execute("SELECT FROM scheduled_jobs FOR UPDATE", &[]).await.unwrap();
+    let addr: SocketAddr = app.addr;
+    let request = sched_runtime::tasks::spawn_owned("request", async move {
+        send(addr, "POST", "/api/v1/jobs/report/trigger", &[], None).await
+    });
+    let watcher = app.db.client().await;
+    wait_for("the request waits for the lock", LIMIT, async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let row = watcher.query_one(waiting, &[]).await.unwrap();
+        if row.get::<_, i64>(0) > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }
+    })
+    .await;
+    app.ask_to_stop();
+    wait_for("no new connection is taken", LIMIT, async || match TcpStream::connect(addr).await {
+        Ok(_) => Err("one was taken".to_owned()),
+        Err(error) => Ok(error),
+    })
+    .await;
+    lock.rollback().await.unwrap();
+    assert_eq!(request.await.unwrap().status, 202);
+    app.ended().await.unwrap();
+}

@@ -1,0 +1,15 @@
+//! The API from outside: HTTP in, HTTP out, on a real database.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "clippy does not see that everything here is test code"
+)]
+
+mod apply;
+mod bad_requests;
+mod jobs;
+mod life;
+mod lists;
+mod support;
+mod triggers;

@@ -1,0 +1,189 @@
+//! An API in this process, on a port and a database of its own, and a client that can send anything.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use sched_api::{Config, PROGRAM, StartError, config::GROUPS};
+use sched_runtime::config::{MapSource, load};
+use sched_runtime::daemon::Context;
+use sched_runtime::shutdown::Shutdown;
+use sched_runtime::tasks::{OwnedTask, spawn_owned};
+use sched_runtime::telemetry::metrics_recorder;
+use serde_json::{Value, json};
+use test_support::http::Answer;
+use test_support::{TestDatabase, wait_for};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Longest wait for anything.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running API.
+pub(crate) struct TestApp {
+    pub(crate) db: TestDatabase,
+    pub(crate) addr: SocketAddr,
+    shutdown: Shutdown,
+    task: OwnedTask<Result<(), StartError>>,
+}
+
+impl TestApp {
+    /// An API that is ready.
+    pub(crate) async fn start() -> Self {
+        let db = TestDatabase::new().await;
+        let variables = [("DATABASE_URL", db.url()), ("API_PORT", "0"), ("DATABASE_CONNECT_TIMEOUT", "1s")];
+        let source: MapSource = variables.into_iter().collect();
+        let mut values = load(&PROGRAM, GROUPS, ["sched-api"], &source).unwrap();
+        let config = Config::read(&mut values);
+        values.finish().unwrap();
+        let shutdown = Shutdown::new();
+        let metrics = metrics_recorder().unwrap();
+        let context = Context { program: PROGRAM, shutdown: shutdown.clone(), metrics };
+        let server = sched_api::build(config, &context).unwrap();
+        let addr = server.addr();
+        let task = spawn_owned("api", {
+            let shutdown = shutdown.clone();
+            async move { server.run(&shutdown).await }
+        });
+        let app = Self { db, addr, shutdown, task };
+        app.wait_ready().await;
+        app
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) async fn wait_ready(&self) {
+        wait_for("the API is ready", LIMIT, async || {
+            let answer = self.get("/health/ready").await;
+            if answer.status == 200 { Ok(()) } else { Err(answer.body) }
+        })
+        .await;
+    }
+
+    /// Asks it to stop, as a first signal does.
+    pub(crate) fn ask_to_stop(&self) {
+        self.shutdown.trigger();
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(self) -> Result<(), StartError> {
+        tokio::time::timeout(LIMIT, self.task).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        send(self.addr, "GET", path, &[], None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        let headers = [("content-type", "application/json")];
+        send(self.addr, "POST", path, &headers, Some(&body.to_string())).await
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&str>,
+    ) -> Answer {
+        send(self.addr, method, path, headers, body).await
+    }
+
+    /// Applies a manifest that must be taken, and returns what was done as `kind name change` lines.
+    pub(crate) async fn apply(&self, manifest: &Value) -> Vec<String> {
+        let answer = self.post("/api/v1/apply", manifest).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let line = |item: &Value| {
+            let text = |key: &str| item[key].as_str().unwrap().to_owned();
+            format!("{} {} {}", text("kind"), text("name"), text("change"))
+        };
+        answer.json()["results"].as_array().unwrap().iter().map(line).collect()
+    }
+
+    /// Makes the function `f` and manual jobs that run it.
+    pub(crate) async fn with_jobs(&self, names: &[&str]) {
+        let jobs: Vec<Value> = names.iter().map(|name| manual(name)).collect();
+        self.apply(&json!({"task_functions": [function("f")], "jobs": jobs})).await;
+    }
+
+    /// The single number that a query gives.
+    pub(crate) async fn count(&self, query: &str) -> i64 {
+        self.db.client().await.query_one(query, &[]).await.unwrap().get(0)
+    }
+}
+
+/// A task function that can be applied.
+pub(crate) fn function(name: &str) -> Value {
+    json!({"name": name, "handler_type": "process", "handler_config": {"program": "true"}})
+}
+
+/// A manual job of the function `f`.
+pub(crate) fn manual(name: &str) -> Value {
+    json!({"name": name, "function": "f", "job_type": "manual"})
+}
+
+/// The pointers of a problem, sorted.
+pub(crate) fn pointers(problem: &Value) -> Vec<String> {
+    let errors = problem["errors"].as_array().cloned().unwrap_or_default();
+    let mut found: Vec<String> =
+        errors.iter().map(|error| error["pointer"].as_str().unwrap().to_owned()).collect();
+    found.sort();
+    found
+}
+
+/// Sends one request as it is given; `Host` is added unless it is among the headers.
+pub(crate) async fn send(
+    addr: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&str>,
+) -> Answer {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        text.push_str(&format!("host: {addr}\r\n"));
+    }
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(body) = body {
+        text.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    text.push_str("\r\n");
+    text.push_str(body.unwrap_or_default());
+    exchange(addr, &text).await
+}
+
+async fn exchange(addr: SocketAddr, text: &str) -> Answer {
+    let (mut from, mut to) = TcpStream::connect(addr).await.unwrap().into_split();
+    let mut bytes = Vec::new();
+    // A request that is refused for its length is answered, and the connection closed, before it was sent to its end.
+    let (written, read) = tokio::join!(to.write_all(text.as_bytes()), from.read_to_end(&mut bytes));
+    let seen = String::from_utf8_lossy(&bytes);
+    assert!(seen.starts_with("HTTP/1.1 "), "no answer: {written:?} {read:?} {seen:?}");
+    answer(&seen)
+}
+
+/// Takes an answer apart.
+pub(crate) fn answer(text: &str) -> Answer {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ").unwrap();
+        (name.to_owned(), value.to_owned())
+    };
+    Answer { status, headers: lines.map(header).collect(), body: body.to_owned() }
+}
+
+/// As [`send`], with a body whose length the headers do not say.
+pub(crate) async fn send_unsized(
+    addr: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let mut text = format!("POST {path} HTTP/1.1\r\nconnection: close\r\nhost: {addr}\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    exchange(addr, &format!("{text}\r\n{body}")).await
+}

@@ -1,0 +1,104 @@
+use std::sync::Mutex;
+
+use sched_model::db::notify::{self, DISPATCH_CHANNEL, Hint};
+use serde_json::{Value, json};
+use test_support::http::Answer;
+use test_support::wait_for;
+
+use crate::support::{LIMIT, TestApp, pointers};
+
+const TRIGGER: &str = "/api/v1/jobs/report/trigger";
+const DISPATCHES: &str = "SELECT count(*) FROM job_dispatch";
+
+async fn trigger(app: &TestApp, key: &str, body: Option<&Value>) -> Answer {
+    let text = body.map(Value::to_string);
+    let headers = [("content-type", "application/json"), ("idempotency-key", key)];
+    app.send("POST", TRIGGER, &headers, text.as_deref()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_makes_a_dispatch() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let answer = app.send("POST", TRIGGER, &[], None).await;
+    assert_eq!((answer.status, &answer.json()["duplicate"]), (202, &json!(false)), "{}", answer.body);
+    let location = answer.header("location").unwrap().to_owned();
+    let dispatch = app.get(&location).await.json();
+    assert_eq!(dispatch["id"], answer.json()["dispatch_id"]);
+    assert_eq!((&dispatch["job"], &dispatch["status"]), (&json!("report"), &json!("PENDING")));
+    assert_eq!((&dispatch["triggered_by"], &dispatch["triggered_by_user"]), (&json!("api"), &json!("api")));
+    let job = app.get("/api/v1/jobs/report").await.json();
+    assert_eq!((&job["total_run_count"], &job["active_dispatches"]), (&json!(1), &json!(1)));
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'trigger_job'").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_a_trigger_stand_in_place_of_the_jobs() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let answer = app.post(TRIGGER, &json!({"task_args": {"depth": 9}})).await;
+    let dispatch = app.get(answer.header("location").unwrap()).await.json();
+    assert_eq!(dispatch["task_args"], json!({"depth": 9}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let (a, b, c) =
+        tokio::join!(trigger(&app, "k-1", None), trigger(&app, "k-1", None), trigger(&app, "k-1", None));
+    let again = trigger(&app, "k-1", None).await;
+    let mut duplicates = 0;
+    for answer in [&a, &b, &c, &again] {
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        assert_eq!(answer.json()["dispatch_id"], a.json()["dispatch_id"]);
+        duplicates += u32::from(answer.json()["duplicate"] == json!(true));
+    }
+    assert_eq!((duplicates, app.count(DISPATCHES).await), (3, 1));
+    assert_eq!(trigger(&app, "k-2", None).await.json()["duplicate"], json!(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_other_arguments_is_refused() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    trigger(&app, "k", Some(&json!({"task_args": {"a": 1}}))).await;
+    let answer = trigger(&app, "k", Some(&json!({"task_args": {"a": 2}}))).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (422, Some("idempotency_key_reused")));
+    assert_eq!(pointers(&answer.json()), ["Idempotency-Key"]);
+    assert_eq!(app.count(DISPATCHES).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_an_inactive_function_is_not_triggered() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    app.db.client().await.execute("UPDATE task_functions SET is_active = false", &[]).await.unwrap();
+    let answer = app.send("POST", TRIGGER, &[], None).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (409, Some("inactive")), "{}", answer.body);
+    assert_eq!(app.count(DISPATCHES).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_told_of_a_dispatch() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let (database, hints) = (app.db.database(), Mutex::new(Vec::new()));
+    let listening = notify::listen(&database, &[DISPATCH_CHANNEL], |hint| hints.lock().unwrap().push(hint));
+    let seen = async |wanted: Hint| {
+        wait_for("the hint comes", LIMIT, async || {
+            let seen = hints.lock().unwrap();
+            if seen.contains(&wanted) { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+    };
+    let triggering = async {
+        seen(Hint::Reconnected).await;
+        app.send("POST", TRIGGER, &[], None).await;
+        seen(Hint::Notified { channel: DISPATCH_CHANNEL.to_owned(), payload: "default".to_owned() }).await;
+    };
+    tokio::select! {
+        () = listening => panic!("listening ended"),
+        () = triggering => {}
+    }
+}
