@@ -1,0 +1,173 @@
+//! The client of the API.
+//!
+//! One request at a time, bounded in time, never repeated by itself: only the user knows whether to send a write again,
+//! and has `--idempotency-key` for it. Redirects are not followed, so the key goes to the address that was given and
+//! nowhere else. Errors tell an API that cannot be reached from one that refuses.
+
+mod error;
+
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, RequestBuilder, redirect};
+use sched_wire::{BASE_PATH, Page, Problem};
+use secrecy::ExposeSecret as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::place::ApiPlace;
+
+pub(crate) use error::ApiError;
+
+/// Longest wait for a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Longest wait for an answer; above the API's own limits, so that its explanation arrives.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// A way to the API.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    http: Client,
+    place: ApiPlace,
+}
+
+impl Api {
+    /// Prepares the way; sends nothing yet.
+    ///
+    /// # Errors
+    /// When the key cannot be sent or TLS cannot be set up.
+    pub(crate) fn new(place: ApiPlace) -> Result<Self, ApiError> {
+        let mut headers = HeaderMap::new();
+        if let Some(key) = &place.key {
+            let mut value =
+                HeaderValue::from_str(&format!("Bearer {}", key.expose_secret())).map_err(ApiError::Key)?;
+            value.set_sensitive(true);
+            headers.insert(reqwest::header::AUTHORIZATION, value);
+        }
+        let mut builder = Client::builder()
+            .user_agent(concat!("schedctl/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .redirect(redirect::Policy::none())
+            .connect_timeout(CONNECT_LIMIT)
+            .timeout(ANSWER_LIMIT);
+        if place.url.scheme() == "http" {
+            // No certificate is looked at; without this, a machine that has none could not even build the client.
+            builder = builder.tls_certs_only([]);
+        }
+        if is_loopback(&place.url) {
+            // A proxy's own loopback is another machine's.
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().map_err(ApiError::Setup)?;
+        Ok(Self { http, place })
+    }
+
+    /// `GET` of the path below the base, one segment each.
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(self.request(Method::GET, path)?.query(query)).await
+    }
+
+    /// `POST` of a body.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        header: Option<(&'static str, &str)>,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let mut request = self.request(Method::POST, path)?.json(body);
+        if let Some((name, value)) = header {
+            let text = HeaderValue::from_str(value);
+            let value = text.map_err(|source| ApiError::Header { name, source })?;
+            request =
+                request.header(HeaderName::from_bytes(name.as_bytes()).map_err(ApiError::HeaderName)?, value);
+        }
+        self.send(request).await
+    }
+
+    /// The first `limit` items of a list, and whether there are more. `query` makes the parameters of one page out of
+    /// its size and cursor.
+    pub(crate) async fn list<T: DeserializeOwned, Q: Serialize>(
+        &self,
+        path: &[&str],
+        limit: usize,
+        query: impl Fn(u32, Option<String>) -> Q,
+    ) -> Result<(Vec<T>, bool), ApiError> {
+        let mut items = Vec::new();
+        let mut cursor = None;
+        loop {
+            let wanted = u32::try_from(limit.saturating_sub(items.len())).unwrap_or(u32::MAX);
+            let size = wanted.clamp(1, sched_wire::MAX_PAGE);
+            let page: Page<T> = self.get(path, &query(size, cursor)).await?;
+            items.extend(page.items);
+            cursor = page.next_cursor;
+            if cursor.is_none() || items.len() >= limit {
+                let more = cursor.is_some() || items.len() > limit;
+                items.truncate(limit);
+                return Ok((items, more));
+            }
+        }
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ApiError> {
+        let mut url = self.place.url.clone();
+        match url.path_segments_mut() {
+            Ok(mut segments) => {
+                segments.pop_if_empty().extend(BASE_PATH.trim_matches('/').split('/')).extend(path);
+            }
+            Err(()) => return Err(ApiError::NoPath),
+        }
+        url.set_query(None);
+        url.set_fragment(None);
+        Ok(self.http.request(method, url))
+    }
+
+    async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ApiError> {
+        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
+        if status.is_success() {
+            return serde_json::from_slice(&body)
+                .map_err(|source| self.foreign(status.as_u16(), Some(source)));
+        }
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => Err(ApiError::Refused(Box::new(problem))),
+            // Its status says more than why it is no problem document.
+            Err(_) => Err(self.foreign(status.as_u16(), None)),
+        }
+    }
+
+    fn unreachable(&self, error: reqwest::Error) -> ApiError {
+        ApiError::Unreachable {
+            url: self.place.url.to_string(),
+            origin: self.place.source.clone(),
+            // The address stands in the message already.
+            source: error.without_url(),
+        }
+    }
+
+    fn foreign(&self, status: u16, source: Option<serde_json::Error>) -> ApiError {
+        ApiError::Foreign {
+            url: self.place.url.to_string(),
+            origin: self.place.source.clone(),
+            status,
+            source,
+        }
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

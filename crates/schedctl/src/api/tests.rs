@@ -1,0 +1,103 @@
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+
+use sched_runtime::exit::{self, ExitStatus as _};
+use sched_wire::{ProblemError, Status};
+use secrecy::SecretString;
+
+use super::*;
+use crate::place::Source;
+
+/// Answers as many requests as there are answers, and gives back what it was sent.
+fn server(answers: Vec<(&'static str, String)>) -> (Url, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let thread = std::thread::spawn(move || {
+        let serve = |(status, body): (&str, String)| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                let mut buffer = [0; 4096];
+                let count = stream.read(&mut buffer).unwrap();
+                request.extend_from_slice(&buffer[..count]);
+            }
+            let length = body.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            )
+            .unwrap();
+            String::from_utf8(request).unwrap()
+        };
+        answers.into_iter().map(serve).collect()
+    });
+    (url, thread)
+}
+
+fn api(url: Url) -> Api {
+    // Fails when another test of this process was first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let key = Some(SecretString::from("s3cret".to_owned()));
+    Api::new(ApiPlace { url, key, source: Source::Default }).unwrap()
+}
+
+#[tokio::test]
+async fn a_request_carries_the_key_and_its_path_is_encoded() {
+    let (url, sent) = server(vec![("200 OK", "[]".into())]);
+    let path = ["jobs", "a/b c", "trigger"];
+    let _: Vec<u8> = api(url).post(&path, Some((sched_wire::IDEMPOTENCY_KEY, "k1")), &"body").await.unwrap();
+    let request = sent.join().unwrap().remove(0).to_lowercase();
+    assert!(request.starts_with("post /api/v1/jobs/a%2fb%20c/trigger http/1.1"), "{request}");
+    for header in ["authorization: bearer s3cret", "idempotency-key: k1", "content-type: application/json"] {
+        assert!(request.contains(header), "{header} is missing in {request}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_with_a_path_keeps_it() {
+    let (url, sent) = server(vec![("200 OK", "[]".into())]);
+    let _: Vec<u8> = api(url.join("/sched/").unwrap()).get(&["jobs"], &()).await.unwrap();
+    assert!(sent.join().unwrap().remove(0).starts_with("GET /sched/api/v1/jobs HTTP/1.1"));
+}
+
+#[tokio::test]
+async fn a_list_follows_its_cursor_up_to_the_limit() {
+    let page = |items: &str, next: &str| ("200 OK", format!(r#"{{"items":{items},"next_cursor":{next}}}"#));
+    let (url, sent) = server(vec![page("[1,2]", "\"two\""), page("[3,4]", "\"four\"")]);
+    let query = |limit, cursor| sched_wire::PageQuery { limit: Some(limit), cursor };
+    let (items, more) = api(url).list::<u8, _>(&["jobs"], 3, query).await.unwrap();
+    assert_eq!((items, more), (vec![1, 2, 3], true));
+    let sent = sent.join().unwrap();
+    assert!(sent[0].contains("/jobs?limit=3 "), "{}", sent[0]);
+    assert!(sent[1].contains("/jobs?limit=1&cursor=two "), "{}", sent[1]);
+}
+
+#[tokio::test]
+async fn a_problem_is_shown_with_a_line_for_each_field() {
+    let mut problem = Problem::new(422, "Unprocessable", "invalid", "the job cannot be\u{1b}[2J accepted");
+    problem.errors = vec![ProblemError { pointer: "/timezone".into(), message: "is unknown".into() }];
+    let (url, _sent) = server(vec![("422 Unprocessable", serde_json::to_string(&problem).unwrap())]);
+    let error = api(url).get::<Status>(&["status"], &()).await.unwrap_err();
+    assert_eq!(error.exit_code(), exit::REFUSED);
+    assert_eq!(
+        error.to_string(),
+        "the job cannot be\\u{1b}[2J accepted (status 422, invalid)\n  /timezone: is unknown"
+    );
+}
+
+#[tokio::test]
+async fn an_api_that_is_not_there_is_told_from_one_that_is_something_else() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = api(Url::parse(&format!("http://{free}")).unwrap());
+    let error = gone.get::<Status>(&["status"], &()).await.unwrap_err();
+    assert_eq!(error.exit_code(), exit::REMOTE);
+    assert!(error.is_passing() && error.to_string().contains("schedctl dev"), "{error}");
+
+    let (url, _sent) = server(vec![("200 OK", "<html>".into()), ("404 Not Found", "nothing".into())]);
+    for _ in 0..2 {
+        let error = api(url.clone()).get::<Status>(&["status"], &()).await.unwrap_err();
+        assert_eq!(error.exit_code(), exit::REMOTE);
+        assert!(!error.is_passing() && error.to_string().contains("--api-url"), "{error}");
+    }
+}

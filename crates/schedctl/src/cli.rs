@@ -1,0 +1,309 @@
+//! The command line: every command, flag and variable, with its help.
+//!
+//! Shapes and words only; what a command does is in `commands` and `dev`. Reading it has no effects. Addresses are kept as
+//! text and parsed where they are used, so that a bad variable disturbs only the commands that need it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+use clap_complete::Shell;
+use sched_wire::{DispatchStatus, ExecutionStatus};
+use uuid::Uuid;
+
+use crate::output::Format;
+
+/// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  anything no other code describes; a job waited for did not succeed
+  2  wrong usage: flag, file or configuration
+  3  the database cannot be reached
+  4  the database's schema is missing, older or newer than this program needs
+  5  the address or port to listen on is not available
+  6  the API cannot be reached
+  7  the API refused the request";
+
+/// Controls sched: its schema, its jobs and their history, and a whole private installation for development.
+#[derive(Debug, Parser)]
+#[command(name = "schedctl", version, after_help = EXIT_CODES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) globals: Globals,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Globals {
+    /// Address of the API; without it that of the running `schedctl dev`, else http://127.0.0.1:8080
+    #[arg(long, global = true, value_name = "URL", env = "SCHED_API_URL")]
+    pub(crate) api_url: Option<String>,
+    /// Key for the API, sent as a bearer token
+    #[arg(long, global = true, value_name = "KEY", env = "SCHED_API_KEY", hide_env_values = true)]
+    pub(crate) api_key: Option<String>,
+    /// Folder of `schedctl dev`; without it the first `.sched` from here upwards
+    #[arg(long, global = true, value_name = "DIR", env = "SCHED_DATA_DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// How data is printed on standard output
+    #[arg(short, long, global = true, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything here: a private PostgreSQL, the API, a scheduler and workers, until Ctrl-C
+    Dev(DevArgs),
+    /// Show or change the database's schema
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
+    /// Apply, list, show and trigger jobs
+    #[command(subcommand)]
+    Jobs(JobsCommand),
+    /// List dispatches: fire times and triggers to be executed
+    #[command(subcommand)]
+    Dispatches(DispatchesCommand),
+    /// List executions, finished attempts at a dispatch, and show their output
+    #[command(subcommand)]
+    Executions(ExecutionsCommand),
+    /// List task functions
+    #[command(subcommand)]
+    Functions(ListCommand),
+    /// List workers
+    #[command(subcommand)]
+    Workers(ListCommand),
+    /// List schedulers
+    #[command(subcommand)]
+    Schedulers(ListCommand),
+    /// Show the installation at a glance
+    Status,
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Jobs file to apply once everything runs; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) apply: Vec<PathBuf>,
+    /// Wait until every job of the applied files has executed, check that, stop, and exit
+    #[arg(long, requires = "apply")]
+    pub(crate) once: bool,
+    /// Longest wait of --once
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = humantime::parse_duration)]
+    pub(crate) once_timeout: Duration,
+    /// Port of the API on 127.0.0.1; 0 takes a free one
+    #[arg(long, value_name = "PORT", env = "API_PORT", default_value_t = 8080)]
+    pub(crate) api_port: u16,
+    /// Number of worker processes
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
+    pub(crate) workers: u16,
+    /// Jobs each worker runs at the same time
+    #[arg(long, value_name = "COUNT", env = "WORKER_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) concurrency: u16,
+    /// What the daemons log: off, error, warn, info, debug, trace, or target=level
+    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", default_value = "info")]
+    pub(crate) log_level: String,
+    /// Remove the data of earlier runs first
+    #[arg(long)]
+    pub(crate) reset: bool,
+    /// Do not ask before removing data
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DatabaseArgs {
+    /// Database to work on; without it that of the running `schedctl dev`
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    pub(crate) database_url: Option<String>,
+    /// Longest wait for a database that does not answer
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub(crate) wait: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateCommand {
+    /// Apply every pending migration
+    Up {
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+    /// Revert migrations, newest first; this drops the data they hold
+    Down {
+        #[command(flatten)]
+        database: DatabaseArgs,
+        /// How many migrations to revert
+        #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+        steps: u16,
+        /// Revert all migrations, to an empty database
+        #[arg(long, conflicts_with = "steps")]
+        all: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Show every migration and whether the database has it; exit code 4 unless it has exactly all
+    Status {
+        #[command(flatten)]
+        database: DatabaseArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ListCommand {
+    /// List them
+    List {
+        /// Most items to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200)]
+        limit: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsCommand {
+    /// Create and change what the files describe, all of it or nothing
+    Apply {
+        /// YAML or JSON file, `-` for standard input; may be repeated, and is one request all the same
+        #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
+        file: Vec<PathBuf>,
+    },
+    /// List jobs by name
+    List {
+        /// Most jobs to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200)]
+        limit: usize,
+    },
+    /// Show one job
+    Get {
+        /// Name or id
+        name: String,
+    },
+    /// Run a job now, whatever its schedule says
+    Trigger {
+        /// Name or id
+        name: String,
+        /// Arguments instead of the job's own, a JSON object
+        #[arg(long, value_name = "JSON")]
+        args: Option<String>,
+        /// Triggering again with the same key makes no second dispatch
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+        /// Wait until it has ended; exit code 1 unless it succeeded
+        #[arg(long)]
+        wait: bool,
+        /// Longest wait of --wait
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+        wait_timeout: Duration,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DispatchesCommand {
+    /// List dispatches, newest first
+    List {
+        /// Only of this job, by name or id
+        #[arg(long, value_name = "NAME")]
+        job: Option<String>,
+        /// Only in this state
+        #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
+        status: Option<DispatchStatus>,
+        /// Most dispatches to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        limit: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExecutionsCommand {
+    /// List executions, newest first
+    List {
+        /// Only of this job, by name or id
+        #[arg(long, value_name = "NAME")]
+        job: Option<String>,
+        /// Only of this dispatch
+        #[arg(long, value_name = "ID")]
+        dispatch: Option<Uuid>,
+        /// Only those that ended so
+        #[arg(long, value_name = "STATUS", value_parser = execution_status)]
+        status: Option<ExecutionStatus>,
+        /// Most executions to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        limit: usize,
+    },
+    /// Print what an execution wrote
+    Output {
+        /// Id of the execution
+        id: Uuid,
+        /// Print it as it is, control characters and all
+        #[arg(long)]
+        raw: bool,
+    },
+}
+
+fn dispatch_status(text: &str) -> Result<DispatchStatus, sched_wire::UnknownWord> {
+    text.to_ascii_uppercase().parse()
+}
+
+fn execution_status(text: &str) -> Result<ExecutionStatus, sched_wire::UnknownWord> {
+    text.to_ascii_uppercase().parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+    use sched_runtime::exit;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_every_exit_code() {
+        let codes = [
+            exit::OK,
+            exit::FAILURE,
+            exit::USAGE,
+            exit::DATABASE,
+            exit::SCHEMA,
+            exit::LISTEN,
+            exit::REMOTE,
+            exit::REFUSED,
+        ];
+        let named: Vec<u8> = EXIT_CODES
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(named, codes);
+        let readme = include_str!("../README.md");
+        for line in EXIT_CODES.lines().skip(1) {
+            let code = line.split_whitespace().next().unwrap();
+            assert!(readme.contains(&format!("| {code} |")), "the README does not name exit code {code}");
+        }
+    }
+
+    #[test]
+    fn every_flag_with_a_variable_shows_it() {
+        let mut help = Cli::command();
+        let text = help.find_subcommand_mut("dev").unwrap().render_long_help().to_string();
+        assert!(text.contains("[env: API_PORT=") && text.contains("[env: WORKER_CONCURRENCY="), "{text}");
+    }
+
+    #[test]
+    fn a_status_is_read_in_any_case_and_a_wrong_one_is_answered_with_the_right_ones() {
+        let parsed = Cli::try_parse_from(["schedctl", "dispatches", "list", "--status", "dead_letter"]);
+        assert!(parsed.is_ok(), "{parsed:?}");
+        let error = Cli::try_parse_from(["schedctl", "dispatches", "list", "--status", "dead"]).unwrap_err();
+        assert!(error.to_string().contains("DEAD_LETTER"), "{error}");
+    }
+}

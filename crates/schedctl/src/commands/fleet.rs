@@ -1,0 +1,77 @@
+//! `functions`, `workers` and `schedulers`: what can be run, and the processes that run it.
+
+use sched_runtime::exit;
+use sched_wire::{Function, PageQuery, SchedulerInstance, Worker};
+
+use super::{Session, tell_of_more};
+use crate::cli::ListCommand;
+use crate::failure::CommandResult;
+use crate::output::{Column, or_dash, time, words};
+
+const FUNCTIONS: &[Column<Function>] = &[
+    Column::new("NAME", |function| function.name.clone()),
+    Column::new("HANDLER", |function| function.handler_type.clone()),
+    Column::new("QUEUE", |function| function.queue.clone()),
+    Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
+    Column::new("ATTEMPTS", |function| {
+        or_dash(function.retry_policy.as_ref().map(|policy| policy.max_attempts))
+    }),
+    Column::new("ACTIVE", |function| function.is_active.to_string()),
+    Column::wide("DESCRIPTION", |function| function.description.clone()),
+    Column::wide("UPDATED", |function| time(function.updated_at)),
+    Column::wide("ID", |function| function.id.to_string()),
+];
+
+const WORKERS: &[Column<Worker>] = &[
+    Column::new("ID", |worker| worker.id.to_string()),
+    Column::new("HOST", |worker| worker.hostname.clone()),
+    Column::new("PID", |worker| worker.process_id.to_string()),
+    Column::new("STATUS", |worker| worker.status.to_string()),
+    Column::new("RUNNING", |worker| format!("{}/{}", worker.running, worker.concurrency)),
+    Column::new("QUEUES", |worker| words(&worker.queues)),
+    Column::new("HEARTBEAT", |worker| time(worker.last_heartbeat)),
+    Column::wide("PROCESSED", |worker| worker.jobs_processed.to_string()),
+    Column::wide("STARTED", |worker| time(worker.started_at)),
+    Column::wide("OFFLINE SINCE", |worker| or_dash(worker.offline_since.map(time))),
+    Column::wide("VERSION", |worker| worker.version.clone()),
+    Column::wide("PLATFORM", |worker| worker.platform.clone()),
+];
+
+const SCHEDULERS: &[Column<SchedulerInstance>] = &[
+    Column::new("ID", |scheduler| scheduler.id.to_string()),
+    Column::new("HOST", |scheduler| scheduler.hostname.clone()),
+    Column::new("PID", |scheduler| scheduler.pid.to_string()),
+    Column::new("ROLE", |scheduler| if scheduler.is_leader { "leader" } else { "standby" }.to_owned()),
+    Column::new("TERM", |scheduler| or_dash(scheduler.term)),
+    Column::new("HEARTBEAT", |scheduler| time(scheduler.last_heartbeat)),
+    Column::wide("LEADER SINCE", |scheduler| or_dash(scheduler.leader_since.map(time))),
+    Column::wide("STARTED", |scheduler| time(scheduler.started_at)),
+    Column::wide("VERSION", |scheduler| scheduler.version.clone()),
+];
+
+pub(super) async fn functions(list: ListCommand, session: &Session) -> CommandResult {
+    show(list, session, "task-functions", FUNCTIONS, "there are no task functions").await
+}
+
+pub(super) async fn workers(list: ListCommand, session: &Session) -> CommandResult {
+    show(list, session, "workers", WORKERS, "no worker has registered").await
+}
+
+pub(super) async fn schedulers(list: ListCommand, session: &Session) -> CommandResult {
+    show(list, session, "scheduler-instances", SCHEDULERS, "no scheduler has registered").await
+}
+
+async fn show<T: serde::Serialize + serde::de::DeserializeOwned>(
+    list: ListCommand,
+    session: &Session,
+    path: &str,
+    columns: &[Column<T>],
+    nothing: &str,
+) -> CommandResult {
+    let ListCommand::List { limit } = list;
+    let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+    let (items, more) = session.api()?.list(&[path], limit, query).await?;
+    session.output.list(&items, columns, nothing)?;
+    tell_of_more(more, limit);
+    Ok(exit::OK)
+}

@@ -1,0 +1,225 @@
+//! `jobs`: applying, listing, showing and triggering them.
+//!
+//! Applying is one request, so either everything in the files is written or nothing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{
+    Applied, ApplyResult, Change, Dispatch, DispatchStatus, Job, Kind, PageQuery, TriggerRequest, Triggered,
+};
+use serde_json::{Map, Value};
+
+use super::{Session, runs, tell_of_more};
+use crate::api::{Api, ApiError};
+use crate::cli::JobsCommand;
+use crate::failure::{CommandResult, failure, usage};
+use crate::manifest::Files;
+use crate::output::{Column, or_dash, tell, time};
+
+/// How often a dispatch that is waited for is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+const LIST: &[Column<Job>] = &[
+    Column::new("NAME", |job| job.name.clone()),
+    Column::new("SCHEDULE", schedule),
+    Column::new("STATE", |job| state(job).to_owned()),
+    Column::new("NEXT FIRE", |job| or_dash(job.next_run_at.map(time))),
+    Column::new("LAST RUN", |job| or_dash(job.last_run_at.map(time))),
+    Column::new("LAST STATUS", |job| or_dash(job.last_status)),
+    Column::new("RUNS", |job| job.total_run_count.to_string()),
+    Column::wide("FUNCTION", |job| job.function.clone()),
+    Column::wide("SCOPE", |job| job.scope.to_string()),
+    Column::wide("PROJECT", |job| or_dash(job.project.as_deref())),
+    Column::wide("OPEN", |job| job.active_dispatches.to_string()),
+    Column::wide("VERSION", |job| job.version.to_string()),
+    Column::wide("ID", |job| job.id.to_string()),
+];
+
+const GET: &[Column<Job>] = &[
+    Column::new("Name", |job| job.name.clone()),
+    Column::new("Description", |job| job.description.clone()),
+    Column::new("State", |job| match job.disabled_reason.as_ref().or(job.pause_reason.as_ref()) {
+        Some(reason) => format!("{}: {reason}", state(job)),
+        None => state(job).to_owned(),
+    }),
+    Column::new("Function", |job| job.function.clone()),
+    Column::new("Arguments", |job| Value::from(job.task_args.clone()).to_string()),
+    Column::new("Schedule", schedule),
+    Column::new("Time zone", |job| job.timezone.clone()),
+    Column::new("Misfires", |job| job.misfire_policy.to_string()),
+    Column::new("Instances", |job| format!("{}, then {}", job.max_instances, job.overlap_policy)),
+    Column::new("Attempts", |job| or_dash(job.retry_policy.as_ref().map(|policy| policy.max_attempts))),
+    Column::new("Next fire", |job| or_dash(job.next_run_at.map(time))),
+    Column::new("Last run", |job| or_dash(job.last_run_at.map(time))),
+    Column::new("Last status", |job| or_dash(job.last_status)),
+    Column::new("Runs", |job| format!("{}, {} open", job.total_run_count, job.active_dispatches)),
+    Column::new("Scope", |job| job.scope.to_string()),
+    Column::new("Project", |job| or_dash(job.project.as_deref())),
+    Column::new("Queue", |job| or_dash(job.queue.as_deref())),
+    Column::new("Priority", |job| or_dash(job.priority)),
+    Column::new("Timeout", |job| or_dash(job.timeout_seconds.map(|seconds| format!("{seconds}s")))),
+    Column::new("Version", |job| job.version.to_string()),
+    Column::new("Created", |job| format!("{} by {}", time(job.created_at), job.created_by)),
+    Column::new("Updated", |job| format!("{} by {}", time(job.updated_at), job.updated_by)),
+    Column::new("Id", |job| job.id.to_string()),
+];
+
+const APPLIED: &[Column<Applied>] = &[
+    Column::new("KIND", |applied| {
+        match applied.kind {
+            Kind::TaskFunction => "task function",
+            Kind::Job => "job",
+        }
+        .to_owned()
+    }),
+    Column::new("NAME", |applied| applied.name.clone()),
+    Column::new("CHANGE", |applied| {
+        match applied.change {
+            Change::Created => "created",
+            Change::Updated => "updated",
+            Change::Unchanged => "unchanged",
+        }
+        .to_owned()
+    }),
+    Column::wide("VERSION", |applied| or_dash(applied.version)),
+    Column::wide("ID", |applied| applied.id.to_string()),
+];
+
+const TRIGGERED: &[Column<Triggered>] = &[
+    Column::new("Dispatch", |triggered| triggered.dispatch_id.to_string()),
+    Column::new("Duplicate", |triggered| triggered.duplicate.to_string()),
+];
+
+pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResult {
+    match command {
+        JobsCommand::Apply { file } => {
+            let result = apply(&session.api()?, &read(file)?).await?;
+            session.output.list(&result.results, APPLIED, "the files describe nothing")?;
+        }
+        JobsCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let (jobs, more) = session.api()?.list(&["jobs"], limit, query).await?;
+            session.output.list(
+                &jobs,
+                LIST,
+                "there are no jobs; apply a file with `schedctl jobs apply -f FILE`",
+            )?;
+            tell_of_more(more, limit);
+        }
+        JobsCommand::Get { name } => {
+            let job: Job = session.api()?.get(&["jobs", &name], &()).await?;
+            session.output.record(&job, GET)?;
+        }
+        JobsCommand::Trigger { name, args, idempotency_key, wait, wait_timeout } => {
+            let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
+            let api = session.api()?;
+            let triggered = trigger(&api, &name, &request, idempotency_key.as_deref()).await?;
+            if !wait {
+                session.output.record(&triggered, TRIGGERED)?;
+                return Ok(exit::OK);
+            }
+            tell(&format!("waiting for dispatch {}", triggered.dispatch_id));
+            let dispatch = await_end(&api, &triggered, wait_timeout).await?;
+            let succeeded = dispatch.status == DispatchStatus::Completed;
+            session.output.list(&[dispatch], runs::DISPATCHES, "")?;
+            return Ok(if succeeded { exit::OK } else { exit::FAILURE });
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn read(paths: Vec<PathBuf>) -> Result<Files, ExitError> {
+    Ok(Files::read(&paths)?)
+}
+
+/// Applies files in one request; objections come back with their places in the files.
+pub(crate) async fn apply(api: &Api, files: &Files) -> Result<ApplyResult, ExitError> {
+    match api.post(&["apply"], None, &files.manifest()).await {
+        Ok(result) => Ok(result),
+        Err(ApiError::Refused(problem)) if !problem.errors.is_empty() => Err(files.explain(&problem).into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates a dispatch of a job.
+pub(crate) async fn trigger(
+    api: &Api,
+    name: &str,
+    request: &TriggerRequest,
+    key: Option<&str>,
+) -> Result<Triggered, ApiError> {
+    api.post(&["jobs", name, "trigger"], key.map(|key| (sched_wire::IDEMPOTENCY_KEY, key)), request).await
+}
+
+async fn await_end(api: &Api, triggered: &Triggered, limit: Duration) -> Result<Dispatch, ExitError> {
+    let id = triggered.dispatch_id.to_string();
+    let wait = async {
+        loop {
+            let dispatch: Dispatch = api.get(&["dispatches", &id], &()).await?;
+            if dispatch.status.is_final() {
+                return Ok::<_, ApiError>(dispatch);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    match tokio::time::timeout(limit, wait).await {
+        Ok(ended) => Ok(ended?),
+        Err(_elapsed) => Err(failure(anyhow!(
+            "dispatch {id} has not ended within {}; it goes on, see `schedctl dispatches list`",
+            humantime::format_duration(limit)
+        ))),
+    }
+}
+
+fn arguments(text: &str) -> Result<Map<String, Value>, ExitError> {
+    serde_json::from_str(text).map_err(|error| {
+        usage(
+            anyhow::Error::new(error)
+                .context("--args must be a JSON object such as '{\"region\": \"north\"}'"),
+        )
+    })
+}
+
+fn state(job: &Job) -> &'static str {
+    match (job.is_enabled, job.is_paused) {
+        (false, _) => "disabled",
+        (true, true) => "paused",
+        (true, false) => "active",
+    }
+}
+
+/// The schedule in a few words, as it was configured.
+fn schedule(job: &Job) -> String {
+    let config = &job.schedule_config;
+    if let Some(expression) = config.get("expression").and_then(Value::as_str) {
+        return format!("{} {expression}", job.job_type);
+    }
+    let fields: Vec<String> = config
+        .iter()
+        .map(|(name, value)| match value {
+            Value::String(text) => format!("{name}={text}"),
+            value => format!("{name}={value}"),
+        })
+        .collect();
+    format!("{} {}", job.job_type, fields.join(" ")).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_runtime::exit::USAGE;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_an_object_and_nothing_else() {
+        assert_eq!(arguments(r#"{"a": 1}"#).unwrap().len(), 1);
+        for bad in ["[1]", "7", "{a: 1}", ""] {
+            let error = arguments(bad).unwrap_err();
+            assert_eq!(error.code(), USAGE);
+            assert!(error.describe().contains("must be a JSON object"), "{}", error.describe());
+        }
+    }
+}

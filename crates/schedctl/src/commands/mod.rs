@@ -1,0 +1,73 @@
+//! What each command does: one module for each noun.
+//!
+//! A command reads what it needs, asks or tells the API (or, for migrations, the database), and prints. None keeps state
+//! of its own; one that fails has printed no data.
+
+mod fleet;
+mod jobs;
+mod migrate;
+mod runs;
+mod status;
+
+use std::path::PathBuf;
+
+use clap::CommandFactory as _;
+use sched_runtime::exit::{self, ExitError};
+
+use crate::api::Api;
+use crate::cli::{Cli, Command, Globals};
+use crate::failure::{CommandResult, failure, usage};
+use crate::output::{Output, tell};
+use crate::{dev, place};
+
+pub(crate) use jobs::{apply, trigger};
+pub(crate) use migrate::{prepare, up, wait_for};
+pub(crate) use runs::EXECUTIONS;
+
+/// What commands share.
+#[derive(Debug)]
+struct Session {
+    globals: Globals,
+    here: PathBuf,
+    output: Output,
+}
+
+impl Session {
+    fn api(&self) -> Result<Api, ExitError> {
+        let place = place::api(&self.globals, &self.here).map_err(usage)?;
+        Ok(Api::new(place)?)
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(cli: Cli) -> CommandResult {
+    let Cli { globals, command } = cli;
+    let here = std::env::current_dir().map_err(failure)?;
+    let session = Session { output: Output::new(globals.output), globals, here };
+    match command {
+        Command::Dev(args) => dev::run(args, &session.globals, &session.here).await,
+        Command::Migrate(command) => migrate::run(command, &session).await,
+        Command::Jobs(command) => jobs::run(command, &session).await,
+        Command::Dispatches(command) => runs::dispatches(command, &session).await,
+        Command::Executions(command) => runs::executions(command, &session).await,
+        Command::Functions(list) => fleet::functions(list, &session).await,
+        Command::Workers(list) => fleet::workers(list, &session).await,
+        Command::Schedulers(list) => fleet::schedulers(list, &session).await,
+        Command::Status => status::run(&session).await,
+        Command::Completions { shell } => completions(shell, session.output),
+    }
+}
+
+fn completions(shell: clap_complete::Shell, output: Output) -> CommandResult {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "schedctl", &mut script);
+    output.print(&String::from_utf8_lossy(&script))?;
+    Ok(exit::OK)
+}
+
+/// Says that a list was cut, and how to see the rest.
+fn tell_of_more(more: bool, limit: usize) {
+    if more {
+        tell(&format!("there are more than {limit}; see them with a larger --limit"));
+    }
+}

@@ -1,0 +1,129 @@
+//! `dispatches` and `executions`: what is to be run, what has been, and what it wrote.
+
+use sched_runtime::exit;
+use sched_wire::{Dispatch, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk};
+use uuid::Uuid;
+
+use super::{Session, tell_of_more};
+use crate::cli::{DispatchesCommand, ExecutionsCommand};
+use crate::failure::CommandResult;
+use crate::output::{Column, duration, neutral, or_dash, tell, time};
+
+pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
+    Column::new("ID", |dispatch| dispatch.id.to_string()),
+    Column::new("JOB", |dispatch| dispatch.job.clone()),
+    Column::new("STATUS", |dispatch| dispatch.status.to_string()),
+    Column::new("ATTEMPT", |dispatch| dispatch.attempt.to_string()),
+    Column::new("SCHEDULED FOR", |dispatch| time(dispatch.scheduled_for)),
+    Column::new("TRIGGERED BY", |dispatch| dispatch.triggered_by.clone()),
+    Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
+    Column::wide("CLAIMED", |dispatch| or_dash(dispatch.claimed_at.map(time))),
+    Column::wide("COMPLETED", |dispatch| or_dash(dispatch.completed_at.map(time))),
+    Column::wide("QUEUE", |dispatch| dispatch.queue.clone()),
+    Column::wide("WORKER", |dispatch| or_dash(dispatch.worker_id)),
+    Column::wide("ERROR", |dispatch| or_dash(dispatch.error_message.as_deref())),
+];
+
+pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
+    Column::new("ID", |execution| execution.id.to_string()),
+    Column::new("JOB", |execution| or_dash(execution.job.as_deref())),
+    Column::new("ATTEMPT", |execution| execution.attempt.to_string()),
+    Column::new("STATUS", |execution| execution.status.to_string()),
+    Column::new("STARTED", |execution| time(execution.started_at)),
+    Column::new("DURATION", |execution| duration(execution.duration_ms)),
+    Column::new("EXIT CODE", |execution| or_dash(execution.exit_code)),
+    Column::wide("SCHEDULED FOR", |execution| time(execution.scheduled_for)),
+    Column::wide("OUTPUT", |execution| format!("{}B", execution.output_bytes)),
+    Column::wide("DISPATCH", |execution| execution.dispatch_id.to_string()),
+    Column::wide("ERROR", |execution| or_dash(execution.error_message.as_deref())),
+    Column::wide("RESULT", |execution| or_dash(execution.result.as_ref())),
+];
+
+pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) -> CommandResult {
+    let DispatchesCommand::List { job, status, limit } = command;
+    let query = |limit, cursor| DispatchesQuery { job: job.clone(), status, limit: Some(limit), cursor };
+    let (items, more) = session.api()?.list(&["dispatches"], limit, query).await?;
+    session.output.list(&items, DISPATCHES, "there are no such dispatches")?;
+    tell_of_more(more, limit);
+    Ok(exit::OK)
+}
+
+pub(super) async fn executions(command: ExecutionsCommand, session: &Session) -> CommandResult {
+    match command {
+        ExecutionsCommand::List { job, dispatch, status, limit } => {
+            let query = |limit, cursor| ExecutionsQuery {
+                job: job.clone(),
+                dispatch,
+                status,
+                limit: Some(limit),
+                cursor,
+            };
+            let (items, more) = session.api()?.list(&["executions"], limit, query).await?;
+            session.output.list(&items, EXECUTIONS, "there are no such executions")?;
+            tell_of_more(more, limit);
+        }
+        ExecutionsCommand::Output { id, raw } => output(id, raw, session).await?,
+    }
+    Ok(exit::OK)
+}
+
+async fn output(id: Uuid, raw: bool, session: &Session) -> Result<(), sched_runtime::exit::ExitError> {
+    let path = ["executions", &id.to_string(), "output"];
+    let output: ExecutionOutput = session.api()?.get(&path, &()).await?;
+    if !session.output.is_table() {
+        return session.output.record(&output, &[]);
+    }
+    if output.chunks.is_empty() {
+        tell("the execution wrote nothing");
+    }
+    session.output.print(&text(&output.chunks, raw))
+}
+
+/// The streams one after the other, standard output first, with a line where something was dropped.
+fn text(chunks: &[OutputChunk], raw: bool) -> String {
+    let mut text = String::new();
+    for stream in ["stdout", "stderr"] {
+        let mine: Vec<&OutputChunk> = chunks.iter().filter(|chunk| chunk.stream == stream).collect();
+        if stream == "stderr" && !mine.is_empty() {
+            end_line(&mut text);
+            text.push_str("--- standard error ---\n");
+        }
+        for chunk in mine {
+            if chunk.dropped_bytes > 0 {
+                end_line(&mut text);
+                text.push_str(&format!("--- {} bytes were not kept ---\n", chunk.dropped_bytes));
+            }
+            text.push_str(&if raw { chunk.content.as_str().into() } else { neutral::block(&chunk.content) });
+        }
+    }
+    text
+}
+
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(stream: &str, content: &str, dropped_bytes: i64) -> OutputChunk {
+        OutputChunk { stream: stream.into(), chunk: 0, content: content.into(), dropped_bytes }
+    }
+
+    #[test]
+    fn output_is_shown_stream_by_stream_and_harmless() {
+        let chunks =
+            [chunk("stderr", "oops\u{1b}[2J", 0), chunk("stdout", "head", 0), chunk("stdout", "tail\n", 12)];
+        insta::assert_snapshot!(text(&chunks, false), @r"
+        head
+        --- 12 bytes were not kept ---
+        tail
+        --- standard error ---
+        oops\u{1b}[2J
+        ");
+        assert!(text(&chunks, true).contains("oops\u{1b}[2J"));
+    }
+}

@@ -1,0 +1,225 @@
+//! All daemons of an installation: started together, restarted one by one, stopped in order.
+//!
+//! One owner holds all state and looks at it every tenth of a second; nothing happens to a daemon that this module did not
+//! see. A daemon that ends while the installation starts is an error of the start; later it is started again, after a
+//! pause that grows with failures in a row.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use rand::RngExt as _;
+use sched_runtime::clock::monotonic;
+use sched_runtime::driver::Backoff;
+use sched_runtime::exit::describe;
+use tokio_util::sync::CancellationToken;
+
+use super::daemon::{Running, Spec, StartError, in_words};
+use super::folder::ProcessEntry;
+use super::log::Log;
+
+/// A daemon that ran this long before it failed starts with a clean slate.
+const SOUND_AFTER: Duration = Duration::from_secs(30);
+/// How often an ending daemon is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Which daemons stop together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// First: they finish what they run, which the others serve.
+    Workers,
+    /// Then nothing new is dispatched.
+    Scheduler,
+    /// Last, so that the installation can be asked until then.
+    Api,
+}
+
+impl Stage {
+    /// In the order of stopping.
+    const ORDER: [Self; 3] = [Self::Workers, Self::Scheduler, Self::Api];
+
+    /// How long one of them may take. A worker's own limit for running jobs is below.
+    const fn limit(self) -> Duration {
+        match self {
+            Self::Workers => Duration::from_secs(60),
+            Self::Scheduler | Self::Api => Duration::from_secs(15),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Daemon {
+    spec: Spec,
+    stage: Stage,
+    failures: u32,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Running(Box<Running>),
+    /// Has failed and is started again then.
+    Waiting(Instant),
+}
+
+impl Daemon {
+    fn is_running(&mut self) -> bool {
+        match &mut self.state {
+            State::Running(running) => matches!(running.ended(), Ok(None)),
+            State::Waiting(_) => false,
+        }
+    }
+
+    fn signal(&self, how: impl FnOnce(&Running)) {
+        if let State::Running(running) = &self.state {
+            how(running);
+        }
+    }
+}
+
+/// A daemon ended that should run.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) name: String,
+    pub(super) status: Option<ExitStatus>,
+}
+
+/// The daemons.
+#[derive(Debug)]
+pub(super) struct Daemons {
+    log: Log,
+    all: Vec<Daemon>,
+    backoff: Backoff,
+}
+
+impl Daemons {
+    /// None yet.
+    pub(super) fn new(log: Log) -> Self {
+        Self { log, all: Vec::new(), backoff: Backoff::default() }
+    }
+
+    /// Starts one more. Call it on the main thread.
+    pub(super) fn start(&mut self, spec: Spec, stage: Stage) -> Result<(), StartError> {
+        let running = Running::start(&spec, self.log)?;
+        self.all.push(Daemon { spec, stage, failures: 0, state: State::Running(Box::new(running)) });
+        Ok(())
+    }
+
+    /// Those that run, for the folder's description.
+    pub(super) fn entries(&self) -> Vec<ProcessEntry> {
+        let running = self.all.iter().filter_map(|daemon| match &daemon.state {
+            State::Running(running) => Some(ProcessEntry {
+                name: daemon.spec.name.clone(),
+                pid: running.pid(),
+                health_url: Some(running.health_url()),
+            }),
+            State::Waiting(_) => None,
+        });
+        running.collect()
+    }
+
+    /// Notices ends and arranges the next start of those that ended. Call it on the main thread.
+    pub(super) async fn notice_ends(&mut self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        for daemon in &mut self.all {
+            let State::Running(running) = &mut daemon.state else { continue };
+            let status = match running.ended() {
+                Ok(None) => continue,
+                Ok(Some(status)) => Some(status),
+                // A child that cannot be asked about is no child any more.
+                Err(_) => None,
+            };
+            daemon.failures = if running.age() > SOUND_AFTER { 1 } else { daemon.failures.saturating_add(1) };
+            let pause = self.backoff.delay(daemon.failures, rand::rng().random());
+            let state = std::mem::replace(&mut daemon.state, State::Waiting(monotonic() + pause));
+            if let State::Running(running) = state {
+                running.bury().await;
+            }
+            ended.push(Ended { name: daemon.spec.name.clone(), status });
+        }
+        ended
+    }
+
+    /// Starts those again whose pause is over; tells whether there were any. Call it on the main thread.
+    pub(super) fn restart_due(&mut self) -> bool {
+        let mut any = false;
+        for daemon in &mut self.all {
+            let State::Waiting(until) = daemon.state else { continue };
+            if monotonic() < until {
+                continue;
+            }
+            match Running::start(&daemon.spec, self.log) {
+                Ok(running) => {
+                    self.log.say(&format!(
+                        "{} was started again (process {}).",
+                        daemon.spec.name,
+                        running.pid()
+                    ));
+                    daemon.state = State::Running(Box::new(running));
+                    any = true;
+                }
+                Err(error) => {
+                    daemon.failures = daemon.failures.saturating_add(1);
+                    let pause = self.backoff.delay(daemon.failures, rand::rng().random());
+                    daemon.state = State::Waiting(monotonic() + pause);
+                    let text = describe(&error);
+                    self.log.say(&format!("{} could not be started again: {text}.", daemon.spec.name));
+                }
+            }
+        }
+        any
+    }
+
+    /// Stops all of them, stage by stage; what does not obey in time, or at all once `hard` is cancelled, is killed.
+    pub(super) async fn stop(&mut self, hard: &CancellationToken) {
+        for stage in Stage::ORDER {
+            self.stop_stage(stage, hard).await;
+        }
+    }
+
+    async fn stop_stage(&mut self, stage: Stage, hard: &CancellationToken) {
+        let (mut stopping, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.all).into_iter().partition(|daemon| daemon.stage == stage);
+        self.all = rest;
+        for daemon in &mut stopping {
+            if daemon.is_running() {
+                self.log.say(&format!("Stopping {}.", daemon.spec.name));
+                daemon.signal(Running::ask_to_stop);
+            }
+        }
+        let began = monotonic();
+        let mut killed = false;
+        while !stopping.is_empty() {
+            let mut left = Vec::new();
+            for mut daemon in stopping {
+                if daemon.is_running() {
+                    left.push(daemon);
+                } else if let State::Running(running) = daemon.state {
+                    self.tell_end(&daemon.spec.name, *running).await;
+                }
+            }
+            stopping = left;
+            if !killed && (hard.is_cancelled() || began.elapsed() > stage.limit()) {
+                killed = true;
+                for daemon in &stopping {
+                    self.log.say(&format!("Killing {}.", daemon.spec.name));
+                    daemon.signal(Running::kill);
+                }
+            }
+            if !stopping.is_empty() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+
+    async fn tell_end(&self, name: &str, mut running: Running) {
+        if let Ok(Some(status)) = running.ended()
+            && !status.success()
+        {
+            self.log.say(&format!("{name} stopped with {}.", in_words(status)));
+        }
+        running.bury().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! The folder of `schedctl dev`: its lock, its parts, and the description that other commands read.
+//!
+//! Who holds the lock on `dev.lock` owns the folder; the system gives it back however the holder ends. The description
+//! `dev.toml` exists while `dev` runs. It is replaced as a whole, so a reader sees the old or the new one and never half
+//! of either; after a `kill -9` it stays behind, and its process ids tell the next `dev` whom to wait for.
+
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+const DESCRIPTION: &str = "dev.toml";
+const LOCK: &str = "dev.lock";
+const HEADER: &str = "# Written by `schedctl dev` while it runs; other commands find it here.\n";
+
+/// What runs, for other commands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Description {
+    /// Address of the API.
+    pub(crate) api_url: String,
+    /// URL of the private database.
+    pub(crate) database_url: String,
+    /// The processes, `schedctl` first.
+    #[serde(default)]
+    pub(crate) processes: Vec<ProcessEntry>,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProcessEntry {
+    /// What it is called in the log.
+    pub(crate) name: String,
+    /// Its id.
+    pub(crate) pid: i32,
+    /// Where it says how it is; nothing for `schedctl` itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) health_url: Option<String>,
+}
+
+/// Why the folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FolderError {
+    /// Another `dev` owns it.
+    #[error(
+        "`schedctl dev` runs in {} already{}; use that one, stop it, or choose another folder with --data-dir",
+        .dir.display(), .owner.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    Owned { dir: PathBuf, owner: Option<i32> },
+    /// A file operation failed.
+    #[error("could not {action} {}", .path.display())]
+    File {
+        action: &'static str,
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// The description cannot be understood.
+    #[error("{} is damaged; remove it, the next `schedctl dev` writes it anew", .path.display())]
+    Damaged {
+        path: PathBuf,
+        #[source]
+        source: Box<toml::de::Error>,
+    },
+    /// The description cannot be written.
+    #[error("could not describe the processes in {}", .path.display())]
+    Unwritable {
+        path: PathBuf,
+        #[source]
+        source: toml::ser::Error,
+    },
+}
+
+fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.to_owned();
+    move |source| FolderError::File { action, path, source }
+}
+
+/// The folder, owned by this process for as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder where it is missing and takes its lock.
+    pub(crate) fn own(dir: &Path) -> Result<Self, FolderError> {
+        if !dir.is_dir() {
+            fs::create_dir_all(dir).map_err(file("create", dir))?;
+            // Root's PostgreSQL runs as another user, who has to pass through.
+            let mode = if nix::unistd::geteuid().is_root() { 0o711 } else { 0o700 };
+            fs::set_permissions(dir, Permissions::from_mode(mode))
+                .map_err(file("change the mode of", dir))?;
+        }
+        let dir = fs::canonicalize(dir).map_err(file("resolve", dir))?;
+        let path = dir.join(LOCK);
+        let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let lock = lock.map_err(file("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                // Only decorates the message: whoever holds the lock may not have got as far as the description.
+                let described = read_description(&description_of(&dir)).ok().flatten();
+                let owner = described.and_then(|found| found.processes.first().map(|first| first.pid));
+                return Err(FolderError::Owned { dir, owner });
+            }
+            Err(TryLockError::Error(source)) => return Err(file("lock", &path)(source)),
+        }
+        let folder = Self { dir, _lock: lock };
+        let ignore = folder.dir.join(".gitignore");
+        if !ignore.exists() {
+            fs::write(&ignore, "*\n").map_err(file("write", &ignore))?;
+        }
+        Ok(folder)
+    }
+
+    /// The folder, without links.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where PostgreSQL keeps its data.
+    pub(crate) fn postgres(&self) -> PathBuf {
+        self.dir.join("pg")
+    }
+
+    /// Where jobs may keep backups; made where it is missing.
+    pub(crate) fn backups(&self) -> Result<PathBuf, FolderError> {
+        let path = self.dir.join("backups");
+        if !path.is_dir() {
+            fs::create_dir(&path).map_err(file("create", &path))?;
+            fs::set_permissions(&path, Permissions::from_mode(0o700))
+                .map_err(file("change the mode of", &path))?;
+        }
+        Ok(path)
+    }
+
+    /// What an earlier `dev` that was killed left behind.
+    pub(crate) fn left_behind(&self) -> Result<Vec<ProcessEntry>, FolderError> {
+        Ok(read_description(&description_of(&self.dir))?.map(|found| found.processes).unwrap_or_default())
+    }
+
+    /// Tells other commands what runs.
+    pub(crate) fn describe(&self, description: &Description) -> Result<(), FolderError> {
+        write_description(&self.dir, description)
+    }
+
+    /// Tells other commands that nothing runs any more.
+    pub(crate) fn forget(&self) -> Result<(), FolderError> {
+        remove(&description_of(&self.dir), |path| fs::remove_file(path))
+    }
+
+    /// Removes everything earlier runs have kept. PostgreSQL must not run.
+    pub(crate) fn clear(&self) -> Result<(), FolderError> {
+        remove(&self.postgres(), |path| fs::remove_dir_all(path))?;
+        remove(&self.dir.join("backups"), |path| fs::remove_dir_all(path))?;
+        self.forget()
+    }
+}
+
+/// Where the description of the folder `dir` lies.
+pub(crate) fn description_of(dir: &Path) -> PathBuf {
+    dir.join(DESCRIPTION)
+}
+
+/// The description in the file `path`; `None` when there is no such file.
+pub(crate) fn read_description(path: &Path) -> Result<Option<Description>, FolderError> {
+    match fs::read_to_string(path) {
+        Ok(text) => toml::from_str(&text)
+            .map(Some)
+            .map_err(|source| FolderError::Damaged { path: path.to_owned(), source: Box::new(source) }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(file("read", path)(source)),
+    }
+}
+
+/// Replaces the description in the folder `dir`, for its owner's eyes only.
+pub(crate) fn write_description(dir: &Path, description: &Description) -> Result<(), FolderError> {
+    let path = description_of(dir);
+    let text = toml::to_string(description)
+        .map_err(|source| FolderError::Unwritable { path: path.clone(), source })?;
+    let new = dir.join("dev.toml.new");
+    // One that an interrupted write left behind keeps the mode it was made with, so it is not opened again.
+    remove(&new, |path| fs::remove_file(path))?;
+    let opened = File::options().create_new(true).write(true).mode(0o600).open(&new);
+    let mut writer = opened.map_err(file("create", &new))?;
+    writer.write_all(format!("{HEADER}{text}").as_bytes()).map_err(file("write", &new))?;
+    fs::rename(&new, &path).map_err(file("replace", &path))
+}
+
+/// Removes what may be missing already.
+fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), FolderError> {
+    match how(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn description() -> Description {
+        Description {
+            api_url: "http://127.0.0.1:8080".into(),
+            database_url: "postgresql://postgres@%2Ftmp%2Fx/sched".into(),
+            processes: vec![
+                ProcessEntry { name: "schedctl".into(), pid: 11, health_url: None },
+                ProcessEntry {
+                    name: "api".into(),
+                    pid: 12,
+                    health_url: Some("http://127.0.0.1:1/health".into()),
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_description_is_read_as_it_was_written_and_is_private() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::own(&root.path().join("data")).unwrap();
+        assert!(folder.left_behind().unwrap().is_empty());
+        folder.describe(&description()).unwrap();
+        let path = description_of(folder.dir());
+        assert_eq!(read_description(&path).unwrap(), Some(description()));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(folder.left_behind().unwrap(), description().processes);
+        folder.forget().unwrap();
+        assert_eq!(read_description(&path).unwrap(), None);
+        folder.forget().unwrap();
+    }
+
+    #[test]
+    fn a_second_owner_is_told_who_the_first_is() {
+        let root = tempfile::tempdir().unwrap();
+        let first = Folder::own(root.path()).unwrap();
+        first.describe(&description()).unwrap();
+        let error = Folder::own(root.path()).unwrap_err().to_string();
+        assert!(error.contains("runs in") && error.contains("process 11"), "{error}");
+        drop(first);
+        Folder::own(root.path()).unwrap();
+    }
+
+    #[test]
+    fn clearing_removes_the_data_and_keeps_strangers_files() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::own(root.path()).unwrap();
+        fs::create_dir_all(folder.postgres().join("data")).unwrap();
+        folder.backups().unwrap();
+        fs::write(folder.dir().join("notes.txt"), "mine").unwrap();
+        folder.clear().unwrap();
+        assert!(!folder.postgres().exists() && !folder.dir().join("backups").exists());
+        assert!(folder.dir().join("notes.txt").exists());
+        folder.clear().unwrap();
+    }
+
+    #[test]
+    fn a_damaged_description_names_the_file_and_the_way_out() {
+        let root = tempfile::tempdir().unwrap();
+        let path = description_of(root.path());
+        fs::write(&path, "api_url = 7").unwrap();
+        let error = read_description(&path).unwrap_err();
+        assert!(error.to_string().contains("remove it"), "{error}");
+    }
+}

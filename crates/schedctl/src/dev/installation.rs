@@ -1,0 +1,260 @@
+//! The parts of an installation and their life: PostgreSQL, its schema, the daemons.
+//!
+//! Started from the bottom up and stopped from the top down, whatever was started. All of it is driven by the future that
+//! calls; see the module above for why.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use devdb::StopMode;
+use sched_runtime::clock::monotonic;
+use sched_runtime::config::{ProcessEnvironment, Source as _};
+use sched_runtime::exit::{self, ExitError};
+use tokio_util::sync::CancellationToken;
+
+use super::daemon::{Health, Spec, in_words};
+use super::daemons::{Daemons, Ended, Stage};
+use super::folder::{self, Description, Folder, ProcessEntry};
+use super::log::Log;
+use super::ports;
+use super::postgres::Postgres;
+use super::programs::Programs;
+use crate::cli::DevArgs;
+use crate::commands::{prepare, up, wait_for};
+use crate::failure::{failure, listen};
+
+/// How often the processes are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Longest wait for a server that has just said it takes connections.
+const DATABASE_LIMIT: Duration = Duration::from_secs(15);
+/// Longest wait until all daemons are healthy.
+const HEALTHY_LIMIT: Duration = Duration::from_secs(60);
+/// What of our own environment every daemon gets: what programs in general need, and nothing that configures them.
+const PASSED_ON: [&str; 9] =
+    ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZDIR", "NO_COLOR", "RUST_BACKTRACE"];
+
+/// An installation, in whatever state of starting and stopping.
+#[derive(Debug)]
+pub(super) struct Installation {
+    folder: Folder,
+    log: Log,
+    postgres: Postgres,
+    daemons: Daemons,
+    api_port: u16,
+}
+
+impl Installation {
+    /// One in `folder` of which nothing runs yet.
+    pub(super) fn prepare(folder: Folder, log: Log) -> Self {
+        let postgres = Postgres::new(&folder.postgres());
+        Self { folder, log, postgres, daemons: Daemons::new(log), api_port: 0 }
+    }
+
+    /// Starts everything and returns once all of it is healthy.
+    pub(super) async fn start(&mut self, args: &DevArgs, programs: &Programs) -> Result<(), ExitError> {
+        self.api_port = ports::for_api(args.api_port).map_err(listen)?;
+        self.log.say("Starting PostgreSQL.");
+        self.postgres.start().await?;
+        let database = prepare(self.postgres.url())?;
+        drop(wait_for(&database, DATABASE_LIMIT).await?);
+        let applied = up(&database).await?;
+        database.close();
+        if !applied.is_empty() {
+            self.log.say(&format!("Applied {} migrations.", applied.len()));
+        }
+        self.start_daemons(args, programs)?;
+        self.describe()?;
+        self.wait_until_healthy().await
+    }
+
+    fn start_daemons(&mut self, args: &DevArgs, programs: &Programs) -> Result<(), ExitError> {
+        let mut common: Vec<(String, String)> = PASSED_ON
+            .iter()
+            .filter_map(|name| ProcessEnvironment.get(name).map(|value| ((*name).to_owned(), value)))
+            .collect();
+        let mut set = |name: &str, value: &str| common.push((name.to_owned(), value.to_owned()));
+        set("DATABASE_URL", self.database_url());
+        set("LOG_LEVEL", &args.log_level);
+        set("LOG_FORMAT", "text");
+        let with = |own: Vec<(String, String)>| common.iter().cloned().chain(own).collect::<Vec<_>>();
+        let pair = |name: &str, value: String| (name.to_owned(), value);
+
+        let api = vec![pair("API_HOST", "127.0.0.1".to_owned()), pair("API_PORT", self.api_port.to_string())];
+        let mut worker = vec![pair("WORKER_CONCURRENCY", args.concurrency.to_string())];
+        worker.extend(self.postgres.client_variables());
+        worker.push(pair("BACKUP_DIR", self.folder.backups().map_err(failure)?.display().to_string()));
+
+        let spec = |name: &str, colour, program: &PathBuf, variables, health| Spec {
+            name: name.to_owned(),
+            colour,
+            program: program.clone(),
+            variables,
+            health,
+        };
+        let mut plan = vec![
+            (spec("api", 0, &programs.api, with(api), Health::Fixed(self.api_port)), Stage::Api),
+            (spec("scheduler", 1, &programs.scheduler, with(Vec::new()), Health::Chosen), Stage::Scheduler),
+        ];
+        for number in 1..=args.workers {
+            let name = if args.workers == 1 { "worker".to_owned() } else { format!("worker-{number}") };
+            let colour = 1 + usize::from(number);
+            plan.push((
+                spec(&name, colour, &programs.worker, with(worker.clone()), Health::Chosen),
+                Stage::Workers,
+            ));
+        }
+        for (spec, stage) in plan {
+            self.daemons.start(spec, stage).map_err(failure)?;
+        }
+        Ok(())
+    }
+
+    async fn wait_until_healthy(&mut self) -> Result<(), ExitError> {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only([])
+            .timeout(Duration::from_secs(2))
+            .build()
+            .map_err(failure)?;
+        let began = monotonic();
+        let mut waiting = self.daemons.entries();
+        loop {
+            if let Some(ended) = self.daemons.notice_ends().await.into_iter().next() {
+                return Err(ended_while_starting(&ended));
+            }
+            let mut reasons = Vec::new();
+            let mut left = Vec::new();
+            for entry in waiting {
+                if let Err(reason) = ask_health(&client, &entry).await {
+                    reasons.push(format!("{}: {reason}", entry.name));
+                    left.push(entry);
+                }
+            }
+            waiting = left;
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            if began.elapsed() > HEALTHY_LIMIT {
+                let limit = HEALTHY_LIMIT.as_secs();
+                return Err(failure(anyhow!(
+                    "not everything is healthy after {limit} s: {}",
+                    reasons.join("; ")
+                )));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Watches over the processes and starts again what ends; returns only when that has become impossible.
+    pub(super) async fn keep(&mut self) -> ExitError {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if let Err(error) = self.keep_once().await {
+                return error;
+            }
+        }
+    }
+
+    async fn keep_once(&mut self) -> Result<(), ExitError> {
+        let log = self.log;
+        if self.postgres.has_died() {
+            log.say("PostgreSQL has ended unexpectedly; starting it again.");
+            self.postgres.restart().await?;
+            log.say("PostgreSQL runs again.");
+        }
+        let ended = self.daemons.notice_ends().await;
+        for ended in &ended {
+            let how = ended.status.map_or_else(|| "an unknown exit code".to_owned(), in_words);
+            log.say(&format!("{} ended unexpectedly with {how}; it will be started again.", ended.name));
+        }
+        if self.daemons.restart_due() || !ended.is_empty() {
+            self.describe()?;
+        }
+        Ok(())
+    }
+
+    /// Stops whatever runs, from the top down; once `hard` is cancelled, by force.
+    pub(super) async fn stop(mut self, hard: &CancellationToken) -> Result<(), ExitError> {
+        self.daemons.stop(hard).await;
+        self.log.say("Stopping PostgreSQL.");
+        let mode = if hard.is_cancelled() { StopMode::Immediate } else { StopMode::Fast };
+        self.postgres.stop(mode).await?;
+        self.folder.forget().map_err(failure)
+    }
+
+    fn describe(&self) -> Result<(), ExitError> {
+        let own = i32::try_from(std::process::id()).map_err(failure)?;
+        let mut processes = vec![ProcessEntry { name: "schedctl".to_owned(), pid: own, health_url: None }];
+        processes.extend(self.daemons.entries());
+        let description =
+            Description { api_url: self.api_url(), database_url: self.database_url().to_owned(), processes };
+        self.folder.describe(&description).map_err(failure)
+    }
+
+    /// Address of the API.
+    pub(super) fn api_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.api_port)
+    }
+
+    /// URL of the database; empty before the server was started.
+    pub(super) fn database_url(&self) -> &str {
+        self.postgres.url()
+    }
+
+    /// The file that describes what runs.
+    pub(super) fn description(&self) -> PathBuf {
+        folder::description_of(self.folder.dir())
+    }
+
+    /// The folder with the data.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The daemons that run.
+    pub(super) fn daemons(&self) -> Vec<ProcessEntry> {
+        self.daemons.entries()
+    }
+
+    /// Where its lines go.
+    pub(super) fn log(&self) -> Log {
+        self.log
+    }
+}
+
+/// Removes the data of earlier runs.
+pub(super) async fn clear(folder: &Folder, log: Log) -> Result<(), ExitError> {
+    log.say(&format!("Removing the data of earlier runs in {}.", folder.dir().display()));
+    if folder.postgres().join("data").is_dir() {
+        // A server whose owner and guard were both killed may still run on the data; opening ends it. One that cannot be
+        // opened is a reason to remove the data, not to keep it.
+        let mut postgres = Postgres::new(&folder.postgres());
+        if let Err(error) = postgres.start().await {
+            log.say(&format!("The data could not be opened: {}.", error.describe()));
+        }
+        postgres.stop(StopMode::Immediate).await?;
+    }
+    folder.clear().map_err(failure)
+}
+
+async fn ask_health(client: &reqwest::Client, entry: &ProcessEntry) -> Result<(), String> {
+    let Some(url) = &entry.health_url else { return Ok(()) };
+    let answer = client.get(url).send().await.map_err(|_| "does not answer yet".to_owned())?;
+    if answer.status().is_success() {
+        return Ok(());
+    }
+    let body: serde_json::Value = answer.json().await.unwrap_or_default();
+    Err(body.get("reason").and_then(|reason| reason.as_str()).unwrap_or("is not healthy").to_owned())
+}
+
+/// The codes of the daemons are ours, so a code that says more than "failed" is passed on.
+fn ended_while_starting(ended: &Ended) -> ExitError {
+    let Ended { name, status } = ended;
+    let how = status.map_or_else(|| "an unknown exit code".to_owned(), in_words);
+    let code = match status.and_then(|status| status.code()).and_then(|code| u8::try_from(code).ok()) {
+        Some(code @ (exit::USAGE | exit::DATABASE | exit::SCHEMA | exit::LISTEN)) => code,
+        _ => exit::FAILURE,
+    };
+    ExitError::new(code, anyhow!("{name} ended with {how} while it was starting; its lines above say why"))
+}

@@ -1,0 +1,88 @@
+//! Processes that an earlier `dev` left when it was killed.
+//!
+//! They end by themselves within seconds: the kernel, or their guard, has told them. Until then they hold the port of
+//! the API, so the next `dev` waits for them. It never kills: a process id may belong to a stranger by now.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use sched_runtime::clock::monotonic;
+use sched_runtime::exit::ExitError;
+use sched_runtime::shutdown::Shutdown;
+
+use super::folder::{Folder, ProcessEntry};
+use super::log::Log;
+use crate::failure::failure;
+
+/// Longer than a guard needs.
+const LIMIT: Duration = Duration::from_secs(30);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Returns once no daemon of an earlier run in the folder is left.
+pub(super) async fn wait_until_gone(folder: &Folder, log: Log, shutdown: &Shutdown) -> Result<(), ExitError> {
+    let began = monotonic();
+    let mut told = false;
+    loop {
+        let entries = folder.left_behind().map_err(failure)?;
+        let left: Vec<&ProcessEntry> = entries.iter().filter(|entry| runs(entry)).collect();
+        if left.is_empty() {
+            return folder.forget().map_err(failure);
+        }
+        let names: Vec<String> =
+            left.iter().map(|entry| format!("{} (process {})", entry.name, entry.pid)).collect();
+        let names = names.join(", ");
+        if began.elapsed() > LIMIT || shutdown.soft.is_cancelled() {
+            return Err(failure(anyhow!(
+                "processes of an earlier `schedctl dev` in this folder still run: {names}; stop them first"
+            )));
+        }
+        if !told {
+            log.say(&format!("An earlier run was killed; waiting for what is left of it to end: {names}."));
+            told = true;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Whether the entry's process runs and is a daemon of ours. `schedctl` itself is gone: we have its lock.
+fn runs(entry: &ProcessEntry) -> bool {
+    if entry.health_url.is_none() {
+        return false;
+    }
+    match std::fs::read_to_string(format!("/proc/{}/stat", entry.pid)) {
+        Ok(stat) => is_live_daemon(&stat),
+        // No such process, or a system without this file, where only the id can be asked about.
+        Err(_) if std::path::Path::new("/proc/self/stat").exists() => false,
+        Err(_) => !matches!(kill(Pid::from_raw(entry.pid), None), Err(Errno::ESRCH)),
+    }
+}
+
+/// Reads `pid (name) state …`. One that has ended stays listed until its parent asks; that is no process any more.
+fn is_live_daemon(stat: &str) -> bool {
+    let Some((head, tail)) = stat.rsplit_once(')') else { return false };
+    let name = head.split_once('(').map_or("", |(_, name)| name);
+    name.starts_with("sched-") && !matches!(tail.trim_start().chars().next(), Some('Z' | 'X'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_living_daemon_is_waited_for() {
+        for (stat, expected) in [
+            ("12 (sched-worker) S 1 12", true),
+            ("12 (sched-worker) Z 1 12", false),
+            ("12 (firefox) S 1 12", false),
+            ("12 (a) sched-) S 1 12", false),
+            ("", false),
+        ] {
+            assert_eq!(is_live_daemon(stat), expected, "{stat}");
+        }
+        let this = i32::try_from(std::process::id()).unwrap();
+        assert!(!runs(&ProcessEntry { name: "api".into(), pid: this, health_url: Some(String::new()) }));
+    }
+}

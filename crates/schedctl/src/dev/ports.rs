@@ -1,0 +1,57 @@
+//! Ports of 127.0.0.1 for the daemons.
+//!
+//! A port that was free may be taken a moment later by somebody else; the daemon then says so and ends, and is started
+//! again on another where that is allowed.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// Why there is no port.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PortError {
+    /// Somebody listens there.
+    #[error(
+        "port {port} of 127.0.0.1 is not available for the API; choose another with --api-port, 0 takes a free one"
+    )]
+    Taken {
+        port: u16,
+        #[source]
+        source: io::Error,
+    },
+    /// The system has none.
+    #[error("there is no free port on 127.0.0.1")]
+    None(#[source] io::Error),
+}
+
+/// The port for the API: `wanted` if it is free, any for 0.
+pub(super) fn for_api(wanted: u16) -> Result<u16, PortError> {
+    if wanted == 0 {
+        return free();
+    }
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)) {
+        Ok(_listener) => Ok(wanted),
+        Err(source) => Err(PortError::Taken { port: wanted, source }),
+    }
+}
+
+/// A port nobody listens on at the moment.
+pub(super) fn free() -> Result<u16, PortError> {
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    address.map(|address| address.port()).map_err(PortError::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_refused_with_the_way_out() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = for_api(port).unwrap_err().to_string();
+        assert!(error.contains(&port.to_string()) && error.contains("--api-port"), "{error}");
+        drop(taken);
+        assert_eq!(for_api(port).unwrap(), port);
+        assert_ne!(for_api(0).unwrap(), 0);
+    }
+}

@@ -1,0 +1,87 @@
+//! Finding the daemons' programs.
+//!
+//! Those beside `schedctl` come first: they were built or installed together with it. Looks at files only.
+
+use std::path::{Path, PathBuf};
+
+use sched_runtime::config::{ProcessEnvironment, Source as _};
+
+/// Paths of the three daemons.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Programs {
+    pub(super) api: PathBuf,
+    pub(super) scheduler: PathBuf,
+    pub(super) worker: PathBuf,
+}
+
+/// Programs that are nowhere.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} neither beside schedctl ({}) nor in PATH; install the programs together, or build them with \
+     `cargo build --workspace --bins`",
+    missing(.names), .beside.display()
+)]
+pub(crate) struct ProgramsMissing {
+    names: Vec<&'static str>,
+    beside: PathBuf,
+}
+
+fn missing(names: &[&str]) -> String {
+    match names {
+        [one] => format!("the program {one} lies"),
+        many => format!("the programs {} lie", many.join(", ")),
+    }
+}
+
+impl Programs {
+    /// Finds them for this process.
+    pub(super) fn find() -> Result<Self, ProgramsMissing> {
+        // Without a path of our own, PATH is still there.
+        let own = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
+        let path = ProcessEnvironment.get("PATH").unwrap_or_default();
+        Self::find_in(own.parent().unwrap_or(Path::new("")), &path)
+    }
+
+    fn find_in(beside: &Path, path: &str) -> Result<Self, ProgramsMissing> {
+        let folders: Vec<PathBuf> =
+            std::iter::once(beside.to_owned()).chain(std::env::split_paths(path)).collect();
+        let mut names = Vec::new();
+        let mut find = |name| {
+            let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+            if found.is_none() {
+                names.push(name);
+            }
+            found.unwrap_or_default()
+        };
+        let programs =
+            Self { api: find("sched-api"), scheduler: find("sched-scheduler"), worker: find("sched-worker") };
+        if names.is_empty() {
+            Ok(programs)
+        } else {
+            Err(ProgramsMissing { names, beside: beside.to_owned() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_beside_schedctl_come_before_those_in_path() {
+        let root = tempfile::tempdir().unwrap();
+        let (beside, other) = (root.path().join("beside"), root.path().join("other"));
+        for (folder, names) in [
+            (&beside, &["sched-api", "sched-worker"][..]),
+            (&other, &["sched-api", "sched-scheduler", "sched-worker"]),
+        ] {
+            std::fs::create_dir(folder).unwrap();
+            names.iter().for_each(|name| std::fs::write(folder.join(name), "").unwrap());
+        }
+        let found = Programs::find_in(&beside, other.to_str().unwrap()).unwrap();
+        assert_eq!(found.api, beside.join("sched-api"));
+        assert_eq!(found.scheduler, other.join("sched-scheduler"));
+        let error = Programs::find_in(&beside, "").unwrap_err().to_string();
+        assert!(error.starts_with("the program sched-scheduler lies neither"), "{error}");
+    }
+}

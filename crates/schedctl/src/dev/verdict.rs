@@ -1,0 +1,177 @@
+//! Whether the jobs of a file have done what the file says they should.
+//!
+//! The expectations come from the file alone: every job that is enabled executes; a one-off has executed once, ever; a job
+//! that fails is one that retries, and has been retried. Attempts that ended with their worker prove nothing either way.
+//! Pure; instants are the database's.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use sched_wire::{Execution, ExecutionStatus, FunctionSpec, JobSpec, JobType, RetryPolicySpec};
+use uuid::Uuid;
+
+/// What is expected of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Expectation {
+    /// The job.
+    pub(super) job: String,
+    /// Whether it fires by itself.
+    pub(super) is_manual: bool,
+    /// Whether a run before this start counts.
+    is_one_off: bool,
+    /// Whether the file asks for retries, so that failing is part of the plan.
+    retries: bool,
+}
+
+/// What became of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has done what it should.
+    Done,
+    /// It has not yet, and this is what is missing.
+    Missing(String),
+}
+
+impl Expectation {
+    /// What is expected of `job`; `None` for one that is disabled.
+    pub(super) fn of<'a>(job: &JobSpec, functions: impl Iterator<Item = &'a FunctionSpec>) -> Option<Self> {
+        let mut functions = functions;
+        let of_function = functions.find(|function| function.name == job.function);
+        let of_function = of_function.and_then(|function| function.retry_policy.as_ref());
+        let retries = |policy: &RetryPolicySpec| policy.max_attempts > 1;
+        job.is_enabled.then(|| Self {
+            job: job.name.clone(),
+            is_manual: job.job_type == JobType::Manual,
+            is_one_off: job.job_type == JobType::OneOff,
+            retries: job.retry_policy.as_ref().or(of_function).is_some_and(retries),
+        })
+    }
+
+    /// Whether the execution is one of those that this start is about.
+    pub(super) fn concerns(&self, execution: &Execution, started: DateTime<Utc>) -> bool {
+        let ended = match execution.status {
+            ExecutionStatus::Completed
+            | ExecutionStatus::Failed
+            | ExecutionStatus::Timeout
+            | ExecutionStatus::Cancelled => true,
+            ExecutionStatus::Lost | ExecutionStatus::Released => false,
+        };
+        ended && (self.is_one_off || execution.completed_at >= started)
+    }
+
+    /// Judges by the job's executions, newest first.
+    pub(super) fn judge(&self, executions: &[Execution], started: DateTime<Utc>) -> Verdict {
+        let ours = || executions.iter().filter(|execution| self.concerns(execution, started));
+        if ours().any(|execution| execution.status == ExecutionStatus::Completed) {
+            return Verdict::Done;
+        }
+        let Some(latest) = ours().next() else { return Verdict::Missing("has not executed yet".to_owned()) };
+        let mut attempts: HashMap<Uuid, u32> = HashMap::new();
+        for execution in ours() {
+            *attempts.entry(execution.dispatch_id).or_default() += 1;
+        }
+        if !self.retries {
+            return Verdict::Missing(format!("failed, and the file asks for no retry: {}", why(latest)));
+        }
+        if attempts.values().any(|count| *count > 1) {
+            return Verdict::Done;
+        }
+        Verdict::Missing(format!("failed and has not been retried yet: {}", why(latest)))
+    }
+}
+
+fn why(execution: &Execution) -> String {
+    match (&execution.error_message, execution.exit_code) {
+        (Some(message), _) => format!("{}, {message}", execution.status),
+        (None, Some(code)) => format!("{}, exit code {code}", execution.status),
+        (None, None) => execution.status.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn expectation(job: Value) -> Option<Expectation> {
+        let mut all = json!({"name": "j", "function": "f", "job_type": "manual"});
+        all.as_object_mut().unwrap().extend(job.as_object().unwrap().clone());
+        let function: FunctionSpec =
+            serde_json::from_value(json!({"name": "f", "handler_type": "process", "handler_config": {}}))
+                .unwrap();
+        Expectation::of(&serde_json::from_value(all).unwrap(), [function].iter())
+    }
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(second, 0).unwrap()
+    }
+
+    fn execution(dispatch: u128, status: ExecutionStatus, second: i64) -> Execution {
+        let value = json!({
+            "id": Uuid::from_u128(second as u128), "job_id": Uuid::nil(), "job": "j",
+            "dispatch_id": Uuid::from_u128(dispatch), "attempt": 1, "status": status,
+            "scheduled_for": at(0), "started_at": at(second), "completed_at": at(second), "duration_ms": 1,
+            "exit_code": 3, "result": null, "error_class": null, "error_message": null, "output_bytes": 0,
+            "worker_id": null, "triggered_by": "scheduler",
+        });
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn is_done(job: Value, executions: &[(u128, ExecutionStatus, i64)]) -> bool {
+        let executions: Vec<Execution> = executions
+            .iter()
+            .map(|(dispatch, status, second)| execution(*dispatch, *status, *second))
+            .collect();
+        expectation(job).unwrap().judge(&executions, at(100)) == Verdict::Done
+    }
+
+    #[test]
+    fn a_job_has_to_execute_after_the_start_and_a_one_off_at_any_time() {
+        use ExecutionStatus::Completed;
+        let interval = json!({"job_type": "interval", "schedule_config": {"seconds": 1}});
+        let one_off = json!({"job_type": "oneoff"});
+        assert!(!is_done(interval.clone(), &[]));
+        assert!(!is_done(interval.clone(), &[(1, Completed, 99)]));
+        assert!(is_done(interval, &[(2, Completed, 100), (1, Completed, 99)]));
+        assert!(is_done(one_off.clone(), &[(1, Completed, 99)]));
+        assert!(!is_done(one_off, &[]));
+    }
+
+    #[test]
+    fn failing_is_no_success_unless_the_file_asks_for_retries_and_there_was_one() {
+        use ExecutionStatus::{Completed, Failed, Timeout};
+        let plain = json!({});
+        let retried = json!({"retry_policy": {"max_attempts": 2}});
+        assert!(!is_done(plain.clone(), &[(1, Failed, 101), (1, Failed, 100)]));
+        assert!(is_done(plain, &[(1, Completed, 102), (1, Failed, 101)]));
+        assert!(!is_done(retried.clone(), &[(1, Failed, 101)]));
+        assert!(!is_done(retried.clone(), &[(2, Failed, 102), (1, Failed, 101)]));
+        assert!(is_done(retried.clone(), &[(1, Timeout, 102), (1, Failed, 101)]));
+        assert!(!is_done(
+            json!({"retry_policy": {"max_attempts": 1}}),
+            &[(1, Failed, 102), (1, Failed, 101)]
+        ));
+    }
+
+    #[test]
+    fn attempts_that_ended_with_their_worker_prove_nothing() {
+        use ExecutionStatus::{Lost, Released};
+        let retried = json!({"retry_policy": {"max_attempts": 5}});
+        assert!(!is_done(retried, &[(1, Lost, 102), (1, Released, 101)]));
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_the_reason() {
+        let expectation = expectation(json!({})).unwrap();
+        let failed = [execution(1, ExecutionStatus::Failed, 101)];
+        let Verdict::Missing(text) = expectation.judge(&failed, at(100)) else { panic!("done") };
+        assert!(text.contains("FAILED, exit code 3"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_expected_of_a_disabled_job() {
+        assert_eq!(expectation(json!({"is_enabled": false})), None);
+        assert!(expectation(json!({})).unwrap().is_manual);
+    }
+}

@@ -1,0 +1,57 @@
+//! The files in `deploy/examples` are what they teach: read, and right by the rules the API judges by.
+
+use std::path::Path;
+
+use chrono::DateTime;
+use sched_model::domain::handler_config::ProcessConfig;
+use sched_model::domain::job::JobSettings;
+use serde_json::{Value, json};
+
+use super::Files;
+
+/// The wire form of a job with its absent fields, as the rules read it.
+fn settings(job: &sched_wire::JobSpec) -> JobSettings {
+    let mut value = serde_json::to_value(job).unwrap();
+    let object = value.as_object_mut().unwrap();
+    for (field, default) in [
+        ("description", json!("")),
+        ("project", json!(job.project_or_default())),
+        ("timezone", json!("UTC")),
+        ("dst_gap", Value::Null),
+        ("dst_overlap", Value::Null),
+        ("misfire_grace_seconds", Value::Null),
+        ("queue", Value::Null),
+        ("priority", Value::Null),
+        ("timeout_seconds", Value::Null),
+        ("retry_policy", Value::Null),
+    ] {
+        object.entry(field).or_insert(default);
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn every_example_is_right_by_the_rules() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples"));
+    let paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    assert!(!paths.is_empty(), "there are examples");
+    for path in paths {
+        let files = Files::read(std::slice::from_ref(&path)).unwrap();
+        let functions: Vec<_> = files.functions().collect();
+        assert!(!functions.is_empty() && files.jobs().count() > 0, "{} describes nothing", path.display());
+        for function in &functions {
+            let config = Value::from(function.handler_config.clone());
+            ProcessConfig::parse(config).unwrap_or_else(|wrong| panic!("{}: {wrong:?}", function.name));
+        }
+        for job in files.jobs() {
+            let settings = settings(job);
+            assert_eq!(settings.check(), [], "{}", job.name);
+            settings.schedule(DateTime::UNIX_EPOCH).unwrap();
+            assert!(functions.iter().any(|function| function.name == job.function), "{}", job.name);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One thing that is wrong with a jobs file, worded for the person who wrote it.
+//!
+//! `file:line:column: job "name", field: what is wrong`, as editors and terminals understand it; parts that are not known
+//! are left out. Pure.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::outline::{FUNCTIONS, JOBS, Position};
+use crate::output::neutral;
+
+/// Where something stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Where {
+    /// The file as the user named it.
+    pub(super) file: Option<PathBuf>,
+    /// Line and column.
+    pub(super) position: Option<Position>,
+    /// `job "name"` or `task function "name"`.
+    pub(super) item: Option<String>,
+    /// Path of the field below the item; empty when it is the whole item.
+    pub(super) field: String,
+}
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mistake {
+    pub(super) place: Where,
+    pub(super) message: String,
+}
+
+/// What people call an item of a list.
+pub(super) fn item(list: &str, name: &str) -> Option<String> {
+    match list {
+        FUNCTIONS => Some(format!("task function {name:?}")),
+        JOBS => Some(format!("job {name:?}")),
+        _ => None,
+    }
+}
+
+impl Where {
+    /// File, line and column, as far as they are known.
+    pub(super) fn address(&self) -> String {
+        let file = self.file.as_ref().map(|file| match file.to_str() {
+            Some("-") => "standard input".to_owned(),
+            _ => file.display().to_string(),
+        });
+        match (file, self.position) {
+            (Some(file), Some(at)) => format!("{file}:{}:{}", at.line, at.column),
+            (Some(file), None) => file,
+            (None, _) => String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Where { item, field, .. } = &self.place;
+        let subject = match (item, field.is_empty()) {
+            (Some(item), true) => item.clone(),
+            (Some(item), false) => format!("{item}, {field}"),
+            (None, _) => field.clone(),
+        };
+        let parts = [self.place.address(), subject, self.message.clone()];
+        let parts: Vec<_> =
+            parts.iter().filter(|part| !part.is_empty()).map(|part| neutral::line(part)).collect();
+        f.write_str(&parts.join(": "))
+    }
+}

@@ -1,0 +1,206 @@
+//! Where everything in a jobs file stands.
+//!
+//! The file is read a second time into a tree of positions. The types of the API know no positions and should not; and
+//! the API's own objections arrive when the file has long been read. A file whose layout cannot be followed has no
+//! outline, and messages then do without lines. Pure.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
+
+/// Name of the list of task functions.
+pub(super) const FUNCTIONS: &str = "task_functions";
+/// Name of the list of jobs.
+pub(super) const JOBS: &str = "jobs";
+
+/// A place in a text, both counted from 1. Ordered as one reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl Position {
+    /// `None` for the library's "unknown".
+    pub(super) fn of(location: Location) -> Option<Self> {
+        (location != Location::UNKNOWN).then(|| Self { line: location.line(), column: location.column() })
+    }
+}
+
+/// The tree of positions of a file.
+#[derive(Debug)]
+pub(super) struct Outline {
+    root: Node,
+}
+
+#[derive(Debug)]
+enum Node {
+    Leaf(String),
+    Branch(Vec<Child>),
+}
+
+#[derive(Debug)]
+struct Child {
+    /// The key, or the index in a list.
+    step: String,
+    /// Where the key stands; in a list, where the value does.
+    at: Option<Position>,
+    node: Node,
+}
+
+impl Outline {
+    /// The outline of a YAML text, and so of most JSON ones.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let options =
+            serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::FirstWins, with_snippet: false };
+        // What is wrong with the text is said by whoever reads its values.
+        serde_saphyr::from_str_with_options::<Node>(text, options).ok().map(|root| Self { root })
+    }
+
+    /// Where `path` stands, or as much of it as exists.
+    pub(super) fn position(&self, path: &[String]) -> Option<Position> {
+        let mut node = &self.root;
+        let mut found = None;
+        for step in path {
+            let Some(child) = node.children().iter().find(|child| child.step == *step) else { break };
+            found = child.at.or(found);
+            node = &child.node;
+        }
+        found
+    }
+
+    /// The path of what stands at `at`, or of the last thing that begins before it.
+    pub(super) fn path_at(&self, at: Position) -> Vec<String> {
+        let mut path = Vec::new();
+        let mut node = &self.root;
+        while let Some(child) =
+            node.children().iter().rfind(|child| child.at.is_some_and(|start| start <= at))
+        {
+            path.push(child.step.clone());
+            node = &child.node;
+        }
+        path
+    }
+
+    /// The text of the value at `path`.
+    pub(super) fn text(&self, path: &[String]) -> Option<&str> {
+        let mut node = &self.root;
+        for step in path {
+            node = &node.children().iter().find(|child| child.step == *step)?.node;
+        }
+        match node {
+            Node::Leaf(text) => Some(text),
+            Node::Branch(_) => None,
+        }
+    }
+}
+
+impl Node {
+    fn children(&self) -> &[Child] {
+        match self {
+            Self::Leaf(_) => &[],
+            Self::Branch(children) => children,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+macro_rules! leaf {
+    ($($method:ident: $type:ty),+ $(,)?) => {
+        $(fn $method<E>(self, value: $type) -> Result<Node, E> {
+            Ok(Node::Leaf(value.to_string()))
+        })+
+    };
+}
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    leaf!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Leaf(String::new()))
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Leaf(String::new()))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Node, D::Error> {
+        Node::deserialize(from)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let mut children = Vec::new();
+        while let Some(item) = list.next_element::<Spanned<Node>>()? {
+            let step = children.len().to_string();
+            children.push(Child { step, at: Position::of(item.referenced), node: item.value });
+        }
+        Ok(Node::Branch(children))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut children = Vec::new();
+        while let Some(key) = map.next_key::<Spanned<String>>()? {
+            let node = map.next_value::<Node>()?;
+            children.push(Child { step: key.value, at: Position::of(key.referenced), node });
+        }
+        Ok(Node::Branch(children))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+# a comment
+jobs:
+  - name: one
+    schedule_config: {minutes: 5}
+  - name: two
+    schedule_config:
+      expression: '* * *'
+";
+
+    fn path(text: &str) -> Vec<String> {
+        text.split('/').map(str::to_owned).collect()
+    }
+
+    fn at(line: u64, column: u64) -> Option<Position> {
+        Some(Position { line, column })
+    }
+
+    #[test]
+    fn a_path_leads_to_its_key_or_as_far_as_it_exists() {
+        let outline = Outline::of(TEXT).unwrap();
+        assert_eq!(outline.position(&path("jobs/1/schedule_config/expression")), at(7, 7));
+        assert_eq!(outline.position(&path("jobs/0/schedule_config/minutes")), at(4, 23));
+        assert_eq!(outline.position(&path("jobs/1/timezone")), at(5, 5));
+        assert_eq!(outline.position(&path("jobs/7")), at(2, 1));
+        assert_eq!(outline.position(&path("nothing")), None);
+    }
+
+    #[test]
+    fn a_position_leads_back_to_the_path() {
+        let outline = Outline::of(TEXT).unwrap();
+        let find = |line, column| outline.path_at(Position { line, column }).join("/");
+        assert_eq!(find(7, 19), "jobs/1/schedule_config/expression");
+        assert_eq!(find(4, 32), "jobs/0/schedule_config/minutes");
+        assert_eq!(find(5, 5), "jobs/1/name");
+        assert_eq!(find(1, 1), "");
+        assert_eq!(outline.text(&path("jobs/1/name")), Some("two"));
+    }
+}

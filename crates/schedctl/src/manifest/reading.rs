@@ -1,0 +1,140 @@
+//! From the path of a jobs file to its manifest, or to the first thing wrong with it.
+//!
+//! YAML 1.2 unless the name ends in `.json`. A key that stands twice, and `yes` for a truth value, are refused; aliases
+//! are bounded by the library. Reads files and standard input, nothing else.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use sched_wire::Manifest;
+use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
+
+use super::mistakes::{self, Mistake, Where};
+use super::outline::{Outline, Position};
+
+/// More than the API takes in one request.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// The text of a file, or of standard input for `-`.
+pub(super) fn text(path: &Path) -> Result<String, Mistake> {
+    let wrong = |message: String| Mistake {
+        place: Where { file: Some(path.to_owned()), ..Where::default() },
+        message,
+    };
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().take(LARGEST + 1).read_to_string(&mut text)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text))
+    };
+    match read {
+        Ok(size) if size as u64 > LARGEST => Err(wrong(format!("the file is larger than {LARGEST} bytes"))),
+        Ok(_) => Ok(text),
+        Err(error) => Err(wrong(format!("could not be read: {error}"))),
+    }
+}
+
+/// What a parser objects to.
+struct Fault {
+    at: Option<Position>,
+    message: String,
+    blame: Blame,
+}
+
+/// What is wrong, seen from what stands where the parser stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blame {
+    /// That itself.
+    Field,
+    /// The thing around it, which lacks a field; what is reported is the last field that is there.
+    Owner,
+    /// Something of the same item that the outline does not know.
+    Item,
+}
+
+/// The manifest in `text`.
+pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Mistake> {
+    let outline = Outline::of(text);
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let read = if is_json { json(text) } else { yaml(text) };
+    match read {
+        Ok(manifest) => Ok((manifest, outline)),
+        Err(Fault { at, message, blame }) => {
+            let mut place = Where { file: Some(path.to_owned()), position: at, ..Where::default() };
+            if let (Some(outline), Some(at)) = (&outline, at) {
+                name(&mut place, outline, at, blame);
+            }
+            Err(Mistake { place, message })
+        }
+    }
+}
+
+fn json(text: &str) -> Result<Manifest, Fault> {
+    serde_json::from_str(text).map_err(|error| {
+        let at = Position { line: error.line() as u64, column: error.column() as u64 };
+        let message = error.to_string();
+        let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
+        let blame = if message.starts_with("missing field") { Blame::Owner } else { Blame::Field };
+        Fault { at: Some(at), message: message.to_owned(), blame }
+    })
+}
+
+fn yaml(text: &str) -> Result<Manifest, Fault> {
+    let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let error = error.without_snippet();
+        let blame = match error {
+            Error::SerdeMissingField { .. } => Blame::Owner,
+            Error::DuplicateMappingKey { .. } => Blame::Item,
+            _ => Blame::Field,
+        };
+        Fault { at: error.location().and_then(Position::of), message: reword(error), blame }
+    })
+}
+
+/// The library's message in the words of a jobs file, and without the position, which leads the line already.
+fn reword(error: &Error) -> String {
+    match error {
+        Error::SerdeUnknownField { field, expected, .. } => {
+            format!("unknown field `{field}`; known are {}", expected.join(", "))
+        }
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            format!("`{variant}` is not allowed; use one of {}", expected.join(", "))
+        }
+        Error::SerdeMissingField { field, .. } => format!("the field `{field}` is missing"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` stands here twice"),
+        Error::InvalidScalar { ty: "i16" | "i32" | "u8" | "u32", .. } => "must be a whole number in range".to_owned(),
+        Error::InvalidBooleanStrict { .. } | Error::InvalidScalar { ty: "bool", .. } => {
+            "must be true or false".to_owned()
+        }
+        Error::UnknownAnchor { .. } => {
+            "nothing is called so: a value that begins with an asterisk, such as a cron expression, needs quotes"
+                .to_owned()
+        }
+        error => UserMessageFormatter.format_message(error).into_owned(),
+    }
+}
+
+/// Adds the item and the field that stand at `at`.
+fn name(place: &mut Where, outline: &Outline, at: Position, blame: Blame) {
+    let mut path = outline.path_at(at);
+    match blame {
+        Blame::Field => {}
+        Blame::Owner => {
+            path.pop();
+            place.position = outline.position(&path).or(Some(at));
+        }
+        Blame::Item => path.truncate(2),
+    }
+    let [list, index, rest @ ..] = path.as_slice() else {
+        place.field = path.join(".");
+        return;
+    };
+    let name = outline.text(&[list.clone(), index.clone(), "name".to_owned()]);
+    place.item = match name {
+        Some(name) => mistakes::item(list, name),
+        None => Some(format!("{list}[{index}]")),
+    };
+    place.field = rest.join(".");
+}

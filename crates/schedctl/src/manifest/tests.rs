@@ -1,0 +1,183 @@
+use insta::assert_snapshot;
+use sched_wire::ProblemError;
+
+use super::*;
+
+fn files(texts: &[(&str, &str)]) -> Result<Files, FilesError> {
+    Files::from_texts(
+        texts.iter().map(|(path, text)| (PathBuf::from(path), Ok((*text).to_owned()))).collect(),
+    )
+}
+
+fn wrong(text: &str) -> String {
+    let error = files(&[("jobs.yaml", text)]).unwrap_err();
+    assert_eq!(error.exit_code(), exit::USAGE);
+    error.to_string()
+}
+
+const GOOD: &str = "\
+task_functions:
+  - name: hello
+    handler_type: process
+    handler_config: {program: echo, args: [hello]}
+jobs:
+  - name: greet
+    function: hello
+    job_type: interval
+    schedule_config: {seconds: 5}
+";
+
+#[test]
+fn files_are_merged_in_their_order() {
+    let second = "jobs: [{name: later, function: hello, job_type: manual}]";
+    let files = files(&[("a.yaml", GOOD), ("b.json", r#"{"jobs": []}"#), ("c.yaml", second)]).unwrap();
+    let manifest = files.manifest();
+    let names: Vec<&str> = manifest.jobs.iter().map(|job| job.name.as_str()).collect();
+    assert_eq!(names, ["greet", "later"]);
+    assert_eq!(manifest.task_functions.len(), 1);
+}
+
+#[test]
+fn an_unknown_field_is_told_with_its_line_and_the_known_ones() {
+    let text = GOOD.replace("    job_type: interval", "    job_typ: interval");
+    assert_snapshot!(wrong(&text), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, retry_policy, is_enabled
+    "#);
+}
+
+#[test]
+fn an_unknown_word_is_told_with_the_known_ones() {
+    let text = GOOD.replace("interval", "hourly");
+    assert_snapshot!(wrong(&text), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:8:15: job "greet", job_type: `hourly` is not allowed; use one of cron, interval, oneoff, manual
+    "#);
+}
+
+#[test]
+fn a_wrong_type_is_told_with_its_field() {
+    let text = format!("{GOOD}    max_instances: many\n");
+    assert_snapshot!(wrong(&text), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:10:20: job "greet", max_instances: must be a whole number in range
+    "#);
+}
+
+#[test]
+fn a_missing_field_is_told_with_its_item() {
+    let text = GOOD.replace("    function: hello\n", "");
+    assert_snapshot!(wrong(&text), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:6:5: job "greet": the field `function` is missing
+    "#);
+}
+
+#[test]
+fn a_field_missing_deeper_is_told_with_what_lacks_it() {
+    let text = format!("{GOOD}    retry_policy:\n      backoff_seconds: 3\n    timezone: UTC\n");
+    assert_snapshot!(wrong(&text), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:10:5: job "greet", retry_policy: the field `max_attempts` is missing
+    "#);
+}
+
+#[test]
+fn broken_yaml_is_told_with_its_line() {
+    assert_snapshot!(wrong("jobs:\n  - name: 'open\n"), @r"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:3:1: invalid indentation in multiline quoted scalar
+    ");
+}
+
+#[test]
+fn a_bare_asterisk_is_explained() {
+    let text = GOOD.replace("{seconds: 5}", "{expression: */5 * * * *}");
+    assert_snapshot!(wrong(&text), @r"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:9:35: nothing is called so: a value that begins with an asterisk, such as a cron expression, needs quotes
+    ");
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused() {
+    let text = format!("{GOOD}    function: other\n");
+    assert_snapshot!(wrong(&text), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:10:5: job "greet": the key `function` stands here twice
+    "#);
+}
+
+#[test]
+fn yes_is_no_truth_value() {
+    let text = format!("{GOOD}    is_enabled: yes\n");
+    assert!(wrong(&text).contains("is_enabled"), "{}", wrong(&text));
+}
+
+#[test]
+fn json_mistakes_have_places_too() {
+    let text = "{\"jobs\": [\n  {\"name\": \"x\", \"function\": \"f\",\n   \"job_type\": \"hourly\"}\n]}";
+    let error = files(&[("jobs.json", text)]).unwrap_err();
+    assert_snapshot!(error, @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.json:3:23: job "x", job_type: unknown variant `hourly`, expected one of `cron`, `interval`, `oneoff`, `manual`
+    "#);
+}
+
+#[test]
+fn a_field_missing_in_json_is_told_with_its_item() {
+    let error = files(&[("jobs.json", "{\"jobs\": [\n  {\"name\": \"x\", \"job_type\": \"manual\"}\n]}")])
+        .unwrap_err();
+    assert_snapshot!(error, @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.json:2:3: job "x": missing field `function`
+    "#);
+}
+
+#[test]
+fn mistakes_of_all_files_are_told_together() {
+    let error = files(&[("a.yaml", "jobs: 7"), ("b.yaml", "job: []")]).unwrap_err().to_string();
+    assert!(error.contains("a.yaml:1:7") && error.contains("b.yaml:1:1"), "{error}");
+}
+
+#[test]
+fn a_missing_file_is_told_with_its_name() {
+    let error = Files::read(&[PathBuf::from("no/such/jobs.yaml")]).unwrap_err();
+    assert!(error.to_string().contains("no/such/jobs.yaml: could not be read"), "{error}");
+}
+
+#[test]
+fn a_name_that_stands_twice_is_told_with_both_places() {
+    let error = files(&[("a.yaml", GOOD), ("b.yaml", GOOD)]).unwrap_err();
+    assert_snapshot!(error, @r#"
+    the jobs cannot be applied, and nothing was sent:
+      b.yaml:2:5: task function "hello", name: the name is used already in a.yaml:2:5
+      b.yaml:6:5: job "greet", name: the name is used already in a.yaml:6:5
+    "#);
+}
+
+#[test]
+fn objections_of_the_api_come_back_to_their_lines() {
+    let second = "# jobs only\njobs:\n  - name: later\n    function: hello\n    job_type: cron\n    schedule_config:\n      expression: '61 * * * *'\n";
+    let files = files(&[("a.yaml", GOOD), ("b.yaml", second)]).unwrap();
+    let mut problem = Problem::new(422, "Unprocessable Content", "invalid", "the manifest has mistakes");
+    let error =
+        |pointer: &str, message: &str| ProblemError { pointer: pointer.into(), message: message.into() };
+    problem.errors = vec![
+        error("/jobs/1/schedule_config/expression", "minute must be 0 to 59"),
+        error("/task_functions/0/handler_config/args/0", "is odd"),
+        error("/jobs/0/timezone", "is unknown"),
+        error("/jobs/9/name", "is nowhere"),
+        error("", "is odd as a whole"),
+    ];
+    let explained = files.explain(&problem);
+    assert_eq!(explained.exit_code(), exit::REFUSED);
+    assert_snapshot!(explained, @r#"
+    nothing was applied: the manifest has mistakes (status 422, invalid):
+      b.yaml:7:7: job "later", schedule_config.expression: minute must be 0 to 59
+      a.yaml:4:44: task function "hello", handler_config.args.0: is odd
+      a.yaml:6:5: job "greet", timezone: is unknown
+      /jobs/9/name: is nowhere
+      is odd as a whole
+    "#);
+}

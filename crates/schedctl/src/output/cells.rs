@@ -1,0 +1,60 @@
+//! What stands in a cell: times, durations, lists, and what is not there.
+//!
+//! One form each, so that the same thing looks the same in every table. Pure.
+
+use std::fmt::Display;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+/// An instant to the second, in UTC.
+pub(crate) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// A duration with the digits that matter.
+pub(crate) fn duration(milliseconds: i64) -> String {
+    let seconds = milliseconds / 1000;
+    match milliseconds {
+        ..1000 => format!("{milliseconds}ms"),
+        1000..60_000 => format!("{seconds}.{}s", milliseconds % 1000 / 100),
+        60_000..3_600_000 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A value, or a dash where there is none.
+pub(crate) fn or_dash<T: Display>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// Several words in one cell.
+pub(crate) fn words(words: &[String]) -> String {
+    words.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_show_the_digits_that_matter() {
+        for (milliseconds, shown) in [
+            (0, "0ms"),
+            (999, "999ms"),
+            (1000, "1.0s"),
+            (59_999, "59.9s"),
+            (60_000, "1m00s"),
+            (3_599_999, "59m59s"),
+            (3_600_000, "1h00m"),
+            (90_061_000, "25h01m"),
+        ] {
+            assert_eq!(duration(milliseconds), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_a_dash() {
+        assert_eq!(or_dash::<i32>(None), "-");
+        assert_eq!(or_dash(Some(7)), "7");
+    }
+}

@@ -1,0 +1,135 @@
+//! Printing: data on standard output in the format that was asked for, words for people on standard error.
+//!
+//! A command says what its columns are; tables, JSON and YAML come from the same values, so they cannot disagree. Tables
+//! have no lines and no colour when they do not go to a terminal, and nothing foreign in them reaches a terminal
+//! unescaped. A reader that closes the pipe early (`| head`) ends the output and is no error.
+
+mod cells;
+pub(crate) mod neutral;
+mod table;
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use clap::ValueEnum;
+use sched_runtime::config::{ProcessEnvironment, Source as _};
+use sched_runtime::exit::ExitError;
+use serde::Serialize;
+
+use crate::failure::failure;
+
+pub(crate) use cells::{duration, or_dash, time, words};
+pub(crate) use table::Column;
+
+/// How data is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns.
+    Table,
+    /// More columns.
+    Wide,
+    /// What the API answered, as JSON.
+    Json,
+    /// The same as YAML.
+    Yaml,
+}
+
+/// Why data could not be printed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrintError {
+    /// The value has no JSON form.
+    #[error("could not write the answer as JSON")]
+    Json(#[source] serde_json::Error),
+    /// The value has no YAML form.
+    #[error("could not write the answer as YAML")]
+    Yaml(#[source] serde_saphyr::ser::Error),
+    /// Standard output is broken.
+    #[error("could not write to standard output")]
+    Io(#[source] io::Error),
+}
+
+/// Where a command's data goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    format: Format,
+    colour: bool,
+}
+
+impl Output {
+    /// Standard output in `format`.
+    pub(crate) fn new(format: Format) -> Self {
+        Self { format, colour: io::stdout().is_terminal() && colour_allowed() }
+    }
+
+    /// A list of things, or `nothing` for people when it is empty.
+    pub(crate) fn list<T: Serialize>(
+        self,
+        items: &[T],
+        columns: &[Column<T>],
+        nothing: &str,
+    ) -> Result<(), ExitError> {
+        if items.is_empty() {
+            tell(nothing);
+        }
+        self.print(
+            &render(self, &items, || table::list(items, columns, self.format, self.colour))
+                .map_err(failure)?,
+        )
+    }
+
+    /// One thing, a line for each column.
+    pub(crate) fn record<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
+        self.print(
+            &render(self, item, || table::record(item, columns, self.format, self.colour))
+                .map_err(failure)?,
+        )
+    }
+
+    /// Text that is what it is in every format.
+    pub(crate) fn print(self, text: &str) -> Result<(), ExitError> {
+        let mut output = io::stdout().lock();
+        match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(PrintError::Io(error))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether people will read it as a table.
+    pub(crate) fn is_table(self) -> bool {
+        matches!(self.format, Format::Table | Format::Wide)
+    }
+}
+
+fn render<T: Serialize>(
+    output: Output,
+    value: &T,
+    table: impl FnOnce() -> String,
+) -> Result<String, PrintError> {
+    match output.format {
+        Format::Table | Format::Wide => Ok(table()),
+        Format::Json => json(value),
+        Format::Yaml => {
+            let text = serde_saphyr::to_string(value).map_err(PrintError::Yaml)?;
+            // The writer leaves some marks as they are. JSON is YAML too, and there every character can be escaped.
+            if neutral::block(&text) == text { Ok(text) } else { json(value) }
+        }
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, PrintError> {
+    let text = serde_json::to_string_pretty(value).map_err(PrintError::Json)?;
+    Ok(format!("{}\n", neutral::json(&text)))
+}
+
+/// One line for people, on standard error.
+pub(crate) fn tell(text: &str) {
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether colours are welcome where there is a terminal; see <https://no-color.org>.
+pub(crate) fn colour_allowed() -> bool {
+    ProcessEnvironment.get("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

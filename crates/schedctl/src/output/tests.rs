@@ -1,0 +1,101 @@
+use insta::assert_snapshot;
+use serde::Serialize;
+
+use super::*;
+
+#[derive(Serialize)]
+struct Thing {
+    name: &'static str,
+    status: &'static str,
+    note: Option<&'static str>,
+}
+
+const THINGS: &[Thing] = &[
+    Thing { name: "backup", status: "COMPLETED", note: None },
+    Thing { name: "a-longer-name", status: "FAILED", note: Some("no\u{1b}[2J space\nleft") },
+];
+
+const COLUMNS: &[Column<Thing>] = &[
+    Column::new("NAME", |thing| thing.name.to_owned()),
+    Column::new("STATUS", |thing| thing.status.to_owned()),
+    Column::wide("NOTE", |thing| or_dash(thing.note)),
+];
+
+fn list(format: Format, colour: bool) -> String {
+    render(Output { format, colour }, &THINGS, || table::list(THINGS, COLUMNS, format, colour)).unwrap()
+}
+
+#[test]
+fn a_table_has_no_lines_and_no_trailing_blanks() {
+    assert_snapshot!(list(Format::Table, false), @r"
+    NAME           STATUS
+    backup         COMPLETED
+    a-longer-name  FAILED
+    ");
+}
+
+#[test]
+fn a_wide_table_has_every_column_with_foreign_text_escaped() {
+    assert_snapshot!(list(Format::Wide, false), @r"
+    NAME           STATUS     NOTE
+    backup         COMPLETED  -
+    a-longer-name  FAILED     no\u{1b}[2J space\nleft
+    ");
+}
+
+#[test]
+fn colour_appears_only_when_asked_for_and_shifts_nothing() {
+    let plain = list(Format::Table, false);
+    assert!(!plain.contains('\u{1b}'), "{plain}");
+    let coloured = list(Format::Table, true);
+    assert!(coloured.contains("\u{1b}[38;5;10mCOMPLETED"), "{coloured:?}");
+}
+
+#[test]
+fn json_is_the_value_itself() {
+    assert_snapshot!(list(Format::Json, true), @r#"
+    [
+      {
+        "name": "backup",
+        "status": "COMPLETED",
+        "note": null
+      },
+      {
+        "name": "a-longer-name",
+        "status": "FAILED",
+        "note": "no\u001b[2J space\nleft"
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn yaml_is_the_value_itself_and_escapes_what_a_terminal_would_obey() {
+    let text = list(Format::Yaml, true);
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    let back: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+    assert_eq!(back, serde_json::to_value(THINGS).unwrap());
+    for control in ['\u{9b}', '\u{202e}', '\u{7f}', '\u{85}', '\u{2028}'] {
+        let thing = Thing { name: "x", status: "y", note: None };
+        let word = format!("a{control}b");
+        let text =
+            render(Output { format: Format::Yaml, colour: false }, &word, || thing.name.to_owned()).unwrap();
+        assert!(!text.contains(control), "{control:?} stands in {text:?}");
+        assert_eq!(serde_saphyr::from_str::<String>(&text).unwrap(), word);
+    }
+}
+
+#[test]
+fn a_record_has_a_line_for_each_column() {
+    let thing = THINGS.first().unwrap();
+    assert_snapshot!(table::record(thing, COLUMNS, Format::Wide, false), @r"
+    NAME    backup
+    STATUS  COMPLETED
+    NOTE    -
+    ");
+}
+
+#[test]
+fn an_empty_list_prints_no_header() {
+    assert_eq!(table::list::<Thing>(&[], COLUMNS, Format::Table, false), "");
+}

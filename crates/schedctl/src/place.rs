@@ -1,0 +1,212 @@
+//! Which API and which database a command speaks to.
+//!
+//! Flags and variables come first (clap has merged those), then what a running `schedctl dev` wrote into its folder, then
+//! the address a fresh installation has. Reads at most one small file; connects to nothing.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use url::Url;
+
+use crate::cli::Globals;
+use crate::dev::folder::{self, Description, FolderError};
+
+/// Where the API of an installation with default settings listens.
+const DEFAULT_API: &str = "http://127.0.0.1:8080";
+
+/// Name of the folder that `dev` makes unless told otherwise.
+pub(crate) const DATA_DIR: &str = ".sched";
+
+/// Who named an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A flag or its variable, called so.
+    Given(&'static str),
+    /// The description of a `schedctl dev`.
+    Dev(PathBuf),
+    /// Nobody.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given(name) => f.write_str(name),
+            Self::Dev(path) => write!(f, "{}", path.display()),
+            Self::Default => f.write_str("the default"),
+        }
+    }
+}
+
+/// The API to speak to.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiPlace {
+    /// Its address.
+    pub(crate) url: Url,
+    /// The key to show.
+    pub(crate) key: Option<SecretString>,
+    /// Who named the address.
+    pub(crate) source: Source,
+}
+
+/// Why no address could be settled on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PlaceError {
+    /// The address is none.
+    #[error("the API address {text:?} (from {origin}) is not a URL such as {DEFAULT_API}")]
+    NotAUrl {
+        text: String,
+        origin: Source,
+        #[source]
+        source: url::ParseError,
+    },
+    /// The address is one of something else.
+    #[error("the API address {text:?} (from {origin}) must start with http:// or https:// and name a host")]
+    NotHttp { text: String, origin: Source },
+    /// A password in an address ends up in logs.
+    #[error("the API address (from {origin}) must not hold a user or password; give the key with --api-key")]
+    WithPassword { origin: Source },
+    /// The folder of `dev` cannot be read.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// Nobody named a database.
+    #[error(
+        "no database is named: give --database-url, set DATABASE_URL, or start `schedctl dev`, whose database is then used"
+    )]
+    NoDatabase,
+}
+
+/// The API that `globals` name.
+///
+/// # Errors
+/// When the address is none, or the folder of `dev` cannot be read.
+pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError> {
+    let (text, source) = match given(globals.api_url.as_deref()) {
+        Some(text) => (text.to_owned(), Source::Given("--api-url or SCHED_API_URL")),
+        None => match described(globals, here)? {
+            Some((path, description)) => (description.api_url, Source::Dev(path)),
+            None => (DEFAULT_API.to_owned(), Source::Default),
+        },
+    };
+    let key = given(globals.api_key.as_deref()).map(|key| SecretString::from(key.to_owned()));
+    Ok(ApiPlace { url: api_url(&text, &source)?, key, source })
+}
+
+/// The URL of the database that `url` or the folder of `dev` names.
+///
+/// # Errors
+/// When there is none, or the folder of `dev` cannot be read.
+pub(crate) fn database(
+    url: Option<&str>,
+    globals: &Globals,
+    here: &Path,
+) -> Result<(String, Source), PlaceError> {
+    if let Some(url) = given(url) {
+        return Ok((url.to_owned(), Source::Given("--database-url or DATABASE_URL")));
+    }
+    match described(globals, here)? {
+        Some((path, description)) => Ok((description.database_url, Source::Dev(path))),
+        None => Err(PlaceError::NoDatabase),
+    }
+}
+
+/// A variable that is set but empty counts as not set, as it does for the daemons.
+fn given(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Description)>, FolderError> {
+    let folder = match globals.data_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty()) {
+        Some(dir) => Some(here.join(dir)),
+        None => {
+            here.ancestors().map(|dir| dir.join(DATA_DIR)).find(|dir| folder::description_of(dir).is_file())
+        }
+    };
+    let Some(path) = folder.map(|dir| folder::description_of(&dir)) else { return Ok(None) };
+    Ok(folder::read_description(&path)?.map(|description| (path, description)))
+}
+
+fn api_url(text: &str, origin: &Source) -> Result<Url, PlaceError> {
+    let origin = || origin.clone();
+    let shown = || sched_runtime::config::redact::words(text);
+    let url =
+        Url::parse(text).map_err(|source| PlaceError::NotAUrl { text: shown(), origin: origin(), source })?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(PlaceError::NotHttp { text: shown(), origin: origin() });
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(PlaceError::WithPassword { origin: origin() });
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Format;
+
+    fn globals() -> Globals {
+        Globals { api_url: None, api_key: None, data_dir: None, output: Format::Table }
+    }
+
+    fn describe(dir: &Path) {
+        std::fs::create_dir_all(dir).unwrap();
+        let description = Description {
+            api_url: "http://127.0.0.1:4321".into(),
+            database_url: "postgresql://postgres@socket/sched".into(),
+            processes: Vec::new(),
+        };
+        folder::write_description(dir, &description).unwrap();
+    }
+
+    #[test]
+    fn a_flag_is_stronger_than_the_folder_and_the_folder_than_the_default() {
+        let root = tempfile::tempdir().unwrap();
+        let below = root.path().join("a/b");
+        std::fs::create_dir_all(&below).unwrap();
+        assert_eq!(api(&globals(), &below).unwrap().source, Source::Default);
+        describe(&root.path().join(DATA_DIR));
+        let found = api(&globals(), &below).unwrap();
+        assert_eq!(found.url.as_str(), "http://127.0.0.1:4321/");
+        assert_eq!(found.source, Source::Dev(root.path().join(DATA_DIR).join("dev.toml")));
+        let flag = Globals { api_url: Some("https://sched.example/base".into()), ..globals() };
+        assert_eq!(api(&flag, &below).unwrap().url.as_str(), "https://sched.example/base");
+    }
+
+    #[test]
+    fn an_empty_variable_counts_as_not_set() {
+        let root = tempfile::tempdir().unwrap();
+        let empty = Globals { api_url: Some(" ".into()), api_key: Some(String::new()), ..globals() };
+        let found = api(&empty, root.path()).unwrap();
+        assert_eq!((found.source, found.key.is_none()), (Source::Default, true));
+        assert!(matches!(database(Some(""), &globals(), root.path()), Err(PlaceError::NoDatabase)));
+    }
+
+    #[test]
+    fn the_database_of_the_folder_is_used_when_none_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        describe(&root.path().join("elsewhere"));
+        let globals = Globals { data_dir: Some("elsewhere".into()), ..globals() };
+        let (url, _) = database(None, &globals, root.path()).unwrap();
+        assert_eq!(url, "postgresql://postgres@socket/sched");
+        let (url, _) = database(Some("postgresql://other/db"), &globals, root.path()).unwrap();
+        assert_eq!(url, "postgresql://other/db");
+    }
+
+    #[test]
+    fn a_bad_address_is_refused_with_its_origin_and_without_its_password() {
+        let root = tempfile::tempdir().unwrap();
+        for (text, part) in [
+            ("localhost:8080", "must start with http://"),
+            ("not a url", "is not a URL"),
+            ("ftp://host/", "must start with http://"),
+            ("http://me:secret@host/", "--api-key"),
+        ] {
+            let given = Globals { api_url: Some(text.into()), ..globals() };
+            let error = api(&given, root.path()).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("SCHED_API_URL"), "{text}: {error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}
