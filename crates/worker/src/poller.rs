@@ -1,8 +1,9 @@
 //! Claiming: as many dispatches as there are free slots, in one statement.
 //!
 //! Waits for a free slot, claims, and starts what it got. A look that found nothing is followed by a pause that grows by half
-//! up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification ends the pause at once, and
-//! work resets it. Notifications are hints: losing every one costs the pause and nothing else.
+//! up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification ends the pause at once, work
+//! resets it, and it ends no later than the next retry is due. Notifications are hints: losing every one costs the pause and
+//! nothing else.
 //!
 //! If the connection breaks during a claim, it may have taken effect without our knowing. Before the next claim the
 //! database is then asked what it holds for us that we do not run, and that is handed back.
@@ -21,6 +22,22 @@ use crate::session::Session;
 /// A claim takes no more than this at once, so that its transaction stays short.
 const MOST_AT_ONCE: usize = 500;
 
+/// A retry is looked for this much after it is due, so that the database finds it due.
+const JUST_AFTER: Duration = Duration::from_millis(2);
+
+/// What a look for work gave.
+enum Look {
+    /// Work for every free slot.
+    Full,
+    /// Less.
+    Found {
+        /// Whether there was any.
+        some: bool,
+        /// When a dispatch that waits for its time becomes claimable.
+        next_claimable: Option<Duration>,
+    },
+}
+
 /// Claims until the session stops.
 pub(crate) async fn run(session: Session) {
     let (shortest, longest) = session.worker.config.poll;
@@ -31,21 +48,26 @@ pub(crate) async fn run(session: Session) {
             () = session.stop_claiming.cancelled() => return,
             permits = free_slots(&session) => permits,
         };
-        let wanted = permits.len();
+        let mut next_retry = None;
         match claim(&session, permits, &mut is_claim_unknown).await {
             // All slots were filled: more may wait.
-            Ok(claimed) if claimed == wanted => {
+            Ok(Look::Full) => {
                 pause = shortest;
                 continue;
             }
-            Ok(0) => {}
-            Ok(_) => pause = shortest,
+            Ok(Look::Found { some, next_claimable }) => {
+                next_retry = next_claimable;
+                if some {
+                    pause = shortest;
+                }
+            }
             Err(error) => {
                 is_claim_unknown |= error.is_outage();
                 tracing::warn!(error = error.with_causes(), "Claiming failed; trying again.");
             }
         }
         let jittered = pause.mul_f64(rand::rng().random_range(0.8..=1.2));
+        let jittered = next_retry.map_or(jittered, |retry: Duration| jittered.min(retry + JUST_AFTER));
         tokio::select! {
             () = session.stop_claiming.cancelled() => return,
             () = session.worker.wake.notified() => pause = shortest,
@@ -70,12 +92,12 @@ async fn free_slots(session: &Session) -> Vec<OwnedSemaphorePermit> {
     permits
 }
 
-/// One claim; starts what it got and returns how many that were.
+/// One claim; starts what it got.
 async fn claim(
     session: &Session,
     mut permits: Vec<OwnedSemaphorePermit>,
     is_claim_unknown: &mut bool,
-) -> Result<usize, DbError> {
+) -> Result<Look, DbError> {
     let worker = &session.worker;
     let mut conn = worker.database.conn().await?;
     if *is_claim_unknown {
@@ -90,13 +112,16 @@ async fn claim(
     let asked_at = monotonic();
     let claimed = claims::claim(&mut conn, session.id, &worker.config.queues, limit).await?;
     metrics::histogram!("sched_claim_seconds").record(asked_at.elapsed().as_secs_f64());
-    drop(conn);
-    let count = claimed.len();
+    let (is_full, some) = (claimed.len() == permits.len(), !claimed.is_empty());
     note(session, &claimed);
     for dispatch in claimed {
         executor::start(session, dispatch, permits.pop());
     }
-    Ok(count)
+    if is_full {
+        return Ok(Look::Full);
+    }
+    drop(permits);
+    Ok(Look::Found { some, next_claimable: claims::next_claimable(&mut conn, &worker.config.queues).await? })
 }
 
 fn note(session: &Session, claimed: &[Claimed]) {

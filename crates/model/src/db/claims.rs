@@ -123,6 +123,19 @@ pub async fn claim(
     rows.into_iter().map(Row::into_claimed).collect()
 }
 
+statement! {
+    NextClaimable<'a> = "claims_next_claimable.sql", (queues: &'a [String] as Array<Text>) -> Nullable<BigInt>
+}
+
+/// How long until something that waits in `queues` for its time (a retry) may be claimed; a hint, which may miss some.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Option<Duration>> {
+    let milliseconds: Option<i64> = NextClaimable { queues }.get_result(conn).await?;
+    Ok(milliseconds.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))))
+}
+
 impl Row {
     fn into_claimed(self) -> DbResult<Claimed> {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);

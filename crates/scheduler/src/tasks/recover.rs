@@ -1,9 +1,10 @@
 //! Recovery: the work of lost workers is given to others.
 //!
-//! Each run marks workers OFFLINE whose lease has expired and ends their attempts as lost, under their own claim tokens: the
-//! dispatch is retried within its policy, or becomes a dead letter. All in one fenced transaction per batch, so a run that
-//! dies leaves the rest to the next. It looks at every OFFLINE worker that still has claims, not only at those it marked
-//! itself, so nothing depends on having seen the moment.
+//! Each run marks workers OFFLINE whose lease has expired, and then ends the attempts of OFFLINE workers as lost, under their
+//! own claim tokens: the dispatch is retried within its policy, or becomes a dead letter. These are separate fenced
+//! transactions, because jobs are locked before workers everywhere; a run that dies leaves the rest to the next. It looks at
+//! every OFFLINE worker that still has claims, not only at those it marked itself, so nothing depends on having seen the
+//! moment.
 
 use std::time::Duration;
 
@@ -50,38 +51,42 @@ impl Activation for Recover {
 impl Recover {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let (mut offline, mut lost) = (0, 0);
+        let offline =
+            transact(&mut conn, "expire_workers", async |conn: &mut Conn| self.expire(conn).await).await?;
+        offline.iter().for_each(tell_offline);
+        let mut lost = 0;
         loop {
-            let (expired, attempts) = transact(&mut conn, "recover", async |conn: &mut Conn| {
-                self.recover_in_transaction(conn).await
-            })
-            .await?;
-            offline += expired.len();
+            let attempts =
+                transact(&mut conn, "end_lost", async |conn: &mut Conn| self.end_lost(conn).await).await?;
+            attempts.iter().for_each(tell_lost);
             lost += attempts.len();
-            tell(&expired, &attempts);
             if i64::try_from(attempts.len()).unwrap_or(i64::MAX) < BATCH {
                 break;
             }
         }
-        let done = offline + lost > 0;
-        let report = json!({"workers_offline": offline, "attempts_lost": lost});
-        Ok(if done { Report::worked(report) } else { Report::idle() })
+        if offline.is_empty() && lost == 0 {
+            return Ok(Report::idle());
+        }
+        Ok(Report::worked(json!({"workers_offline": offline.len(), "attempts_lost": lost})))
     }
 
-    async fn recover_in_transaction(
-        &self,
-        conn: &mut Conn,
-    ) -> Result<(Vec<(WorkerId, String)>, Vec<OpenAttempt>), DbError> {
+    async fn expire(&self, conn: &mut Conn) -> Result<Vec<(WorkerId, String)>, DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
         let expired = recovery::expire_workers(conn, self.worker_lease).await?;
+        events::append(conn, &expired.iter().map(offline_event).collect::<Vec<_>>()).await?;
+        Ok(expired)
+    }
+
+    async fn end_lost(&self, conn: &mut Conn) -> Result<Vec<OpenAttempt>, DbError> {
+        tick::fence(conn, self.scope.instance, self.scope.term).await?;
         let open = recovery::lost_attempts(conn, BATCH).await?;
         let ended: Vec<Ended> = open.iter().map(|attempt| self.lost(attempt)).collect();
         let held = recovery::end_lost(conn, &ended).await?;
         recovery::forget_finished_claims(conn).await?;
         let lost: Vec<OpenAttempt> =
             open.into_iter().filter(|attempt| held.contains(&attempt.dispatch_id)).collect();
-        events::append(conn, &news(&expired, &lost)).await?;
-        Ok((expired, lost))
+        events::append(conn, &lost.iter().map(lost_event).collect::<Vec<_>>()).await?;
+        Ok(lost)
     }
 
     fn lost(&self, attempt: &OpenAttempt) -> Ended {
@@ -114,36 +119,37 @@ impl Recover {
     }
 }
 
-fn tell(expired: &[(WorkerId, String)], lost: &[OpenAttempt]) {
-    for (worker, hostname) in expired {
-        tracing::error!(worker.id = %worker, worker.hostname = hostname, "A worker is given up: its lease has expired.");
-        metrics::counter!("sched_workers_lost_total").increment(1);
-    }
-    for attempt in lost {
-        tracing::warn!(
-            dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, attempt = attempt.attempt,
-            worker.id = %attempt.worker_id, "An attempt was lost with its worker."
-        );
-        metrics::counter!("sched_attempts_lost_total").increment(1);
-    }
+fn tell_offline((worker, hostname): &(WorkerId, String)) {
+    tracing::error!(worker.id = %worker, worker.hostname = hostname, "A worker is given up: its lease has expired.");
+    metrics::counter!("sched_workers_lost_total").increment(1);
 }
 
-fn news(expired: &[(WorkerId, String)], lost: &[OpenAttempt]) -> Vec<NewEvent> {
-    let workers = expired.iter().map(|(worker, hostname)| NewEvent {
+fn tell_lost(attempt: &OpenAttempt) {
+    tracing::warn!(
+        dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, attempt = attempt.attempt,
+        worker.id = %attempt.worker_id, "An attempt was lost with its worker."
+    );
+    metrics::counter!("sched_attempts_lost_total").increment(1);
+}
+
+fn offline_event((worker, hostname): &(WorkerId, String)) -> NewEvent {
+    NewEvent {
         tenant_id: None,
         project_id: None,
         job_id: None,
         dispatch_id: None,
         event_type: events::WORKER_OFFLINE,
         payload: json!({"worker_id": worker, "hostname": hostname}),
-    });
-    let attempts = lost.iter().map(|attempt| NewEvent {
+    }
+}
+
+fn lost_event(attempt: &OpenAttempt) -> NewEvent {
+    NewEvent {
         tenant_id: Some(attempt.tenant_id),
         project_id: attempt.project_id,
         job_id: Some(attempt.job_id),
         dispatch_id: Some(attempt.dispatch_id),
         event_type: events::EXECUTION_LOST,
         payload: json!({"job_name": attempt.job_name, "attempt": attempt.attempt, "worker_id": attempt.worker_id}),
-    });
-    workers.chain(attempts).collect()
+    }
 }

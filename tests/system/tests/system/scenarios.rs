@@ -81,7 +81,9 @@ async fn interval_jobs_fire_on_time_and_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_job_is_retried_and_then_a_dead_letter_with_every_attempt_in_the_history() {
-    let system = Installation::with(1, 1).await;
+    let mut system = Installation::with(1, 0).await;
+    // Polling this seldom, the worker must know by itself when a retry is due.
+    system.start_worker(&[("WORKER_POLL_INTERVAL", "10min"), ("WORKER_MAX_POLL_INTERVAL", "10min")]).await;
     let policy =
         json!({"max_attempts": 3, "backoff_seconds": 1, "backoff_type": "fixed", "jitter_percent": 0});
     let job = json!({"name": "fails", "job_type": "manual", "retry_policy": policy});
