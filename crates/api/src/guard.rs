@@ -40,7 +40,7 @@ pub(crate) async fn around(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let facts = Facts::of(&request);
-    let span = tracing::debug_span!("request", request.id = facts.id.0);
+    let span = tracing::info_span!("request", request.id = facts.id.0);
     let checked = origin::check(request.method(), request.uri(), request.headers());
     request.extensions_mut().insert(facts.id.clone());
     if let Err(error) = checked {

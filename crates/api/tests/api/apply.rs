@@ -139,3 +139,13 @@ async fn a_file_without_jobs_is_applied_too() {
     let app = TestApp::start().await;
     assert_eq!(app.apply(&json!({})).await, Vec::<String>::new());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_manifest_is_applied_in_time() {
+    let app = TestApp::start().await;
+    let jobs: Vec<Value> = (0..999).map(|number| interval(&format!("job-{number}"), 60)).collect();
+    let manifest = json!({"task_functions": [function("f")], "jobs": jobs});
+    assert_eq!(app.apply(&manifest).await.len(), 1000);
+    let again = app.apply(&manifest).await;
+    assert!(again.iter().all(|line| line.ends_with(" unchanged")), "{again:?}");
+}
