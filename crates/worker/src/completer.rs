@@ -14,12 +14,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sched_model::db::attempts::{self, Ended, Record};
-use sched_model::db::{Database, DbError};
+use sched_model::db::{Database, DbError, notify};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::DispatchId;
 use sched_runtime::tasks::BoxError;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::Seen;
@@ -112,15 +112,17 @@ impl CompleterHandle {
 pub(crate) struct Completer {
     database: Database,
     seen: Arc<Seen>,
+    /// Wakes our own poller.
+    wake: Arc<Notify>,
     receiver: mpsc::Receiver<Message>,
     handle: CompleterHandle,
 }
 
 impl Completer {
-    pub(crate) fn new(database: Database, seen: Arc<Seen>) -> (Self, CompleterHandle) {
+    pub(crate) fn new(database: Database, seen: Arc<Seen>, wake: Arc<Notify>) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
         let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0) };
-        (Self { database, seen, receiver, handle: handle.clone() }, handle)
+        (Self { database, seen, wake, receiver, handle: handle.clone() }, handle)
     }
 
     /// Writes results until `stop`, which comes after the last session.
@@ -138,13 +140,33 @@ impl Completer {
             let dispatches: Vec<DispatchId> = batch.iter().map(|message| message.ended.dispatch_id).collect();
             let (ended, slots): (Vec<Ended>, Vec<_>) =
                 batch.into_iter().map(|message| (message.ended, message.slot)).unzip();
+            let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
             self.store(ended, &finished_claims).await;
+            self.tell(&waits_again).await;
             for dispatch in &dispatches {
                 self.seen.running.remove(*dispatch);
             }
             self.seen.count_processed(dispatches.len());
             self.handle.unwritten.send_modify(|count| *count = count.saturating_sub(dispatches.len()));
             drop(slots);
+        }
+    }
+
+    /// Dispatches that wait again are found by our own poller when they are due; those due at once (handed back by a worker
+    /// that stops) are told to the others too.
+    async fn tell(&self, waits_again: &[Duration]) {
+        if waits_again.is_empty() {
+            return;
+        }
+        self.wake.notify_one();
+        if waits_again.contains(&Duration::ZERO) {
+            let told = async { notify::dispatches_wait_again(&mut *self.database.conn().await?).await };
+            if let Err(error) = told.await {
+                tracing::debug!(
+                    error = error.with_causes(),
+                    "Notifying the workers failed; they find the work when they poll."
+                );
+            }
         }
     }
 

@@ -91,8 +91,8 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 
     if is_usable {
         phase.send_replace(Phase::Running);
-        let (completer, completer_handle) = Completer::new(database.clone(), seen.clone());
         let wake = Arc::new(Notify::new());
+        let (completer, completer_handle) = Completer::new(database.clone(), seen.clone(), wake.clone());
         let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
         listeners.spawn("completer", completer.run(listeners.token()));
         let hints = spawn_owned("hints", listen(database.clone(), config.clone(), wake.clone()));
@@ -131,7 +131,8 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 /// Wakes the poller when dispatches wait in one of our queues, and whenever the listener has reconnected.
 async fn listen(database: Database, config: Arc<Config>, wake: Arc<Notify>) -> Result<(), BoxError> {
     notify::listen(&database, &[notify::DISPATCH_CHANNEL], |hint| match hint {
-        notify::Hint::Notified { payload, .. } if !config.queues.contains(&payload) => {}
+        notify::Hint::Notified { payload, .. }
+            if !payload.is_empty() && !config.queues.contains(&payload) => {}
         notify::Hint::Notified { .. } | notify::Hint::Reconnected => wake.notify_one(),
     })
     .await;

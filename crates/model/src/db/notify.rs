@@ -14,7 +14,7 @@ use rand::RngExt;
 
 use super::{Conn, Database, DbResult};
 
-/// Dispatches may be waiting; the payload is the queue.
+/// Dispatches may be waiting; the payload is the queue, or empty for any queue.
 pub const DISPATCH_CHANNEL: &str = "sched_dispatch";
 /// Jobs were written; no payload.
 pub const JOBS_CHANNEL: &str = "sched_jobs";
@@ -46,6 +46,14 @@ statement! {
 /// When the database cannot be asked; the hint is lost then, and nothing else.
 pub async fn dispatches_waiting(conn: &mut Conn, queues: &[String]) -> DbResult<()> {
     notify(conn, DISPATCH_CHANNEL, queues).await
+}
+
+/// Tells workers that dispatches which had been claimed wait again, in whatever queue. Call it after the commit, on its own.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and nothing else.
+pub async fn dispatches_wait_again(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, DISPATCH_CHANNEL, &[String::new()]).await
 }
 
 /// Tells standbys that there is no leader.

@@ -12,7 +12,7 @@ use chrono::TimeDelta;
 use sched_model::db::attempts::{Ended, Record};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::recovery::{self, OpenAttempt};
-use sched_model::db::{Conn, DbError, tick, transact};
+use sched_model::db::{Conn, DbError, notify, tick, transact};
 use sched_model::domain::attempt::{AttemptOutcome, decide};
 use sched_model::domain::ids::{ExecutionId, WorkerId, time_ordered};
 use sched_model::domain::retry::RetryPolicy;
@@ -66,6 +66,12 @@ impl Recover {
         }
         if offline.is_empty() && lost == 0 {
             return Ok(Report::idle());
+        }
+        if let Err(error) = notify::dispatches_wait_again(&mut conn).await {
+            tracing::debug!(
+                error = error.with_causes(),
+                "Notifying the workers failed; they find the work when they poll."
+            );
         }
         Ok(Report::worked(json!({"workers_offline": offline.len(), "attempts_lost": lost})))
     }
