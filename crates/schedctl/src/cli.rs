@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
@@ -39,7 +40,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Globals {
-    /// Address of the API; without it that of the running `schedctl dev`, else http://127.0.0.1:8080
+    /// Address of the API; without it that of the running `schedctl dev`, else port 8080 of this machine
     #[arg(long, global = true, value_name = "URL", env = "SCHED_API_URL")]
     pub(crate) api_url: Option<String>,
     /// Key for the API, sent as a bearer token
@@ -74,10 +75,10 @@ pub(crate) enum Command {
     Functions(ListCommand),
     /// List workers
     #[command(subcommand)]
-    Workers(ListCommand),
+    Workers(AllCommand),
     /// List schedulers
     #[command(subcommand)]
-    Schedulers(ListCommand),
+    Schedulers(AllCommand),
     /// Show the installation at a glance
     Status,
     /// Print a completion script for a shell
@@ -161,9 +162,15 @@ pub(crate) enum ListCommand {
     /// List them
     List {
         /// Most items to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200)]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
         limit: usize,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AllCommand {
+    /// List them all
+    List,
 }
 
 #[derive(Debug, Subcommand)]
@@ -177,7 +184,7 @@ pub(crate) enum JobsCommand {
     /// List jobs by name
     List {
         /// Most jobs to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200)]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
         limit: usize,
     },
     /// Show one job
@@ -215,7 +222,7 @@ pub(crate) enum DispatchesCommand {
         #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
         status: Option<DispatchStatus>,
         /// Most dispatches to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
         limit: usize,
     },
 }
@@ -234,7 +241,7 @@ pub(crate) enum ExecutionsCommand {
         #[arg(long, value_name = "STATUS", value_parser = execution_status)]
         status: Option<ExecutionStatus>,
         /// Most executions to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
         limit: usize,
     },
     /// Print what an execution wrote
@@ -245,6 +252,10 @@ pub(crate) enum ExecutionsCommand {
         #[arg(long)]
         raw: bool,
     },
+}
+
+fn at_least_one() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 fn dispatch_status(text: &str) -> Result<DispatchStatus, sched_wire::UnknownWord> {

@@ -106,7 +106,8 @@ impl fmt::Display for Refusal<'_> {
             problem.status,
             neutral::line(&problem.code)
         )?;
-        for error in &problem.errors {
+        // A single mistake is often the whole of the detail.
+        for error in problem.errors.iter().filter(|error| !problem.detail.contains(&error.message)) {
             f.write_str("\n  ")?;
             if !error.pointer.is_empty() {
                 write!(f, "{}: ", neutral::line(&error.pointer))?;

@@ -1,10 +1,10 @@
 //! `functions`, `workers` and `schedulers`: what can be run, and the processes that run it.
 
 use sched_runtime::exit;
-use sched_wire::{Function, PageQuery, SchedulerInstance, Worker};
+use sched_wire::{Function, Page, PageQuery, SchedulerInstance, Worker};
 
 use super::{Session, tell_of_more};
-use crate::cli::ListCommand;
+use crate::cli::{AllCommand, ListCommand};
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, time, words};
 
@@ -49,29 +49,25 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
     Column::wide("VERSION", |scheduler| scheduler.version.clone()),
 ];
 
-pub(super) async fn functions(list: ListCommand, session: &Session) -> CommandResult {
-    show(list, session, "task-functions", FUNCTIONS, "there are no task functions").await
-}
-
-pub(super) async fn workers(list: ListCommand, session: &Session) -> CommandResult {
-    show(list, session, "workers", WORKERS, "no worker has registered").await
-}
-
-pub(super) async fn schedulers(list: ListCommand, session: &Session) -> CommandResult {
-    show(list, session, "scheduler-instances", SCHEDULERS, "no scheduler has registered").await
-}
-
-async fn show<T: serde::Serialize + serde::de::DeserializeOwned>(
-    list: ListCommand,
-    session: &Session,
-    path: &str,
-    columns: &[Column<T>],
-    nothing: &str,
-) -> CommandResult {
-    let ListCommand::List { limit } = list;
+pub(super) async fn functions(command: ListCommand, session: &Session) -> CommandResult {
+    let ListCommand::List { limit } = command;
     let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-    let (items, more) = session.api()?.list(&[path], limit, query).await?;
-    session.output.list(&items, columns, nothing)?;
+    let (items, more) = session.api()?.list(&["task-functions"], limit, query).await?;
+    session.output.list(&items, FUNCTIONS, "there are no task functions")?;
     tell_of_more(more, limit);
+    Ok(exit::OK)
+}
+
+pub(super) async fn workers(command: AllCommand, session: &Session) -> CommandResult {
+    let AllCommand::List = command;
+    let page: Page<Worker> = session.api()?.get(&["workers"], &()).await?;
+    session.output.list(&page.items, WORKERS, "no worker has registered")?;
+    Ok(exit::OK)
+}
+
+pub(super) async fn schedulers(command: AllCommand, session: &Session) -> CommandResult {
+    let AllCommand::List = command;
+    let page: Page<SchedulerInstance> = session.api()?.get(&["scheduler-instances"], &()).await?;
+    session.output.list(&page.items, SCHEDULERS, "no scheduler has registered")?;
     Ok(exit::OK)
 }

@@ -50,9 +50,9 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Jobs(command) => jobs::run(command, &session).await,
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,
-        Command::Functions(list) => fleet::functions(list, &session).await,
-        Command::Workers(list) => fleet::workers(list, &session).await,
-        Command::Schedulers(list) => fleet::schedulers(list, &session).await,
+        Command::Functions(command) => fleet::functions(command, &session).await,
+        Command::Workers(command) => fleet::workers(command, &session).await,
+        Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Status => status::run(&session).await,
         Command::Completions { shell } => completions(shell, session.output),
     }

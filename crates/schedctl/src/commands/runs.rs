@@ -96,6 +96,9 @@ fn text(chunks: &[OutputChunk], raw: bool) -> String {
             text.push_str(&if raw { chunk.content.as_str().into() } else { neutral::block(&chunk.content) });
         }
     }
+    if !raw {
+        end_line(&mut text);
+    }
     text
 }
 

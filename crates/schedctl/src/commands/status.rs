@@ -92,6 +92,6 @@ mod tests {
         status.queues.clear();
         status.workers_online = 1;
         status.has_leader = true;
-        assert_eq!(attention(&status), [String::new(); 0]);
+        assert_eq!(attention(&status), Vec::<String>::new());
     }
 }

@@ -240,7 +240,7 @@ pub(super) async fn clear(folder: &Folder, log: Log) -> Result<(), ExitError> {
 
 async fn ask_health(client: &reqwest::Client, entry: &ProcessEntry) -> Result<(), String> {
     let Some(url) = &entry.health_url else { return Ok(()) };
-    let answer = client.get(url).send().await.map_err(|_| "does not answer yet".to_owned())?;
+    let answer = client.get(url).send().await.map_err(|_not_listening| "does not answer yet".to_owned())?;
     if answer.status().is_success() {
         return Ok(());
     }

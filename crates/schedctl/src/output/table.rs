@@ -53,7 +53,7 @@ pub(super) fn record<T>(item: &T, columns: &[Column<T>], format: Format, colour:
 
 fn empty(colour: bool) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING.into()).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     if colour {
         table.enforce_styling();
     } else {
