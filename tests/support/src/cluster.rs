@@ -3,6 +3,7 @@
 //! Its URL comes from the environment, where nextest's setup script put it; without one this process starts a server of its
 //! own at first use. That server's owner is a static and so never dropped: the server's guard ends it when the process ends.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
 use devdb::{Cluster, OpenOptions};
@@ -18,6 +19,18 @@ pub const URL_VARIABLE: &str = "SCHED_TEST_DATABASE_URL";
 pub fn throw_away() -> Result<Cluster, devdb::DevDbError> {
     let options = OpenOptions { max_connections: 300, ..OpenOptions::throw_away(std::env::temp_dir()) };
     Cluster::open(options)
+}
+
+/// Path of a program of the PostgreSQL installation, such as `pg_dump`.
+///
+/// # Panics
+///
+/// When there is no installation.
+#[must_use]
+pub fn server_program(name: &str) -> PathBuf {
+    devdb::find_server(None)
+        .unwrap_or_else(|error| panic!("no PostgreSQL for the tests: {error}"))
+        .program(name)
 }
 
 /// URL of the server's `postgres` database. Blocks while a server is started.

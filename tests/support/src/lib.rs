@@ -8,8 +8,9 @@ mod program;
 mod state;
 mod wait;
 
-pub use cluster::{URL_VARIABLE, throw_away};
+pub use cluster::{URL_VARIABLE, server_program, throw_away};
 pub use database::TestDatabase;
 pub use process::{Finished, Launch, Process};
 pub use state::{is_running, process_state};
+pub use tokio_postgres::Client;
 pub use wait::wait_for;

@@ -1,6 +1,6 @@
 //! The invariants of the protocol as SQL: each statement returns the rows that break it.
 
-use tokio_postgres::Client;
+use test_support::Client;
 
 const INVARIANTS: &[(&str, &str)] = &[
     (

@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use test_support::{Process, TestDatabase, http, wait_for};
-use tokio_postgres::Client;
+use test_support::{Client, Process, TestDatabase, http, wait_for};
 
 /// Generous: machines that run tests are slow at times, and a condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);

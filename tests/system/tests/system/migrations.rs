@@ -4,13 +4,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use system_tests::{Installation, every, manual, shell_jobs};
-use test_support::Process;
+use test_support::{Process, server_program};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The schema as `pg_dump` writes it, without the lines that differ from run to run.
 fn schema_dump(url: &str) -> String {
-    let pg_dump = devdb::find_server(None).unwrap().program("pg_dump");
+    let pg_dump = server_program("pg_dump");
     let output = Command::new(pg_dump).args(["--schema-only", "--dbname", url]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let dump = String::from_utf8(output.stdout).unwrap();
