@@ -1,47 +1,49 @@
 //! What becomes of processes whose worker is killed.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use crate::support::{Bench, execution, shell, token, wait_for_alive};
+use crate::support::{Bench, execution, shell, token, wait_for_silence, wait_for_sleepers};
 
-/// Names the token for the worker below.
-const TOKEN_VARIABLE: &str = "TOKEN_OF_THE_KILLED_WORKER";
+/// Tells the worker below what to run.
+const COMMAND_VARIABLE: &str = "COMMAND_OF_THE_KILLED_WORKER";
 
-/// Not a test: the next one runs it in a process of its own and kills that.
+/// Not a test: the others run it in a process of its own and kill that.
 #[tokio::test]
-#[ignore = "it is the worker that the next test kills"]
+#[ignore = "it is the worker that other tests kill"]
 #[expect(clippy::disallowed_methods, reason = "a process started by a test is told its part by a variable")]
 async fn a_worker_to_be_killed() {
-    let token = std::env::var(TOKEN_VARIABLE).unwrap();
-    let command = format!("setsid sleep {token} & sleep {token} & sleep {token}");
+    let command = std::env::var(COMMAND_VARIABLE).unwrap();
     let report = Bench::new().run(execution(shell(&command))).await;
     panic!("this process should have been killed; its attempt ended: {report:?}");
 }
 
-#[tokio::test]
-async fn the_program_dies_with_its_worker_and_the_next_worker_kills_the_rest() {
-    let token = token();
+/// Runs `command` in a worker of its own and kills that once `count` sleeps run.
+async fn kill_worker_of(command: &str, token: &str, count: usize) {
     let mut worker = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed_worker::a_worker_to_be_killed", "--ignored", "--nocapture"])
-        .env(TOKEN_VARIABLE, &token)
+        .env(COMMAND_VARIABLE, command)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The shell and three sleeps.
-    wait_for_alive(&token, 4).await;
+    wait_for_sleepers(token, count).await;
     worker.kill().unwrap();
     worker.wait().unwrap();
-    let status = || "the program to die with its worker".to_owned();
-    crate::support::wait_for(status, || {
-        crate::support::alive_with("setsid sleep").iter().all(|pid| !mentions(*pid, &token))
-    })
-    .await;
-    let _next_worker = tokio::time::timeout(Duration::from_secs(10), async { Bench::new() }).await.unwrap();
-    wait_for_alive(&token, 0).await;
 }
 
-fn mentions(pid: u32, token: &str) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains(token))
+#[tokio::test]
+async fn the_program_dies_with_its_worker() {
+    let token = token();
+    // Without its marks no other worker can take it for an orphan: if it dies, it is for its worker's sake.
+    kill_worker_of(&format!("exec env -i sleep {token}"), &token, 1).await;
+    wait_for_silence(&token).await;
+}
+
+#[tokio::test]
+async fn the_next_worker_kills_what_a_killed_one_left_behind() {
+    let token = token();
+    kill_worker_of(&format!("setsid sleep {token} & sleep {token} & wait"), &token, 2).await;
+    let next_worker = Bench::new();
+    wait_for_silence(&token).await;
+    drop(next_worker);
 }

@@ -4,6 +4,7 @@
 //! the handler. Tests that expect something to be killed first wait until it is seen alive.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test fails this way; what tests may do, what they share may do")]
 
 mod environment;
 mod killed_worker;

@@ -7,7 +7,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Bench, alive_with, cancel_when_alive, entries, execution, shell, token, wait_for, wait_for_alive, within,
+    Bench, alive_with, cancel_when_sleeping, entries, execution, shell, token, wait_for, wait_for_silence,
+    wait_for_sleepers, within,
 };
 
 #[tokio::test]
@@ -15,8 +16,7 @@ async fn a_timeout_kills_the_whole_group() {
     let (bench, token) = (Bench::new(), token());
     let mut execution = execution(shell(&format!("sleep {token} & sleep {token}")));
     execution.timeout = Duration::from_secs(2);
-    // The shell carries the token in its command, too.
-    let (report, ()) = tokio::join!(bench.run(execution), wait_for_alive(&token, 3));
+    let (report, ()) = tokio::join!(bench.run(execution), wait_for_sleepers(&token, 2));
     assert_eq!((report.outcome, report.error_class), (Outcome::TimedOut, Some(ErrorClass::Timeout)));
     assert_eq!(report.error_message.as_deref(), Some("timed out after 2s; it ended within the grace"));
     assert!(
@@ -31,7 +31,7 @@ async fn a_timeout_kills_the_whole_group() {
 async fn a_cancelled_program_may_tidy_up_and_is_still_cancelled() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("trap 'echo tidied; exit 0' TERM; sleep {token} & wait");
-    let report = cancel_when_alive(&bench, shell(&command), &token, 2).await;
+    let report = cancel_when_sleeping(&bench, shell(&command), &token, 1).await;
     assert_eq!((report.outcome, report.exit_code), (Outcome::Cancelled, Some(0)));
     assert_eq!((report.stdout.head.as_str(), report.error_class), ("tidied\n", Some(ErrorClass::Cancelled)));
     assert_eq!(report.error_message.as_deref(), Some("cancelled; it ended within the grace"));
@@ -40,10 +40,10 @@ async fn a_cancelled_program_may_tidy_up_and_is_still_cancelled() {
 #[tokio::test]
 async fn a_background_process_gets_the_grace_too_when_the_program_is_already_gone() {
     let (bench, token) = (Bench::new(), token());
-    let tidy = "trap 'sleep 0.3; echo tidied; exit' TERM; while :; do sleep 0.05; done";
-    let config = json!({"shell": true, "command": format!("({tidy}) & sleep {token}"), "grace_seconds": 20});
-    // Both shells carry the token in their command, and so does the sleep.
-    let report = cancel_when_alive(&bench, config, &token, 3).await;
+    // The sleep is started after the trap is set, so that seeing it means that the trap will work.
+    let tidy =
+        format!("trap 'sleep 0.3; echo tidied; exit' TERM; sleep {token} & while :; do sleep 0.05; done");
+    let report = cancel_when_sleeping(&bench, shell(&format!("({tidy}) & sleep 1000")), &token, 1).await;
     assert_eq!((report.outcome, report.stdout.head.as_str()), (Outcome::Cancelled, "tidied\n"));
     assert!(report.elapsed < Duration::from_secs(15), "{:?}", report.elapsed);
 }
@@ -53,7 +53,7 @@ async fn a_program_that_ignores_the_soft_signal_is_killed_after_the_grace() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("trap '' TERM; sleep {token} & while :; do sleep 0.05; done");
     let config = json!({"shell": true, "command": command, "grace_seconds": 1});
-    let report = cancel_when_alive(&bench, config, &token, 2).await;
+    let report = cancel_when_sleeping(&bench, config, &token, 1).await;
     assert_eq!((report.outcome, report.exit_code), (Outcome::Cancelled, None));
     assert_eq!(report.error_message.as_deref(), Some("cancelled; killed when the grace of 1s was over"));
     assert!(report.elapsed >= Duration::from_secs(1), "{:?}", report.elapsed);
@@ -65,7 +65,7 @@ async fn without_grace_the_kill_follows_at_once() {
     let (bench, token) = (Bench::new(), token());
     let command = format!("trap '' TERM; sleep {token} & while :; do sleep 0.05; done");
     let config = json!({"shell": true, "command": command, "grace_seconds": 0});
-    let report = within(Duration::from_secs(20), cancel_when_alive(&bench, config, &token, 2)).await;
+    let report = within(Duration::from_secs(20), cancel_when_sleeping(&bench, config, &token, 1)).await;
     assert_eq!((report.outcome, alive_with(&token)), (Outcome::Cancelled, Vec::new()));
 }
 
@@ -74,7 +74,7 @@ async fn a_stopped_process_is_killed_too() {
     let (bench, token) = (Bench::new(), token());
     let config =
         json!({"shell": true, "command": format!("sleep {token} & kill -STOP $$"), "grace_seconds": 1});
-    let report = cancel_when_alive(&bench, config, &token, 2).await;
+    let report = cancel_when_sleeping(&bench, config, &token, 1).await;
     assert_eq!((report.outcome, alive_with(&token)), (Outcome::Cancelled, Vec::new()));
 }
 
@@ -95,8 +95,8 @@ async fn dropping_the_attempt_kills_its_tree_at_once() {
         format!("trap '' TERM; setsid sleep {token} & sleep {token} & while :; do sleep 0.05; done");
     tokio::select! {
         report = bench.run(execution(shell(&command))) => panic!("ended by itself: {report:?}"),
-        () = wait_for_alive(&token, 3) => {}
+        () = wait_for_sleepers(&token, 2) => {}
     }
-    wait_for_alive(&token, 0).await;
+    wait_for_silence(&token).await;
     wait_for(|| "the private directory to go".into(), || entries(bench.root.path()) == 0).await;
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use sched_worker::handlers::Outcome;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    Bench, alive_with, cancel_when_alive, execution, run_shell, shell, token, wait_for, wait_for_alive,
-    zombies,
+    Bench, alive_with, cancel_when_sleeping, execution, run_shell, shell, token, wait_for,
+    wait_for_no_zombies, wait_for_sleepers,
 };
 
 /// Ways to get away, each leaving one process that sleeps for the token.
@@ -28,13 +29,13 @@ async fn nothing_escapes_a_cancellation() {
         let command = format!("{}\nexec sleep 1000", escape.replace("TOKEN", &token));
         let cancel = CancellationToken::new();
         let (report, ()) = tokio::join!(bench.run_until(execution(shell(&command)), cancel.clone()), async {
-            wait_for_sleeper(&token).await;
+            wait_for_sleepers(&token, 1).await;
             cancel.cancel();
         });
         assert_eq!((report.outcome, report.notes.len()), (Outcome::Cancelled, 0), "{escape}");
         assert_eq!(alive_with(&token), Vec::<u32>::new(), "{escape}");
     }
-    wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
+    wait_for_no_zombies().await;
 }
 
 #[tokio::test]
@@ -46,34 +47,26 @@ async fn nothing_outlives_a_program_that_ends_by_itself() {
         let wait = format!("while ! [ -e {} ]; do sleep 0.02; done", go.display());
         let command = format!("{}\n{wait}", escape.replace("TOKEN", &token));
         let (report, ()) = tokio::join!(bench.run(execution(shell(&command))), async {
-            wait_for_sleeper(&token).await;
+            wait_for_sleepers(&token, 1).await;
             std::fs::write(&go, "").unwrap();
         });
         assert_eq!((report.outcome, report.notes.len()), (Outcome::Succeeded, 0), "{escape}");
         assert_eq!(alive_with(&token), Vec::<u32>::new(), "{escape}");
     }
-    wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
-}
-
-/// Waits until a process that *is* the sleep runs, not merely a shell that mentions it.
-async fn wait_for_sleeper(token: &str) {
-    let is_sleep =
-        |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
-    let sleepers = || alive_with(token).iter().filter(|pid| is_sleep(pid)).count();
-    wait_for(|| format!("one sleep {token}, there are {:?}", alive_with(token)), || sleepers() == 1).await;
+    wait_for_no_zombies().await;
 }
 
 #[tokio::test]
 async fn the_end_of_one_attempt_leaves_its_neighbours_alone() {
     let (bench, long, short) = (Bench::new(), token(), token());
-    let config = shell(&format!("setsid sleep {long} >/dev/null 2>&1 & sleep {long}"));
+    // Each leaves a sleep that belongs to nobody's group or session, and that only its mark tells from the other's.
+    let leaving = |token: &str| shell(&format!("(setsid sleep {token} >/dev/null 2>&1 &)\nexec sleep 1000"));
     let cancel = CancellationToken::new();
-    let (report, ()) = tokio::join!(bench.run_until(execution(config), cancel.clone()), async {
-        wait_for_alive(&long, 3).await;
-        let neighbour = format!("setsid sleep {short} >/dev/null 2>&1 & exit 0");
-        let report = bench.run(execution(shell(&neighbour))).await;
-        assert_eq!((report.outcome, alive_with(&short)), (Outcome::Succeeded, Vec::new()));
-        assert_eq!(alive_with(&long).len(), 3);
+    let (report, ()) = tokio::join!(bench.run_until(execution(leaving(&long)), cancel.clone()), async {
+        wait_for_sleepers(&long, 1).await;
+        let neighbour = cancel_when_sleeping(&bench, leaving(&short), &short, 1).await;
+        assert_eq!((neighbour.outcome, alive_with(&short)), (Outcome::Cancelled, Vec::new()));
+        wait_for_sleepers(&long, 1).await;
         cancel.cancel();
     });
     assert_eq!((report.outcome, alive_with(&long)), (Outcome::Cancelled, Vec::new()));
@@ -100,7 +93,7 @@ async fn a_fork_storm_ends_with_its_attempt() {
         cancel.cancel();
     });
     assert_eq!((report.outcome, alive_with(&token)), (Outcome::Cancelled, Vec::new()));
-    wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
+    wait_for_no_zombies().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -108,35 +101,17 @@ async fn many_short_attempts_side_by_side_all_succeed_and_leave_no_zombie() {
     let bench = Bench::new();
     // Half of them leave a stray, so that judging strays and starting programs happen at the same time all along.
     let one = |number: usize| {
-        let command = if number % 2 == 0 { "exit 0" } else { "setsid sleep 1000 >/dev/null 2>&1 & exit 0" };
+        let command =
+            if number.is_multiple_of(2) { "exit 0" } else { "setsid sleep 1000 >/dev/null 2>&1 & exit 0" };
         bench.run(execution(shell(command)))
     };
     for round in 0..10 {
-        let reports = futures_join((0..20).map(|number| one(round * 20 + number)).collect()).await;
+        let reports = join_all((0..20).map(|number| one(round * 20 + number))).await;
         for report in reports {
             assert_eq!((report.outcome, report.notes.len()), (Outcome::Succeeded, 0), "{report:?}");
         }
     }
-    wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
-}
-
-/// Runs futures side by side on this task.
-async fn futures_join<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
-    let mut waiting: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        let mut is_done = true;
-        for (future, result) in &mut waiting {
-            if result.is_none() {
-                match future.as_mut().poll(context) {
-                    std::task::Poll::Ready(value) => *result = Some(value),
-                    std::task::Poll::Pending => is_done = false,
-                }
-            }
-        }
-        if is_done { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    waiting.into_iter().map(|(_, result)| result.unwrap()).collect()
+    wait_for_no_zombies().await;
 }
 
 #[tokio::test]
@@ -145,8 +120,8 @@ async fn a_long_attempt_does_not_pile_up_zombies() {
     let command = format!("i=0; while [ $i -lt 30 ]; do (true &) ; i=$((i+1)); done; exec sleep {token}");
     let cancel = CancellationToken::new();
     let (report, ()) = tokio::join!(bench.run_until(execution(shell(&command)), cancel.clone()), async {
-        wait_for_sleeper(&token).await;
-        wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
+        wait_for_sleepers(&token, 1).await;
+        wait_for_no_zombies().await;
         cancel.cancel();
     });
     assert_eq!(report.outcome, Outcome::Cancelled);
@@ -159,6 +134,6 @@ async fn a_whole_tree_of_sessions_goes() {
     let command = format!(
         "setsid sh -c 'setsid sh -c \"setsid sleep {token} & sleep {token}\" & sleep {token}' & sleep 1000"
     );
-    let report = cancel_when_alive(&bench, shell(&command), &token, 6).await;
+    let report = cancel_when_sleeping(&bench, shell(&command), &token, 3).await;
     assert_eq!((report.outcome, alive_with(&token)), (Outcome::Cancelled, Vec::new()));
 }

@@ -97,7 +97,7 @@ pub(crate) fn alive_with(token: &str) -> Vec<u32> {
 }
 
 /// Numbers of our children that are dead and not reaped.
-pub(crate) fn zombies() -> Vec<u32> {
+fn zombies() -> Vec<u32> {
     let own = std::process::id().to_string();
     let is_ours = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -125,17 +125,34 @@ pub(crate) async fn wait_for(status: impl Fn() -> String, condition: impl Fn() -
     }
 }
 
-/// Waits until exactly `count` living processes carry the token.
-pub(crate) async fn wait_for_alive(token: &str, count: usize) {
-    let status = || format!("{count} processes with {token}, there are {:?}", alive_with(token));
-    wait_for(status, || alive_with(token).len() == count).await;
+/// Waits until exactly `count` living `sleep`s carry the token. Shells do not count: some become their last command.
+pub(crate) async fn wait_for_sleepers(token: &str, count: usize) {
+    let is_sleep =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+    let sleepers = || alive_with(token).iter().filter(|pid| is_sleep(pid)).count();
+    let status = || format!("{count} sleeps with {token}, there are {:?}", alive_with(token));
+    wait_for(status, || sleepers() == count).await;
 }
 
-/// Cancels `run` once `count` processes carry the token, and gives its report.
-pub(crate) async fn cancel_when_alive(bench: &Bench, config: Value, token: &str, count: usize) -> Report {
+/// Waits until nothing alive mentions the token.
+pub(crate) async fn wait_for_silence(token: &str) {
+    wait_for(
+        || format!("nothing with {token}, there are {:?}", alive_with(token)),
+        || alive_with(token).is_empty(),
+    )
+    .await;
+}
+
+/// Waits until we have no dead children left to reap.
+pub(crate) async fn wait_for_no_zombies() {
+    wait_for(|| format!("no zombies, there are {:?}", zombies()), || zombies().is_empty()).await;
+}
+
+/// Cancels an attempt once `count` sleeps carry the token, and gives its report.
+pub(crate) async fn cancel_when_sleeping(bench: &Bench, config: Value, token: &str, count: usize) -> Report {
     let cancel = CancellationToken::new();
     let (report, ()) = tokio::join!(bench.run_until(execution(config), cancel.clone()), async {
-        wait_for_alive(token, count).await;
+        wait_for_sleepers(token, count).await;
         cancel.cancel();
     });
     report
