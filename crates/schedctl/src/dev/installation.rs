@@ -177,7 +177,9 @@ impl Installation {
     /// Stops whatever runs, from the top down; once `hard` is cancelled, by force.
     pub(super) async fn stop(mut self, hard: &CancellationToken) -> Result<(), ExitError> {
         self.daemons.stop(hard).await;
-        self.log.say("Stopping PostgreSQL.");
+        if self.postgres.is_up() {
+            self.log.say("Stopping PostgreSQL.");
+        }
         let mode = if hard.is_cancelled() { StopMode::Immediate } else { StopMode::Fast };
         self.postgres.stop(mode).await?;
         self.folder.forget().map_err(failure)

@@ -71,6 +71,11 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     // Why it did not live matters more than that it did not die well.
     let code = result?;
     stopped?;
+    if shutdown.hard.is_cancelled() {
+        return Err(failure(anyhow!(
+            "stopped at once by a second signal; work in progress was left to be recovered"
+        )));
+    }
     log.say(&format!("Everything has stopped; the data stays in {}.", dir.display()));
     Ok(code)
 }

@@ -75,6 +75,11 @@ impl Postgres {
         self.cluster.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)))
     }
 
+    /// Whether there is anything to stop.
+    pub(super) fn is_up(&self) -> bool {
+        self.cluster.is_some() || self.starting.is_some()
+    }
+
     /// Starts the server again after it has died.
     pub(super) async fn restart(&mut self) -> Result<(), ExitError> {
         if let Some(dead) = self.cluster.take() {

@@ -99,8 +99,10 @@ impl Files {
 
     /// What the API objects to, at its place in the files.
     pub(crate) fn explain(&self, problem: &Problem) -> FilesError {
-        let headline =
-            format!("nothing was applied: {} (status {}, {})", problem.detail, problem.status, problem.code);
+        // The detail of a single mistake repeats it with its pointer, which says less than its place.
+        let repeats = problem.errors.iter().any(|error| problem.detail.contains(&error.message));
+        let detail = if repeats { String::new() } else { format!(": {}", problem.detail) };
+        let headline = format!("nothing was applied{detail} (status {}, {})", problem.status, problem.code);
         let mistakes = problem
             .errors
             .iter()
