@@ -236,13 +236,16 @@ fn add_certificates(
     if found == 0 { Err("it holds no certificate in PEM form".into()) } else { Ok(()) }
 }
 
-/// An error and its causes on one line.
+/// An error and its causes on one line; a cause that the text already ends with is left out.
 pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let next = cause.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
         source = cause.source();
     }
     text
