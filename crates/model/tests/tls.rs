@@ -10,7 +10,8 @@ use test_support::wait_for;
 /// A server with TLS on 127.0.0.1, the URL to it, and its certificate.
 async fn server() -> (Cluster, String, String) {
     let cluster = tokio::task::spawn_blocking(|| {
-        Cluster::open(OpenOptions { loopback_port: Some(0), ..OpenOptions::throw_away(std::env::temp_dir()) }).unwrap()
+        Cluster::open(OpenOptions { loopback_port: Some(0), ..OpenOptions::throw_away(std::env::temp_dir()) })
+            .unwrap()
     })
     .await
     .unwrap();
@@ -31,7 +32,8 @@ async fn server() -> (Cluster, String, String) {
 }
 
 async fn plain_sql(cluster: &Cluster, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(&cluster.url("postgres"), tokio_postgres::NoTls).await.unwrap();
+    let (client, connection) =
+        tokio_postgres::connect(&cluster.url("postgres"), tokio_postgres::NoTls).await.unwrap();
     let talking = async { drop(connection.await) };
     let asking = async { client.batch_execute(sql).await.map(|()| drop(client)) };
     let (asked, ()) = tokio::join!(asking, talking);
@@ -67,7 +69,11 @@ async fn tls_is_used_with_a_trusted_certificate_and_refused_with_another() {
         })
         .await;
         let error = connect(&settings(&url, mode)).await.unwrap_err();
-        assert!(error.is_outage() && error.with_causes().contains("certificate"), "{mode}: {}", error.with_causes());
+        assert!(
+            error.is_outage() && error.with_causes().contains("certificate"),
+            "{mode}: {}",
+            error.with_causes()
+        );
     }
 
     // Without asking for it there is none, and the session says so.
@@ -81,7 +87,10 @@ fn certificate_files_without_certificates_are_refused_by_name() {
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "nothing").unwrap();
     for path in [empty, folder.path().join("missing.pem")] {
-        let settings = DatabaseSettings { ca_file: Some(path.clone()), ..DatabaseSettings::new("postgresql://h/d", "test") };
+        let settings = DatabaseSettings {
+            ca_file: Some(path.clone()),
+            ..DatabaseSettings::new("postgresql://h/d", "test")
+        };
         let error = Database::new(&settings).unwrap_err();
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     }
