@@ -3,6 +3,12 @@
 //! Jobs go in through the API, as users put them in; what came of them is read with plain SQL, by other code than that under
 //! test. Every process is killed when the installation is dropped, also by a panic.
 
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot get what it needs fails, and says where"
+)]
+
 mod checks;
 
 use std::net::SocketAddr;
