@@ -85,11 +85,13 @@ pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResu
 }
 
 statement! {
-    /// The earliest cursor of all.
+    /// When the next job comes due.
     NextDue = "tick_next_due.sql", () -> (Nullable<Timestamptz>, Timestamptz)
 }
 
-/// The earliest cursor of all jobs, and the database's clock.
+/// When the next job comes due that is not held back until later (`None` when none ever will), and the database's clock.
+///
+/// A hint: where very many jobs are held back it may be too late.
 ///
 /// # Errors
 /// When the database cannot be asked.

@@ -1,0 +1,295 @@
+//! Ticks: a fire time is dispatched once, whatever goes wrong around it.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::join_all;
+use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::instances::{self, NewInstance, TakeOver};
+use sched_model::db::jobs::{self, SaveMode};
+use sched_model::db::tick::{self, Batch, CursorMove, DueJob, NewDispatch, NewSkip, Written};
+use sched_model::db::{Conn, DbError, DbResult, transact};
+use sched_model::domain::dispatch::Trigger;
+use sched_model::domain::ids::{DispatchId, InstanceId, JobId, Term};
+use sched_model::domain::schedule::SkipReason;
+use tokio::sync::Barrier;
+use uuid::Uuid;
+
+use crate::fixture::{QUEUE, TENANT, World, settings};
+
+const LEASE: std::time::Duration = std::time::Duration::from_secs(600);
+
+type Leader = (InstanceId, Term);
+
+async fn leader(world: &World) -> Leader {
+    let mut conn = world.conn().await;
+    let id = InstanceId(Uuid::new_v4());
+    let instance = NewInstance { id, hostname: "test".into(), pid: 1, version: "0.0.0".into() };
+    instances::register(&mut conn, &instance).await.unwrap();
+    match instances::take_over(&mut conn, id, LEASE).await.unwrap() {
+        TakeOver::Leading(term) => (id, term),
+        TakeOver::Held => panic!("somebody leads already"),
+    }
+}
+
+/// Sets the cursors of all jobs to the same whole hour in the past.
+pub(crate) async fn make_due(world: &World) {
+    world.sql("UPDATE scheduled_jobs SET next_run_at = date_trunc('hour', now()) - interval '2 hours'").await;
+}
+
+pub(crate) async fn due(conn: &mut Conn, limit: i64) -> Vec<DueJob> {
+    let now = sched_model::db::clock::now(conn).await.unwrap();
+    tick::lock_due(conn, now, limit).await.unwrap()
+}
+
+fn cursor_move(job: &DueJob, to: Option<DateTime<Utc>>) -> CursorMove {
+    CursorMove {
+        tenant_id: job.tenant_id,
+        job_id: job.id,
+        from: job.cursor,
+        to,
+        disable: None,
+        tzdata_version: None,
+    }
+}
+
+/// One dispatch for each job at its cursor, which then moves to the far future.
+fn batch(jobs: &[DueJob]) -> Batch {
+    let dispatch = |job: &DueJob| NewDispatch {
+        id: DispatchId(Uuid::now_v7()),
+        tenant_id: job.tenant_id,
+        job_id: job.id,
+        scheduled_for: job.cursor,
+        queue: job.queue.clone(),
+        priority: job.priority,
+        args: job.args.clone(),
+        is_catch_up: false,
+    };
+    Batch {
+        dispatches: jobs.iter().map(dispatch).collect(),
+        skips: Vec::new(),
+        cursors: jobs.iter().map(|job| cursor_move(job, Some(job.cursor + TimeDelta::days(1)))).collect(),
+    }
+}
+
+fn skip(job: &DueJob) -> NewSkip {
+    NewSkip {
+        tenant_id: job.tenant_id,
+        job_id: job.id,
+        first_fire_at: job.cursor - TimeDelta::hours(3),
+        last_fire_at: job.cursor - TimeDelta::hours(1),
+        fire_count: 3,
+        is_count_exact: false,
+        reason: SkipReason::Misfire,
+    }
+}
+
+async fn write(conn: &mut Conn, (id, term): Leader, batch: &Batch) -> DbResult<Written> {
+    transact(conn, "test_tick", async |conn: &mut Conn| {
+        tick::fence(conn, id, term).await?;
+        tick::write(conn, id, term, batch).await
+    })
+    .await
+}
+
+async fn counters(world: &World, job: JobId) -> (i64, i64) {
+    let counter = |column| format!("SELECT {column} FROM scheduled_jobs WHERE id = '{job}'");
+    let active = world.number(&counter("active_dispatches")).await;
+    (active, world.number(&counter("total_run_count")).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_written_once_and_refused_whole_the_second_time() {
+    let world = World::new().await;
+    let leader = leader(&world).await;
+    let job = world.job("hourly").await;
+    make_due(&world).await;
+    let mut conn = world.conn().await;
+    let jobs = due(&mut conn, 10).await;
+    let batch = Batch { skips: jobs.iter().map(skip).collect(), ..batch(&jobs) };
+    let written = write(&mut conn, leader, &batch).await.unwrap();
+    assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 1 });
+
+    // Other ids and another skip, so that nothing but the cursor can refuse them.
+    let mut again = Batch { skips: jobs.iter().map(skip).collect(), ..self::batch(&jobs) };
+    again.dispatches[0].scheduled_for += TimeDelta::seconds(1);
+    again.skips[0].first_fire_at -= TimeDelta::days(1);
+    let error = write(&mut conn, leader, &again).await.unwrap_err();
+    assert!(matches!(error, DbError::Corrupt { .. }), "{error:?}");
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM skipped_fires").await, 1);
+    assert_eq!(counters(&world, job.id).await, (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_unique_key_holds_when_a_cursor_is_set_back() {
+    let world = World::new().await;
+    let leader = leader(&world).await;
+    let job = world.job("hourly").await;
+    make_due(&world).await;
+    let mut conn = world.conn().await;
+    let jobs = due(&mut conn, 10).await;
+    write(&mut conn, leader, &batch(&jobs)).await.unwrap();
+
+    make_due(&world).await;
+    let jobs = due(&mut conn, 10).await;
+    let written = write(&mut conn, leader, &batch(&jobs)).await.unwrap();
+    assert_eq!(written, Written { dispatched: 0, already_dispatched: 1, skipped: 0 });
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 1);
+    assert_eq!(counters(&world, job.id).await, (1, 1));
+    assert!(due(&mut conn, 10).await.is_empty(), "the cursor moved all the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skips_are_recorded_with_their_range_and_reason() {
+    let world = World::new().await;
+    let leader = leader(&world).await;
+    world.job("hourly").await;
+    make_due(&world).await;
+    let mut conn = world.conn().await;
+    let jobs = due(&mut conn, 10).await;
+    let batch = Batch {
+        dispatches: Vec::new(),
+        skips: jobs.iter().map(skip).collect(),
+        cursors: jobs.iter().map(|job| cursor_move(job, Some(job.cursor + TimeDelta::days(1)))).collect(),
+    };
+    let written = write(&mut conn, leader, &batch).await.unwrap();
+    assert_eq!(written, Written { dispatched: 0, already_dispatched: 0, skipped: 1 });
+    let columns = "fire_count, is_count_exact, reason, term, last_fire_at - first_fire_at";
+    let recorded = world.rows(&format!("SELECT {columns} FROM skipped_fires")).await;
+    assert_eq!(recorded, [["3", "f", "misfire", &leader.1.0.to_string(), "02:00:00"]]);
+    assert_eq!(counters(&world, jobs[0].id).await, (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_schedule_is_broken_is_disabled_with_the_reason() {
+    let world = World::new().await;
+    let leader = leader(&world).await;
+    world.job("hourly").await;
+    make_due(&world).await;
+    let mut conn = world.conn().await;
+    let jobs = due(&mut conn, 10).await;
+    let disable = CursorMove { disable: Some("no such zone".into()), ..cursor_move(&jobs[0], None) };
+    let batch = Batch { cursors: vec![disable], ..Batch::default() };
+    write(&mut conn, leader, &batch).await.unwrap();
+    let columns = "is_enabled, disabled_reason, next_run_at";
+    let job = world.rows(&format!("SELECT {columns} FROM scheduled_jobs")).await;
+    assert_eq!(job, [["f", "no such zone", "-"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_term_writes_nothing() {
+    let world = World::new().await;
+    let (id, term) = leader(&world).await;
+    world.job("hourly").await;
+    make_due(&world).await;
+    let mut conn = world.conn().await;
+    let jobs = due(&mut conn, 10).await;
+    let error = write(&mut conn, (id, Term(term.0 - 1)), &batch(&jobs)).await.unwrap_err();
+    assert!(matches!(error, DbError::TermOver), "{error:?}");
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 0);
+}
+
+/// Saves that many jobs, all due.
+async fn many_due(world: &World, count: usize) {
+    let mut conn = world.conn().await;
+    transact(&mut conn, "test_save", async |conn: &mut Conn| {
+        for number in 0..count {
+            let settings = settings(&format!("job-{number}"));
+            jobs::save(conn, TENANT, &settings, SaveMode::Create, "tests").await.unwrap();
+        }
+        DbResult::Ok(())
+    })
+    .await
+    .unwrap();
+    make_due(world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_ticks_at_once_share_what_is_due() {
+    let world = World::new().await;
+    let (id, term) = leader(&world).await;
+    many_due(&world, 100).await;
+    let both_hold_their_locks = Barrier::new(2);
+    let tick = async || {
+        let mut conn = world.conn().await;
+        transact(&mut conn, "test_tick", async |conn: &mut Conn| {
+            let now = tick::fence(conn, id, term).await?;
+            let jobs = tick::lock_due(conn, now, 60).await?;
+            both_hold_their_locks.wait().await;
+            tick::write(conn, id, term, &batch(&jobs)).await
+        })
+        .await
+        .unwrap()
+    };
+    let (one, other) = tokio::join!(tick(), tick());
+    assert_eq!(one.dispatched.max(other.dispatched), 60);
+    assert_eq!(one.dispatched.min(other.dispatched), 40);
+    assert_eq!((one.already_dispatched, other.already_dispatched), (0, 0));
+    assert_eq!(world.number("SELECT count(DISTINCT job_id) FROM job_dispatch").await, 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn racing_ticks_dispatch_each_job_once() {
+    let world = World::new().await;
+    let (id, term) = leader(&world).await;
+    many_due(&world, 500).await;
+    let race = async || {
+        let mut conn = world.conn().await;
+        let mut found = Vec::new();
+        loop {
+            let written = transact(&mut conn, "test_tick", async |conn: &mut Conn| {
+                let now = tick::fence(conn, id, term).await?;
+                let jobs = tick::lock_due(conn, now, 37).await?;
+                tick::write(conn, id, term, &batch(&jobs)).await
+            })
+            .await
+            .unwrap();
+            if written == Written::default() {
+                return found;
+            }
+            found.push(written);
+        }
+    };
+    let written: Vec<Written> = join_all((0..4).map(|_| race())).await.into_iter().flatten().collect();
+    assert_eq!(written.iter().map(|w| w.dispatched).sum::<usize>(), 500);
+    assert!(written.iter().all(|w| w.already_dispatched == 0), "{written:?}");
+    assert_eq!(world.number("SELECT count(DISTINCT job_id) FROM job_dispatch").await, 500);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 500);
+    let miscounted =
+        "SELECT count(*) FROM scheduled_jobs WHERE (active_dispatches, total_run_count) <> (1, 1)";
+    assert_eq!(world.number(miscounted).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_at_the_instant_of_a_fire_time_does_not_swallow_it() {
+    let world = World::new().await;
+    let leader = leader(&world).await;
+    let job = world.job("hourly").await;
+    make_due(&world).await;
+    let mut conn = world.conn().await;
+    let new = NewTrigger {
+        tenant: TENANT,
+        job: job.id,
+        triggered_by: Trigger::Manual,
+        user: "tests",
+        args: None,
+        idempotency_key: None,
+        traceparent: None,
+    };
+    let triggered =
+        transact(&mut conn, "test_trigger", async |conn: &mut Conn| dispatches::trigger(conn, &new).await)
+            .await
+            .unwrap();
+    assert!(matches!(triggered, Triggered::Created(_, ref queue) if queue == QUEUE), "{triggered:?}");
+    world
+        .sql(
+            "UPDATE job_dispatch SET scheduled_for = j.next_run_at FROM scheduled_jobs j WHERE j.id = job_id",
+        )
+        .await;
+
+    let jobs = due(&mut conn, 10).await;
+    let written = write(&mut conn, leader, &batch(&jobs)).await.unwrap();
+    assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 0 });
+    let instants = "SELECT count(*), count(DISTINCT scheduled_for) FROM job_dispatch";
+    assert_eq!(world.rows(instants).await, [["2", "1"]]);
+    assert_eq!(counters(&world, job.id).await, (2, 2));
+}
