@@ -1,7 +1,7 @@
 //! What the leader's tick reads and writes, set-based: the round trips are constant, whatever the size of the batch.
 //!
 //! All of it happens in one transaction that begins with [`fence`]. The jobs are locked by [`lock_due`]; what is to be
-//! done with each is decided outside of this module; [`write`] inserts the dispatches under their unique key, records the
+//! done with each is decided outside of this module; [`write()`] inserts the dispatches under their unique key, records the
 //! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
 //! finds the same jobs due.
 
