@@ -1,1 +1,165 @@
-//! Being written.
+//! Claims: each dispatch goes to one worker, in order, and only where it may.
+
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use sched_model::db::claims::{self, Claimed};
+use sched_model::domain::ids::{DispatchId, WorkerId};
+
+use crate::fixture::{QUEUE, TENANT, World, new_worker};
+
+/// The names of the jobs of what was claimed, in order.
+fn names(claimed: &[Claimed]) -> Vec<&str> {
+    claimed.iter().map(|c| c.job_name.as_str()).collect()
+}
+
+/// A job with one waiting dispatch of that priority, which waits for that many minutes.
+async fn waiting(world: &World, name: &str, priority: i16, minutes: i32) {
+    let job = world.job(name).await;
+    world.dispatches(job.id, QUEUE, 1).await;
+    let since = format!("now() - interval '{minutes} minutes'");
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET priority = {priority}, claimable_at = {since}, available_at = {since}
+             WHERE job_id = '{}'",
+            job.id
+        ))
+        .await;
+}
+
+/// Claims until nothing is left, a few at a time.
+async fn claim_all(world: &World, limit: u32) -> Vec<(WorkerId, Claimed)> {
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let mut all = Vec::new();
+    loop {
+        let claimed = claims::claim(&mut conn, worker, &[QUEUE.to_owned()], limit).await.unwrap();
+        if claimed.is_empty() {
+            return all;
+        }
+        assert!(claimed.len() <= limit as usize);
+        all.extend(claimed.into_iter().map(|c| (worker, c)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn racing_workers_claim_every_dispatch_once() {
+    let world = World::new().await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 2_000).await;
+    let claimed: Vec<(WorkerId, Claimed)> =
+        join_all((1..=8).map(|limit| claim_all(&world, limit * 3))).await.into_iter().flatten().collect();
+    assert_eq!(claimed.len(), 2_000);
+    let dispatches: HashSet<_> = claimed.iter().map(|(_, c)| c.dispatch_id).collect();
+    let tokens: HashSet<_> = claimed.iter().map(|(_, c)| c.token).collect();
+    assert_eq!((dispatches.len(), tokens.len()), (2_000, 2_000));
+
+    let stored =
+        world.rows("SELECT id, worker_id, claim_token, status, attempt FROM job_dispatch ORDER BY id").await;
+    let mut told: Vec<Vec<String>> = claimed
+        .iter()
+        .map(|(worker, c)| {
+            let numbers = [c.token.0.to_string(), "IN_PROGRESS".to_owned(), c.attempt.to_string()];
+            [vec![c.dispatch_id.to_string(), worker.to_string()], numbers.to_vec()].concat()
+        })
+        .collect();
+    told.sort();
+    assert_eq!(stored, told, "the database says what the workers were told");
+    let noted = "SELECT count(DISTINCT u.id) FROM worker_claims c CROSS JOIN unnest(c.dispatch_ids) AS u (id)
+                 JOIN job_dispatch d ON d.id = u.id AND d.worker_id = c.worker_id";
+    assert_eq!(world.number(noted).await, 2_000, "every running dispatch is named by a claim of its worker");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn priority_comes_before_waiting_time() {
+    let world = World::new().await;
+    for (name, priority, minutes) in [
+        ("late-low", 90, 1),
+        ("early-low", 90, 9),
+        ("late-high", 10, 1),
+        ("early-high", 10, 9),
+        ("standard", 50, 5),
+    ] {
+        waiting(&world, name, priority, minutes).await;
+    }
+    let worker = world.worker().await;
+    let mut order = names(&world.claim(worker, 2).await).join(" ");
+    assert_eq!(order, "early-high late-high");
+    order = names(&world.claim(worker, 10).await).join(" ");
+    assert_eq!(order, "standard early-low late-low");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_due_waits_and_says_for_how_long() {
+    let world = World::new().await;
+    waiting(&world, "due", 50, 1).await;
+    waiting(&world, "later", 50, -60).await;
+    let worker = world.worker().await;
+    assert_eq!(names(&world.claim(worker, 10).await), ["due"]);
+    let mut conn = world.conn().await;
+    let wait = claims::next_claimable(&mut conn, &[QUEUE.to_owned()]).await.unwrap().unwrap();
+    assert!((3_500..=3_600).contains(&wait.as_secs()), "{wait:?}");
+    let elsewhere = claims::next_claimable(&mut conn, &["other".to_owned()]).await.unwrap();
+    assert_eq!(elsewhere, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_gives_nothing_until_it_is_resumed() {
+    let world = World::new().await;
+    waiting(&world, "waiting", 50, 1).await;
+    let worker = world.worker().await;
+    world.sql("UPDATE queues SET is_paused = true").await;
+    assert!(world.claim(worker, 10).await.is_empty());
+    world.sql("UPDATE queues SET is_paused = false").await;
+    assert_eq!(world.claim(worker, 10).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_claims_from_its_queues_together_and_from_no_other() {
+    let world = World::new().await;
+    for queue in ["one", "two", "three"] {
+        world.queue(queue).await;
+        let job = world.job(queue).await;
+        world.dispatches(job.id, queue, 3).await;
+    }
+    world.sql("UPDATE job_dispatch SET priority = 10 WHERE queue = 'two'").await;
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let queues = ["one".to_owned(), "two".to_owned()];
+    let claimed = claims::claim(&mut conn, worker, &queues, 4).await.unwrap();
+    assert_eq!(names(&claimed), ["two", "two", "two", "one"], "one limit and one order across the queues");
+    assert_eq!(claims::claim(&mut conn, worker, &queues, 100).await.unwrap().len(), 2);
+    assert_eq!(
+        world.number("SELECT count(*) FROM job_dispatch WHERE status = 'PENDING' AND queue = 'three'").await,
+        3
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_are_offline_or_unknown_claim_nothing() {
+    let world = World::new().await;
+    waiting(&world, "waiting", 50, 1).await;
+    let worker = world.worker().await;
+    world
+        .sql(&format!(
+            "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now() WHERE worker_id = '{worker}'"
+        ))
+        .await;
+    assert!(world.claim(worker, 10).await.is_empty());
+    assert!(world.claim(new_worker().worker_id, 10).await.is_empty());
+    assert_eq!(world.number("SELECT count(*) FROM worker_claims").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE attempt > 0").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_tells_what_the_worker_needs_to_run_it() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    assert_eq!((claimed.tenant_id, claimed.job_name.as_str(), claimed.attempt), (TENANT, "hourly", 1));
+    assert_eq!(claimed.args, serde_json::json!({}));
+    assert_eq!((claimed.handler_type.as_str(), claimed.timeout.as_secs()), ("process", 60));
+    assert_eq!(claimed.handler_config, serde_json::json!({"command": ["true"]}));
+    assert!(claimed.scheduled_for <= claimed.created_at && claimed.created_at <= claimed.claimed_at);
+    let stored = "SELECT id, worker_id IS NOT NULL, claimable_at FROM job_dispatch";
+    assert_eq!(world.rows(stored).await, [[&DispatchId::to_string(&claimed.dispatch_id), "t", "-"]]);
+}

@@ -10,5 +10,6 @@ mod jobs;
 mod leadership;
 mod migrations;
 mod notify;
+mod plans;
 mod recovery;
 mod tick;

@@ -1,0 +1,138 @@
+//! Plans of the hot statements: their cost does not grow with what has finished.
+//!
+//! Asked of a table with much more behind it than before it, both for the plan made for one set of parameters and for the
+//! one that serves all, because a prepared statement may come to use either.
+
+use uuid::Uuid;
+
+use crate::fixture::{QUEUE, World};
+
+const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
+const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
+const END: &str = include_str!("../../src/db/sql/attempts_end.sql");
+const LOCK_JOBS: &str = include_str!("../../src/db/sql/attempts_lock_jobs.sql");
+const LOST_ATTEMPTS: &str = include_str!("../../src/db/sql/recovery_lost_attempts.sql");
+const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
+
+/// How many attempts end at once.
+const ENDING: usize = 8;
+
+/// A database in which 20,000 dispatches have waited, run and finished, 200 wait and 8 run.
+async fn churned() -> World {
+    let world = World::new().await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 20_000).await;
+    world
+        .sql(
+            "UPDATE job_dispatch SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = now(), attempt = 1,
+                 worker_id = gen_random_uuid(), claim_token = nextval('claim_token_seq');
+             UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now();
+             UPDATE scheduled_jobs SET active_dispatches = 0",
+        )
+        .await;
+    world.dispatches(job.id, QUEUE, 208).await;
+    let worker = world.worker().await;
+    assert_eq!(world.claim(worker, 8).await.len(), 8);
+    world.sql("ANALYZE").await;
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'PENDING'").await, 200);
+    world
+}
+
+/// The plans of a statement: for these arguments and for any.
+async fn plans(world: &World, statement: &str, types: &str, arguments: &str) -> [String; 2] {
+    world.sql(&format!("PREPARE asked ({types}) AS {statement}")).await;
+    let mut plans = [const { String::new() }; 2];
+    for (plan, mode) in plans.iter_mut().zip(["force_custom_plan", "force_generic_plan"]) {
+        world.sql(&format!("SET plan_cache_mode = {mode}")).await;
+        *plan = world.rows(&format!("EXPLAIN EXECUTE asked ({arguments})")).await.concat().join("\n");
+    }
+    world.sql("DEALLOCATE asked").await;
+    plans
+}
+
+/// The array of that many equal literals.
+fn array(literal: &str, sql_type: &str) -> String {
+    format!("ARRAY[{}]::{sql_type}[]", vec![literal; ENDING].join(", "))
+}
+
+fn uuids() -> String {
+    let ids: Vec<String> = (0..ENDING).map(|_| format!("'{}'", Uuid::new_v4())).collect();
+    format!("ARRAY[{}]::uuid[]", ids.join(", "))
+}
+
+#[track_caller]
+fn assert_uses(plan: &str, index: &str) {
+    assert!(plan.contains(&format!("using {index} on job_dispatch")), "does not use {index}:\n{plan}");
+    assert!(!plan.contains("Seq Scan on job_dispatch"), "reads all dispatches:\n{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_read_the_waiting_line_and_nothing_else() {
+    let world = churned().await;
+    let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other']", Uuid::new_v4());
+    for plan in plans(&world, CLAIM, "uuid, bigint, text[]", &arguments).await {
+        assert_uses(&plan, "job_dispatch_waiting_idx");
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    for plan in plans(&world, NEXT_CLAIMABLE, "text[]", &format!("ARRAY['{QUEUE}']")).await {
+        assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
+        assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_attempts_reaches_dispatches_by_their_primary_key() {
+    let world = churned().await;
+    let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
+                 text[], text[], bigint[]";
+    let arguments = [
+        uuids(),
+        array("1", "bigint"),
+        array("'COMPLETED'", "text"),
+        array("0", "bigint"),
+        array("false", "boolean"),
+        array("'COMPLETED'", "text"),
+        uuids(),
+        array("'2026-01-01'", "timestamptz"),
+        array("1", "bigint"),
+        array("0", "integer"),
+        array("'{}'", "jsonb"),
+        array("NULL", "text"),
+        array("NULL", "text"),
+        array("0", "bigint"),
+    ];
+    for plan in plans(&world, END, types, &arguments.join(", ")).await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    for plan in plans(&world, LOCK_JOBS, "uuid[]", &uuids()).await {
+        assert!(plan.contains("job_dispatch_pkey"), "{plan}");
+        assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_attempts_are_found_through_the_claims_of_their_worker() {
+    let world = churned().await;
+    for plan in plans(&world, LOST_ATTEMPTS, "bigint", "100").await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_fire_time_is_read_from_the_index_of_cursors() {
+    let world = World::new().await;
+    world.job("hourly").await;
+    world
+        .sql(
+            "INSERT INTO scheduled_jobs (tenant_id, scope, project_id, name, task_function_id, job_type, schedule_config,
+                                         next_run_at)
+             SELECT tenant_id, scope, project_id, name || n, task_function_id, job_type, schedule_config,
+                    next_run_at + n * interval '1 second'
+             FROM scheduled_jobs, generate_series(1, 5000) AS n;
+             ANALYZE",
+        )
+        .await;
+    let plan = world.rows(&format!("EXPLAIN {NEXT_DUE}")).await.concat().join("\n");
+    assert!(plan.contains("Index Scan using scheduled_jobs_due_idx"), "{plan}");
+    assert!(!plan.contains("Seq Scan"), "{plan}");
+}
