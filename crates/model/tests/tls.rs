@@ -1,5 +1,7 @@
 //! TLS to the database: used when the URL asks for it, and only with a certificate that somebody we trust has signed.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
+
 use std::time::Duration;
 
 use devdb::{Cluster, OpenOptions};

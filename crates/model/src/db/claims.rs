@@ -23,7 +23,7 @@ use crate::domain::retry::RetryPolicy;
 /// A dispatch that was claimed, with everything needed to run and finish it.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    /// The claim statement that took it; see [`super::attempts::release_claims`].
+    /// The claim statement that took it; see [`super::attempts::end`].
     pub claim_id: i64,
     /// The dispatch.
     pub dispatch_id: DispatchId,
