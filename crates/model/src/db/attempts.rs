@@ -87,7 +87,7 @@ statement! {
         error_classes: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         error_messages: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         output_bytes: &'a [i64] as Array<BigInt>,
-    ) -> (SqlUuid, BigInt, Bool)
+    ) -> (SqlUuid, BigInt)
 }
 
 statement! {
@@ -132,17 +132,16 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     }
     let dispatches: Vec<Uuid> = ended.iter().map(|e| e.dispatch_id.0).collect();
     LockJobs { dispatches: &dispatches }.execute(conn).await?;
-    let held: Vec<(DispatchId, i64, bool)> = write_ends(conn, ended, &dispatches).await?;
-    let held: Vec<DispatchId> = held.into_iter().map(|(id, ..)| id).collect();
+    let held = write_ends(conn, ended, &dispatches).await?;
     keep_output(conn, ended, &held).await?;
-    Ok(held)
+    Ok(held.into_iter().map(|(id, _)| id).collect())
 }
 
 async fn write_ends(
     conn: &mut Conn,
     ended: &[Ended],
     dispatches: &[Uuid],
-) -> DbResult<Vec<(DispatchId, i64, bool)>> {
+) -> DbResult<Vec<(DispatchId, ClaimToken)>> {
     let records = || ended.iter().map(|e| &e.record);
     let rows = End {
         dispatches,
@@ -165,10 +164,10 @@ async fn write_ends(
     Ok(rows)
 }
 
-async fn keep_output(conn: &mut Conn, ended: &[Ended], held: &[DispatchId]) -> DbResult<()> {
+async fn keep_output(conn: &mut Conn, ended: &[Ended], held: &[(DispatchId, ClaimToken)]) -> DbResult<()> {
     let kept: Vec<(&Ended, &OutputChunk)> = ended
         .iter()
-        .filter(|e| held.contains(&e.dispatch_id))
+        .filter(|e| held.contains(&(e.dispatch_id, e.token)))
         .flat_map(|e| e.record.output.iter().map(move |chunk| (e, chunk)))
         .collect();
     if kept.is_empty() {

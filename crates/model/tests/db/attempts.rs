@@ -1,1 +1,233 @@
-//! Being written.
+//! Ending attempts: what it does to the dispatch, and that only the holder of the claim can do it.
+
+use std::time::Duration;
+
+use sched_model::db::attempts::{self, Ended, OutputChunk, Record};
+use sched_model::db::claims::Claimed;
+use sched_model::domain::attempt::{AttemptOutcome, decide};
+use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId};
+use sched_model::domain::retry::RetryPolicy;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{QUEUE, World};
+
+/// The end of an attempt that may be made so often in all.
+pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, max_attempts: u32) -> Ended {
+    let message = (outcome != AttemptOutcome::Completed).then(|| format!("it {}", outcome.as_str()));
+    Ended {
+        dispatch_id: claimed.dispatch_id,
+        token: claimed.token,
+        outcome,
+        verdict: decide(outcome, None, claimed.failures, &RetryPolicy::standard(max_attempts), 0.5),
+        record: Record {
+            execution_id: ExecutionId(Uuid::now_v7()),
+            started_at: claimed.claimed_at,
+            duration: Duration::from_millis(1_500),
+            exit_code: Some(i32::from(message.is_some())),
+            result: Some(json!({"n": 1})),
+            error_class: message.is_some().then(|| "exit_code".to_owned()),
+            error_message: message,
+            output: Vec::new(),
+            output_bytes: 0,
+        },
+    }
+}
+
+pub(crate) async fn end(world: &World, ended: &[Ended], finished_claims: &[i64]) -> Vec<DispatchId> {
+    attempts::end(&mut world.conn().await, ended, finished_claims).await.unwrap()
+}
+
+/// `active_dispatches` of every job is the number of its dispatches that wait or run.
+pub(crate) async fn assert_counters_are_true(world: &World) {
+    let wrong = "SELECT j.name, j.active_dispatches, count(d.id)
+                 FROM scheduled_jobs j
+                 LEFT JOIN job_dispatch d ON d.job_id = j.id AND d.status IN ('PENDING', 'IN_PROGRESS')
+                 GROUP BY j.tenant_id, j.id HAVING j.active_dispatches <> count(d.id)";
+    assert_eq!(world.rows(wrong).await, Vec::<Vec<String>>::new());
+}
+
+/// Lets dispatches that wait for their retry be claimed now.
+pub(crate) async fn skip_waits(world: &World) {
+    world
+        .sql("UPDATE job_dispatch SET available_at = now(), claimable_at = now() WHERE claimable_at > now()")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completed_attempt_leaves_history_output_and_counters() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    let mut success = ended(&claimed, AttemptOutcome::Completed, 3);
+    success.record.output = ["one", "two"]
+        .into_iter()
+        .zip(0..)
+        .map(|(text, chunk)| OutputChunk { stream: "stdout", chunk, content: text.into(), dropped_bytes: 7 })
+        .collect();
+    success.record.output_bytes = 20;
+    assert_eq!(end(&world, &[success], &[claimed.claim_id]).await, [claimed.dispatch_id]);
+
+    let dispatch =
+        "SELECT status, completed_at IS NOT NULL, claimable_at, retry_count, error_message FROM job_dispatch";
+    assert_eq!(world.rows(dispatch).await, [["COMPLETED", "t", "-", "0", "-"]]);
+    let history =
+        "SELECT status, attempt, duration_ms, completed_at - started_at, exit_code, result, output_bytes,
+                          project_id IS NOT NULL FROM job_execution_log";
+    let expected = ["COMPLETED", "1", "1500", "00:00:01.5", "0", r#"{"n": 1}"#, "20", "t"];
+    assert_eq!(world.rows(history).await, [expected]);
+    let output = "SELECT stream, chunk, content, dropped_bytes FROM job_execution_output ORDER BY chunk";
+    assert_eq!(world.rows(output).await, [["stdout", "0", "one", "7"], ["stdout", "1", "two", "7"]]);
+    let job = "SELECT last_status, last_run_at IS NOT NULL, active_dispatches FROM scheduled_jobs";
+    assert_eq!(world.rows(job).await, [["COMPLETED", "t", "0"]]);
+    assert_eq!(
+        world.number("SELECT count(*) FROM worker_claims").await,
+        0,
+        "the finished claim is forgotten"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_token_changes_nothing() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    let before = world.rows("SELECT d.*, j.* FROM job_dispatch d, scheduled_jobs j").await;
+    let mut forged = ended(&claimed, AttemptOutcome::Completed, 3);
+    forged.token = ClaimToken(claimed.token.0 + 1);
+    forged.record.output =
+        vec![OutputChunk { stream: "log", chunk: 0, content: "text".into(), dropped_bytes: 0 }];
+    assert!(end(&world, &[forged], &[]).await.is_empty());
+    assert_eq!(world.rows("SELECT d.*, j.* FROM job_dispatch d, scheduled_jobs j").await, before);
+    assert_eq!(world.number("SELECT count(*) FROM job_execution_log").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM job_execution_output").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ending_twice_is_harmless_and_history_tells_which_were_ended() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    let success = ended(&claimed, AttemptOutcome::Completed, 3);
+    assert_eq!(end(&world, std::slice::from_ref(&success), &[claimed.claim_id]).await.len(), 1);
+    assert!(end(&world, std::slice::from_ref(&success), &[claimed.claim_id]).await.is_empty());
+    assert_eq!(world.number("SELECT count(*) FROM job_execution_log").await, 1);
+    assert_counters_are_true(&world).await;
+
+    let (done, never) = (success.record.execution_id, ExecutionId(Uuid::now_v7()));
+    let mut conn = world.conn().await;
+    let known = attempts::was_ended(&mut conn, &[never, done], claimed.claimed_at).await.unwrap();
+    assert_eq!(known, [done]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_told_again_beside_the_end_of_the_next_attempt_is_ignored() {
+    let world = World::new().await;
+    let first = world.running("hourly").await;
+    let mut failure = ended(&first, AttemptOutcome::Failed, 3);
+    failure.record.output =
+        vec![OutputChunk { stream: "log", chunk: 0, content: "text".into(), dropped_bytes: 0 }];
+    assert_eq!(end(&world, std::slice::from_ref(&failure), &[]).await.len(), 1);
+    skip_waits(&world).await;
+    let worker = world.worker().await;
+    let second = world.claim(worker, 1).await.pop().unwrap();
+    assert_eq!((second.dispatch_id, second.attempt), (first.dispatch_id, 2));
+
+    let success = ended(&second, AttemptOutcome::Completed, 3);
+    assert_eq!(end(&world, &[failure, success], &[]).await, [first.dispatch_id]);
+    let history = "SELECT attempt, status FROM job_execution_log ORDER BY attempt";
+    assert_eq!(world.rows(history).await, [["1", "FAILED"], ["2", "COMPLETED"]]);
+    assert_eq!(world.text("SELECT status FROM job_dispatch").await, "COMPLETED");
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_attempt_waits_before_it_is_tried_again() {
+    let world = World::new().await;
+    let first = world.running("hourly").await;
+    let failure = ended(&first, AttemptOutcome::Failed, 3);
+    let wait = failure.verdict.wait.unwrap().as_millis();
+    assert!(wait >= 10_000, "{wait}");
+    world.sql("CREATE TABLE test_before AS SELECT clock_timestamp() AS at").await;
+    end(&world, &[failure], &[]).await;
+    let retry = format!(
+        "SELECT status, retry_count, error_message, available_at = claimable_at, completed_at,
+                available_at - at >= {wait} * interval '1 ms', available_at - clock_timestamp() <= {wait} * interval '1 ms'
+         FROM job_dispatch, test_before"
+    );
+    assert_eq!(world.rows(&retry).await, [["PENDING", "1", "it FAILED", "t", "-", "t", "t"]]);
+    let job = "SELECT last_status, last_run_at IS NOT NULL, active_dispatches FROM scheduled_jobs";
+    assert_eq!(world.rows(job).await, [["-", "t", "1"]], "the dispatch is still open");
+
+    let worker = world.worker().await;
+    assert!(world.claim(worker, 1).await.is_empty(), "it is not due yet");
+    skip_waits(&world).await;
+    let second = world.claim(worker, 1).await.pop().unwrap();
+    assert_eq!((second.attempt, second.failures.retried, second.failures.lost), (2, 1, 0));
+    end(&world, &[ended(&second, AttemptOutcome::Completed, 3)], &[]).await;
+    assert_eq!(world.rows("SELECT status, error_message FROM job_dispatch").await, [["COMPLETED", "-"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_attempt_decides_how_the_dispatch_ends() {
+    let world = World::new().await;
+    let table = [
+        ("one-failure", AttemptOutcome::Failed, 1, "FAILED"),
+        ("one-timeout", AttemptOutcome::Timeout, 1, "TIMEOUT"),
+        ("cancelled", AttemptOutcome::Cancelled, 9, "CANCELLED"),
+        ("all-failures", AttemptOutcome::Failed, 3, "DEAD_LETTER"),
+        ("poison", AttemptOutcome::Lost, 100, "DEAD_LETTER"),
+    ];
+    for (name, outcome, max_attempts, expected) in table {
+        let mut claimed = world.running(name).await;
+        let worker = world.worker().await;
+        loop {
+            let attempt = ended(&claimed, outcome, max_attempts);
+            let is_last = attempt.verdict.wait.is_none();
+            assert_eq!(end(&world, &[attempt], &[]).await, [claimed.dispatch_id]);
+            if is_last {
+                break;
+            }
+            skip_waits(&world).await;
+            claimed = world.claim(worker, 1).await.pop().unwrap();
+        }
+        let found = format!(
+            "SELECT d.status, j.last_status, d.error_message, j.active_dispatches
+             FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE j.name = '{name}'"
+        );
+        assert_eq!(
+            world.rows(&found).await,
+            [[expected, expected, &format!("it {}", outcome.as_str()), "0"]]
+        );
+    }
+    let counts =
+        "SELECT retry_count, lost_count, attempt FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
+                  WHERE j.name = 'poison'";
+    assert_eq!(world.rows(counts).await, [["2", "3", "3"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_released_dispatch_waits_again_at_once_and_costs_no_retry() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    end(&world, &[ended(&claimed, AttemptOutcome::Released, 1)], &[claimed.claim_id]).await;
+    let dispatch =
+        "SELECT status, retry_count, lost_count, claimable_at <= clock_timestamp() FROM job_dispatch";
+    assert_eq!(world.rows(dispatch).await, [["PENDING", "0", "0", "t"]]);
+    let worker = world.worker().await;
+    let again = world.claim(worker, 1).await.pop().unwrap();
+    assert_eq!((again.dispatch_id, again.attempt), (claimed.dispatch_id, 2));
+    assert!(again.token > claimed.token);
+    assert_eq!(world.rows("SELECT status FROM job_execution_log").await, [["RELEASED"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_with_nul_is_refused_whole() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    let mut success = ended(&claimed, AttemptOutcome::Completed, 3);
+    success.record.output =
+        vec![OutputChunk { stream: "log", chunk: 0, content: "a\0b".into(), dropped_bytes: 0 }];
+    let refused = attempts::end(&mut world.conn().await, &[success], &[]).await;
+    assert!(refused.as_ref().is_err_and(|error| !error.is_outage() && !error.is_retryable()), "{refused:?}");
+    let open =
+        format!("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS' AND queue = '{QUEUE}'");
+    assert_eq!(world.number(&open).await, 1, "what removes NUL is the worker");
+}

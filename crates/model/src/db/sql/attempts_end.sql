@@ -1,5 +1,7 @@
+-- One batch may hold two attempts of one dispatch: an end that is told again, because its outcome was unknown, and the end of
+-- the next attempt. Hence whatever joins `input` does so by the token too. The clock is read once for each attempt.
 WITH input AS (
-    SELECT *
+    SELECT *, clock_timestamp() AS ended_at
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
                 $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[])
         AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
@@ -8,9 +10,9 @@ WITH input AS (
 ended AS (
     UPDATE job_dispatch d
     SET status = i.status,
-        available_at = CASE WHEN i.status = 'PENDING' THEN clock_timestamp() + i.wait_ms * interval '1 ms' ELSE d.available_at END,
-        claimable_at = CASE WHEN i.status = 'PENDING' THEN clock_timestamp() + i.wait_ms * interval '1 ms' END,
-        completed_at = CASE WHEN i.status <> 'PENDING' THEN clock_timestamp() END,
+        available_at = CASE WHEN i.status = 'PENDING' THEN i.ended_at + i.wait_ms * interval '1 ms' ELSE d.available_at END,
+        claimable_at = CASE WHEN i.status = 'PENDING' THEN i.ended_at + i.wait_ms * interval '1 ms' END,
+        completed_at = CASE WHEN i.status <> 'PENDING' THEN i.ended_at END,
         retry_count = d.retry_count + i.is_retry::integer,
         lost_count = d.lost_count + (i.outcome = 'LOST')::integer,
         error_message = CASE WHEN i.outcome = 'COMPLETED' THEN NULL ELSE coalesce(i.error_message, d.error_message) END
@@ -23,7 +25,7 @@ history AS (
            i.started_at, i.started_at + i.duration_ms * interval '1 ms' AS completed_at, i.duration_ms, i.exit_code, i.result,
            i.error_class, i.error_message, i.output_bytes, e.worker_id, e.claim_token, e.triggered_by
     FROM ended e
-    JOIN input i ON i.dispatch_id = e.id
+    JOIN input i ON i.dispatch_id = e.id AND i.claim_token = e.claim_token
     JOIN scheduled_jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
 ),
 kept AS (
@@ -44,7 +46,7 @@ by_job AS (
     SELECT e.tenant_id, e.job_id, max(i.started_at) AS last_run_at,
            count(*) FILTER (WHERE e.status <> 'PENDING') AS closed,
            (array_agg(e.status ORDER BY i.started_at DESC) FILTER (WHERE e.status <> 'PENDING'))[1] AS last_status
-    FROM ended e JOIN input i ON i.dispatch_id = e.id
+    FROM ended e JOIN input i ON i.dispatch_id = e.id AND i.claim_token = e.claim_token
     GROUP BY e.tenant_id, e.job_id
 ),
 counted AS (
@@ -55,4 +57,4 @@ counted AS (
     FROM by_job b
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
 )
-SELECT e.id, e.claim_token, e.status <> 'PENDING' FROM ended e
+SELECT e.id, e.claim_token FROM ended e
