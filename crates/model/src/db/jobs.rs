@@ -48,6 +48,9 @@ pub struct JobState {
     pub updated_src: String,
 }
 
+/// The key that keeps names of jobs apart.
+const NAME_KEY: &str = "scheduled_jobs_tenant_id_name_key";
+
 /// Whether a job of that name may exist already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveMode {
@@ -295,7 +298,7 @@ pub async fn save(
         Some(job) if job.settings == *settings => {
             Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
         }
-        existing => write(conn, tenant, settings, existing, source).await,
+        existing => write(conn, tenant, settings, existing, mode, source).await,
     }
 }
 
@@ -321,6 +324,7 @@ async fn write(
     tenant: TenantId,
     settings: &JobSettings,
     existing: Option<Job>,
+    mode: SaveMode,
     source: &str,
 ) -> Result<SavedJob, SaveError> {
     let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
@@ -370,7 +374,7 @@ async fn write(
                 .set((&row, scheduled_jobs::updated_at.eq(now)))
                 .execute(conn)
                 .await
-                .map_err(|error| refused(error, settings))?;
+                .map_err(|error| refused(error, settings, mode))?;
             job.id
         }
         None => {
@@ -385,7 +389,7 @@ async fn write(
                 ))
                 .execute(conn)
                 .await
-                .map_err(|error| refused(error, settings))?;
+                .map_err(|error| refused(error, settings, mode))?;
             id
         }
     };
@@ -435,10 +439,16 @@ fn has_same_schedule(a: &JobSettings, b: &JobSettings) -> bool {
         && a.dst_overlap == b.dst_overlap
 }
 
-fn refused(error: diesel::result::Error, settings: &JobSettings) -> SaveError {
-    let error = DbError::from(error);
+fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {
+    let error = match DbError::from(error) {
+        // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+        DbError::Constraint { name, source, .. } if name == NAME_KEY && mode == SaveMode::Upsert => {
+            DbError::Collision(source)
+        }
+        error => error,
+    };
     match error.constraint() {
-        Some("scheduled_jobs_tenant_id_name_key") => SaveError::Exists(settings.name.clone()),
+        Some(NAME_KEY) => SaveError::Exists(settings.name.clone()),
         Some("scheduled_jobs_singleton_key") => {
             SaveError::SingletonTaken { scope: settings.scope, function: settings.function.clone() }
         }

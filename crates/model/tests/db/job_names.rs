@@ -1,0 +1,137 @@
+//! Names in jobs: what they must refer to, who may hold them, and how they are found again.
+
+use sched_model::db::functions::{self, Change};
+use sched_model::db::jobs::{self, SaveError, SaveMode};
+use sched_model::db::{Conn, transact};
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::{JobSettings, Scope};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{TENANT, World, function, settings};
+
+/// Saves a job, which must be refused for what it says, and gives the refusal.
+async fn refused(world: &World, settings: &JobSettings) -> String {
+    let mut conn = world.conn().await;
+    let saved = transact(&mut conn, "test_save", async |conn: &mut Conn| {
+        jobs::save(conn, TENANT, settings, SaveMode::Upsert, "tests").await
+    })
+    .await;
+    match saved {
+        Err(SaveError::Database(error)) => panic!("{error:?}"),
+        Err(error) => error.to_string(),
+        Ok(saved) => panic!("{saved:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_names_must_exist() {
+    let world = World::new().await;
+    let wrong: [(JobSettings, &str); 3] = [
+        (
+            JobSettings { function: "none".into(), ..settings("a") },
+            "function: there is no task function named \"none\"",
+        ),
+        (
+            JobSettings { project: Some("none".into()), ..settings("a") },
+            "project: there is no project named \"none\"",
+        ),
+        (
+            JobSettings { queue: Some("none".into()), ..settings("a") },
+            "queue: there is no queue named \"none\"",
+        ),
+    ];
+    for (settings, message) in wrong {
+        assert_eq!(refused(&world, &settings).await, message);
+    }
+    let bad = JobSettings { schedule_config: json!({"hours": 0}), ..settings("a") };
+    assert!(refused(&world, &bad).await.contains("schedule_config"));
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 0);
+    let mut conn = world.conn().await;
+    let orphan = functions::FunctionSettings { queue: "none".into(), ..function("f") };
+    let error = functions::save(&mut conn, TENANT, &orphan).await.unwrap_err();
+    assert_eq!(error.constraint(), Some("task_functions_queue_fkey"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inactive_function_accepts_no_new_job_and_lets_those_it_has_be_changed() {
+    let world = World::new().await;
+    world.function("other").await;
+    world.job("old").await;
+    world.job("moving").await;
+    world.save(&JobSettings { function: "other".into(), ..settings("moving") }).await;
+    world.sql("UPDATE task_functions SET is_active = false WHERE name = 'noop'").await;
+    let message = "function: \"noop\" is inactive and accepts no new jobs";
+    assert_eq!(refused(&world, &settings("new")).await, message);
+    assert_eq!(refused(&world, &settings("moving")).await, message);
+    let changed = JobSettings { description: "new".into(), ..settings("old") };
+    assert_eq!(world.save(&changed).await.change, Change::Updated);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_function_has_one_job_of_each_scope_but_of_projects() {
+    let world = World::new().await;
+    let of = |name: &str, scope: Scope| JobSettings { scope, project: None, ..settings(name) };
+    world.save(&of("system", Scope::System)).await;
+    world.save(&of("backup", Scope::BackupInfrastructure)).await;
+    world.job("one").await;
+    world.job("two").await;
+    for scope in [Scope::System, Scope::BackupInfrastructure] {
+        let message = refused(&world, &of("second", scope)).await;
+        assert_eq!(
+            message,
+            format!("function: another job of scope {scope} runs \"noop\"; there can be one")
+        );
+    }
+    world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'system'").await;
+    assert_eq!(world.save(&of("second", Scope::System)).await.change, Change::Created);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_job_is_not_found_and_leaves_its_name_to_another() {
+    let world = World::new().await;
+    let old = world.job("a").await;
+    world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL").await;
+    let mut conn = world.conn().await;
+    assert!(jobs::by_name(&mut conn, TENANT, "a").await.unwrap().is_none());
+    assert!(jobs::by_id(&mut conn, TENANT, old.id).await.unwrap().is_none());
+    let new = world.job("a").await;
+    assert_ne!(new.id, old.id);
+    assert_eq!(jobs::by_name(&mut conn, TENANT, "a").await.unwrap().unwrap().id, new.id);
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_listed_by_name_page_after_page() {
+    let world = World::new().await;
+    for name in ["e", "a", "d", "b", "gone", "c"] {
+        world.job(name).await;
+    }
+    world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'gone'").await;
+    let mut conn = world.conn().await;
+    let mut pages: Vec<Vec<String>> = Vec::new();
+    loop {
+        let after = pages.last().and_then(|page| page.last()).map(String::as_str);
+        let page = jobs::list(&mut conn, TENANT, after, 2).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        pages.push(page.into_iter().map(|job| job.settings.name).collect());
+    }
+    assert_eq!(pages, [vec!["a", "b"], vec!["c", "d"], vec!["e"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tenant_sees_or_uses_what_another_has() {
+    let world = World::new().await;
+    let job = world.job("a").await;
+    let other = TenantId(Uuid::new_v4());
+    world.sql(&format!("INSERT INTO tenants (id, slug, name) VALUES ('{other}', 'other', 'Other')")).await;
+    let mut conn = world.conn().await;
+    assert!(jobs::by_id(&mut conn, other, job.id).await.unwrap().is_none());
+    assert!(jobs::by_name(&mut conn, other, "a").await.unwrap().is_none());
+    assert!(jobs::list(&mut conn, other, None, 10).await.unwrap().is_empty());
+    assert_eq!(jobs::list(&mut conn, TENANT, None, 10).await.unwrap().len(), 1);
+    let saved = jobs::save(&mut conn, other, &settings("a"), SaveMode::Create, "tests").await;
+    assert!(matches!(saved, Err(SaveError::Missing { field: "function", .. })), "{saved:?}");
+}
