@@ -92,6 +92,24 @@ impl Interval {
         self.calendar.is_some()
     }
 
+    pub(super) fn period(&self) -> TimeDelta {
+        self.period
+    }
+
+    pub(super) fn anchor(&self) -> DateTime<Utc> {
+        self.anchor
+    }
+
+    /// The wall clock that a calendar period keeps to.
+    pub(super) fn wall_clock(&self) -> Option<&WallClock> {
+        self.calendar.as_ref().map(|(clock, _)| clock)
+    }
+
+    /// The first time on that clock after another, whether or not the zone has it.
+    pub(super) fn next_named(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
+        self.calendar.as_ref().and_then(|(_, anchor)| next_in_lattice(*anchor, self.period, after))
+    }
+
     /// How many fires lie in `(after, until]`, if that is plain arithmetic; `None` for a calendar period.
     pub(super) fn count_between(&self, after: DateTime<Utc>, until: DateTime<Utc>) -> Option<u64> {
         if self.calendar.is_some() {

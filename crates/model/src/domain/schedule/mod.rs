@@ -11,25 +11,31 @@
 
 mod config;
 pub mod cron;
+mod describe;
 mod error;
 pub mod interval;
 pub mod misfire;
 mod names;
+mod preview;
 #[cfg(test)]
 mod tests;
 mod wall_clock;
+mod warnings;
 pub mod zone;
 
-use chrono::{DateTime, Datelike as _, Timelike as _, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDateTime, Timelike as _, Utc};
 
 use self::{interval::Interval, wall_clock::WallClock};
 
 pub use self::{
     config::ScheduleSource,
     cron::CronSpec,
+    describe::describe,
     error::ScheduleError,
     misfire::{Count, MisfirePolicy, Plan, SkippedRange, plan},
-    names::{DstGap, DstOverlap, JobType, SkipReason},
+    names::{DstGap, DstOverlap, FireNote, JobType, SkipReason},
+    preview::{FireTime, MAX_FIRE_TIMES, Preview, preview},
+    warnings::warnings,
     zone::{Zone, tzdata_version},
 };
 
@@ -119,6 +125,24 @@ impl Schedule {
             Self::Cron(_) => Some(tzdata_version()),
             Self::Interval(interval) => interval.is_calendar().then(tzdata_version),
             Self::OneOff(_) | Self::Manual => None,
+        }
+    }
+
+    /// The wall clock it keeps to; `None` if it names no times of day.
+    fn wall_clock(&self) -> Option<&WallClock> {
+        match self {
+            Self::Cron(cron) => Some(&cron.clock),
+            Self::Interval(interval) => interval.wall_clock(),
+            Self::OneOff(_) | Self::Manual => None,
+        }
+    }
+
+    /// The first wall-clock time it names after another, whether or not the zone has it; `None` if it names none.
+    fn next_named(&self, after: NaiveDateTime) -> Result<Option<NaiveDateTime>, ScheduleError> {
+        match self {
+            Self::Cron(cron) => cron.spec.next_naive(after),
+            Self::Interval(interval) => Ok(interval.next_named(after)),
+            Self::OneOff(_) | Self::Manual => Ok(None),
         }
     }
 }

@@ -109,3 +109,15 @@ named! {
         Ended = "ended",
     }
 }
+
+named! {
+    /// What a change of the clocks did to a fire time.
+    FireNote in "note" {
+        /// The time on the clock that the schedule names does not exist; it was moved to the first instant after the gap.
+        Shifted = "shifted",
+        /// Its time on the clock occurs twice, and this is the first pass.
+        FirstOfTwo = "first_of_two",
+        /// Its time on the clock occurs twice, and this is the second pass.
+        SecondOfTwo = "second_of_two",
+    }
+}

@@ -73,6 +73,6 @@ impl WallClock {
 }
 
 /// The latest local time before another, so that a search "after" includes it.
-fn just_before(local: NaiveDateTime) -> NaiveDateTime {
+pub(super) fn just_before(local: NaiveDateTime) -> NaiveDateTime {
     local.checked_sub_signed(TimeDelta::microseconds(1)).unwrap_or(local)
 }

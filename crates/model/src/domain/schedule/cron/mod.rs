@@ -18,7 +18,9 @@ mod engine;
 mod engine_faults;
 mod field;
 mod field_form;
+mod pitfalls;
 mod values;
+mod words;
 
 use std::{fmt, str::FromStr};
 
@@ -32,6 +34,8 @@ use self::{
 use super::error::{Quoted, ScheduleError};
 
 pub(super) use field_form::FIELD_NAMES;
+pub(super) use pitfalls::pitfalls;
+pub(super) use words::enumeration;
 
 /// Longest expression accepted, in bytes.
 pub const MAX_EXPRESSION_LENGTH: usize = 256;
@@ -56,10 +60,12 @@ const NICKNAMES: [(&str, &str); 7] = [
 pub struct CronSpec {
     canonical: String,
     wildcard_time: bool,
+    fields: Fields,
     engine: Engine,
 }
 
 /// The five fields of an expression.
+#[derive(Clone)]
 struct Fields {
     minute: Field,
     hour: Field,
@@ -127,7 +133,7 @@ impl CronSpec {
         }
         let wildcard_time = fields.minute.starts_with_star() || fields.hour.starts_with_star();
         match Engine::compile(&fields)? {
-            Some(engine) => Ok(Self { canonical, wildcard_time, engine }),
+            Some(engine) => Ok(Self { canonical, wildcard_time, fields, engine }),
             None => Err(ScheduleError::NeverFires {
                 field: EXPRESSION.to_owned(),
                 message: format!("`{canonical}` never fires; none of its months has such a day"),
@@ -146,6 +152,11 @@ impl CronSpec {
     /// The expression in its normal form: parsing it yields an equal value.
     pub fn canonical(&self) -> &str {
         &self.canonical
+    }
+
+    /// The expression as an English sentence, on a 24-hour clock.
+    pub fn sentence(&self) -> String {
+        words::sentence(&self.fields)
     }
 
     /// Whether the minute or the hour field starts with `*`, so that the schedule follows elapsed time over a

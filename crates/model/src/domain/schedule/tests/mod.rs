@@ -4,9 +4,12 @@ mod config;
 mod daylight_saving;
 mod dialect;
 mod plans;
+mod preview;
 mod properties;
 mod reference;
 mod transitions;
+mod warnings;
+mod words;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;

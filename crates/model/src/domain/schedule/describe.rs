@@ -1,0 +1,64 @@
+//! A schedule as one English sentence.
+//!
+//! Says what the schedule says, on a 24-hour clock and in the schedule's own zone, which it does not name; the zone and
+//! the daylight-saving choices are settings beside it. The words of a cron expression are `cron::words`'. Pure and total.
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use super::{Schedule, interval::Interval};
+
+/// Up to this many of a unit are said in that unit alone: 90 minutes, not 1 hour and 30 minutes.
+const PLAIN_LIMIT: i64 = 120;
+
+const ELAPSED_UNITS: [(&str, i64); 3] = [("hour", 3600), ("minute", 60), ("second", 1)];
+const CALENDAR_UNITS: [(&str, i64); 2] = [("week", 604_800), ("day", 86_400)];
+
+/// The schedule as an English sentence.
+pub fn describe(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Cron(cron) => cron.spec().sentence(),
+        Schedule::Interval(interval) => describe_interval(interval),
+        Schedule::OneOff(at) => format!("Once, at {}.", instant(*at)),
+        Schedule::Manual => "Only when triggered.".to_owned(),
+    }
+}
+
+/// A calendar period is counted on the clock of its zone, so its anchor is shown there.
+fn describe_interval(interval: &Interval) -> String {
+    let every = period(interval.period(), interval.is_calendar());
+    let anchor = match interval.wall_clock() {
+        Some(clock) => super::preview::in_zone(interval.anchor(), &clock.zone)
+            .to_rfc3339_opts(SecondsFormat::AutoSi, false),
+        None => instant(interval.anchor()),
+    };
+    format!("Every {every}, counted from {anchor}.")
+}
+
+fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// In the largest unit that measures it, or as a sum of units if that would be a large number.
+fn period(period: TimeDelta, calendar: bool) -> String {
+    let seconds = period.num_seconds();
+    let units = if calendar { &CALENDAR_UNITS[..] } else { &ELAPSED_UNITS[..] };
+    let measure = units.iter().find(|(_, length)| seconds % length == 0);
+    if let Some((unit, length)) = measure {
+        match seconds / length {
+            1 => return (*unit).to_owned(),
+            number if number <= PLAIN_LIMIT => return format!("{number} {unit}s"),
+            _ => {}
+        }
+    }
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (unit, length) in units {
+        match rest / length {
+            0 => {}
+            1 => parts.push(format!("1 {unit}")),
+            number => parts.push(format!("{number} {unit}s")),
+        }
+        rest %= length;
+    }
+    super::cron::enumeration(&parts, "and")
+}
