@@ -22,7 +22,7 @@ use sched_runtime::tasks::BoxError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::session::Seen;
+use crate::seen::Seen;
 
 /// How long the first result waits for others.
 const GATHER: Duration = Duration::from_millis(3);

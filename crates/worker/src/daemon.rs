@@ -22,7 +22,8 @@ use crate::completer::Completer;
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::handlers::process::{PrepareError, ProcessSettings};
-use crate::session::{Running, Seen, Worker};
+use crate::seen::{Running, Seen};
+use crate::session::Worker;
 use crate::status::{Phase, WorkerStatus};
 
 /// How long the listeners may take to stop.

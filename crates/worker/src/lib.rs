@@ -7,6 +7,7 @@ mod executor;
 pub mod handlers;
 mod heartbeat;
 mod poller;
+mod seen;
 mod session;
 mod status;
 

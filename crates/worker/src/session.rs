@@ -6,14 +6,12 @@
 //! once and nothing of it is reported, because it belongs to others; the next session has a new id. Results of attempts that
 //! had ended before are still offered to the database: their claim tokens decide.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sched_model::db::workers::{self, NewWorker};
 use sched_model::db::{Database, DbError};
-use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::domain::ids::WorkerId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::spawn_owned;
@@ -26,6 +24,7 @@ use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::heartbeat::{self, LeaseState};
 use crate::poller;
+use crate::seen::Seen;
 
 /// Longest pause between two tries to register.
 const REGISTER_PAUSE: Duration = Duration::from_secs(5);
@@ -46,45 +45,6 @@ pub(crate) struct Worker {
     /// Wakes the poller.
     pub(crate) wake: Arc<Notify>,
     pub(crate) seen: Arc<Seen>,
-}
-
-/// What health and status are told.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) processed: AtomicI64,
-    pub(crate) session: watch::Sender<Option<WorkerId>>,
-    pub(crate) running: Running,
-}
-
-/// The attempts in progress, from before their claim is known to anyone until their result is stored.
-#[derive(Debug, Default)]
-pub(crate) struct Running(Mutex<HashMap<DispatchId, String>>);
-
-impl Running {
-    pub(crate) fn insert(&self, id: DispatchId, job: String) {
-        self.locked(|map| drop(map.insert(id, job)));
-    }
-
-    pub(crate) fn remove(&self, id: DispatchId) {
-        self.locked(|map| drop(map.remove(&id)));
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.locked(|map| map.len())
-    }
-
-    pub(crate) fn ids(&self) -> Vec<DispatchId> {
-        self.locked(|map| map.keys().copied().collect())
-    }
-
-    pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {
-        self.locked(|map| map.iter().map(|(id, job)| (*id, job.clone())).collect())
-    }
-
-    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<DispatchId, String>) -> T) -> T {
-        // A panic while the lock was held cannot have left the map half-changed.
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// One identity.
@@ -247,12 +207,6 @@ impl Session {
             ),
             Err(_elapsed) => tracing::warn!("Unregistering took too long; the lease expires by itself."),
         }
-    }
-}
-
-impl Seen {
-    pub(crate) fn count_processed(&self, attempts: usize) {
-        self.processed.fetch_add(i64::try_from(attempts).unwrap_or(0), Ordering::Relaxed);
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::config::Config;
-use crate::session::Seen;
+use crate::seen::Seen;
 
 /// How far the start has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

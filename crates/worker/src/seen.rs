@@ -1,0 +1,56 @@
+//! What the worker is doing, for those who only look: heartbeats, health, status.
+//!
+//! Shared by all sessions of the process and written where the thing itself happens. Nothing is decided by it, except that a
+//! claim whose answer was lost is told from the attempts that are known here.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use sched_model::domain::ids::{DispatchId, WorkerId};
+use tokio::sync::watch;
+
+/// What health and status are told.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) processed: AtomicI64,
+    pub(crate) session: watch::Sender<Option<WorkerId>>,
+    pub(crate) running: Running,
+}
+
+/// The attempts in progress, from before their claim is known to anyone until their result is stored.
+#[derive(Debug, Default)]
+pub(crate) struct Running(Mutex<HashMap<DispatchId, String>>);
+
+impl Running {
+    pub(crate) fn insert(&self, id: DispatchId, job: String) {
+        self.locked(|map| drop(map.insert(id, job)));
+    }
+
+    pub(crate) fn remove(&self, id: DispatchId) {
+        self.locked(|map| drop(map.remove(&id)));
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.locked(|map| map.len())
+    }
+
+    pub(crate) fn ids(&self) -> Vec<DispatchId> {
+        self.locked(|map| map.keys().copied().collect())
+    }
+
+    pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {
+        self.locked(|map| map.iter().map(|(id, job)| (*id, job.clone())).collect())
+    }
+
+    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<DispatchId, String>) -> T) -> T {
+        // A panic while the lock was held cannot have left the map half-changed.
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Seen {
+    pub(crate) fn count_processed(&self, attempts: usize) {
+        self.processed.fetch_add(i64::try_from(attempts).unwrap_or(0), Ordering::Relaxed);
+    }
+}
