@@ -1,1 +1,96 @@
-//! Being written.
+//! Hints are heard, and a listener that lost its connection says so.
+
+use std::sync::Mutex;
+
+use sched_model::db::notify::{self, DISPATCH_CHANNEL, Hint, JOBS_CHANNEL, LEADER_CHANNEL};
+use test_support::wait_for;
+
+use crate::fixture::{PATIENCE, World, settings};
+
+/// Runs `act` while hints are listened for; gives it what has been heard so far.
+async fn while_listening(world: &World, act: impl AsyncFnOnce(&Mutex<Vec<Hint>>)) {
+    let heard = Mutex::new(Vec::new());
+    let channels = [DISPATCH_CHANNEL, JOBS_CHANNEL, LEADER_CHANNEL];
+    tokio::select! {
+        () = notify::listen(&world.database, &channels, |hint| heard.lock().unwrap().push(hint)) => {
+            panic!("listening ended");
+        }
+        () = async {
+            wait_for_hint(&heard, &Hint::Reconnected).await;
+            act(&heard).await;
+        } => {}
+    }
+}
+
+/// Waits for a hint, and takes it and what came before.
+async fn wait_for_hint(heard: &Mutex<Vec<Hint>>, wanted: &Hint) {
+    wait_for("a hint", PATIENCE, async || {
+        let mut heard = heard.lock().unwrap();
+        match heard.iter().position(|hint| hint == wanted) {
+            Some(position) => Ok(heard.drain(..=position).for_each(drop)),
+            None => Err(format!("heard {heard:?}, not {wanted:?}")),
+        }
+    })
+    .await;
+}
+
+fn notified(channel: &str, payload: &str) -> Hint {
+    Hint::Notified { channel: channel.into(), payload: payload.into() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_is_heard() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    while_listening(&world, async |heard| {
+        notify::dispatches_waiting(&mut conn, &["one".into(), "two".into()]).await.unwrap();
+        wait_for_hint(heard, &notified(DISPATCH_CHANNEL, "one")).await;
+        wait_for_hint(heard, &notified(DISPATCH_CHANNEL, "two")).await;
+        notify::dispatches_wait_again(&mut conn).await.unwrap();
+        wait_for_hint(heard, &notified(DISPATCH_CHANNEL, "")).await;
+        notify::leader_resigned(&mut conn).await.unwrap();
+        wait_for_hint(heard, &notified(LEADER_CHANNEL, "")).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_jobs_are_heard_and_the_moves_of_their_cursors_are_not() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    while_listening(&world, async |heard| {
+        world.job("hourly").await;
+        wait_for_hint(heard, &notified(JOBS_CHANNEL, "")).await;
+        let mut changed = settings("hourly");
+        changed.description = "changed".into();
+        world.save(&changed).await;
+        wait_for_hint(heard, &notified(JOBS_CHANNEL, "")).await;
+
+        world
+            .sql("UPDATE scheduled_jobs SET next_run_at = now(), total_run_count = 1, active_dispatches = 1")
+            .await;
+        // Hints arrive in the order of their commits, so what this one overtakes was never sent.
+        notify::leader_resigned(&mut conn).await.unwrap();
+        wait_for("a hint", PATIENCE, async || match heard.lock().unwrap().first() {
+            Some(hint) => Ok(assert_eq!(*hint, notified(LEADER_CHANNEL, ""))),
+            None => Err("nothing heard".into()),
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_whose_connection_was_killed_connects_again_and_says_so() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    while_listening(&world, async |heard| {
+        let listening = "datname = current_database() AND query LIKE 'LISTEN%'";
+        let kill = format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE {listening}");
+        assert_eq!(world.number(&kill).await, 1);
+        wait_for_hint(heard, &Hint::Reconnected).await;
+        notify::dispatches_waiting(&mut conn, &["one".into()]).await.unwrap();
+        wait_for_hint(heard, &notified(DISPATCH_CHANNEL, "one")).await;
+    })
+    .await;
+}

@@ -1,1 +1,222 @@
-//! Being written.
+//! Recovery: the work of workers that are gone is found, ended as lost, and cannot come back.
+
+use std::time::Duration;
+
+use sched_model::db::recovery::{self, OpenAttempt};
+use sched_model::db::workers::{self, Beat, BeatOutcome};
+use sched_model::db::{Conn, transact};
+use sched_model::domain::attempt::{AttemptOutcome, decide};
+use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::domain::instance::WorkerStatus;
+use sched_model::domain::retry::RetryPolicy;
+
+use crate::attempts::{assert_counters_are_true, end, ended};
+use crate::fixture::{QUEUE, World};
+
+const LEASE: Duration = Duration::from_secs(30);
+const BEAT: Beat = Beat { status: WorkerStatus::Busy, running: 1, jobs_processed: 0 };
+
+/// A job with that many dispatches, all claimed by the worker.
+async fn busy(
+    world: &World,
+    worker: WorkerId,
+    name: &str,
+    count: u32,
+) -> Vec<sched_model::db::claims::Claimed> {
+    let job = world.job(name).await;
+    world.dispatches(job.id, QUEUE, count.into()).await;
+    let claimed = world.claim(worker, count).await;
+    assert_eq!(claimed.len(), count as usize);
+    claimed
+}
+
+/// Sets the heartbeat of a worker to that many seconds ago.
+async fn silence(world: &World, worker: WorkerId, seconds: i32) {
+    world
+        .sql(&format!(
+            "UPDATE worker_registration SET last_heartbeat = clock_timestamp() - {seconds} * interval '1 second'
+             WHERE worker_id = '{worker}'"
+        ))
+        .await;
+}
+
+async fn expire(world: &World) -> Vec<WorkerId> {
+    let expired = recovery::expire_workers(&mut world.conn().await, LEASE).await.unwrap();
+    expired.into_iter().map(|(worker, _)| worker).collect()
+}
+
+async fn status(world: &World, worker: WorkerId) -> String {
+    world.text(&format!("SELECT status FROM worker_registration WHERE worker_id = '{worker}'")).await
+}
+
+/// Ends what is lost, as the leader does; returns it.
+async fn recover(world: &World) -> Vec<OpenAttempt> {
+    transact(&mut world.conn().await, "test_recover", async |conn: &mut Conn| {
+        let lost = recovery::lost_attempts(conn, 100).await?;
+        let ends: Vec<_> = lost.iter().map(end_as_lost).collect();
+        let held = recovery::end_lost(conn, &ends).await?;
+        assert_eq!(held.len(), lost.len());
+        Ok::<_, sched_model::db::DbError>(lost)
+    })
+    .await
+    .unwrap()
+}
+
+fn end_as_lost(open: &OpenAttempt) -> sched_model::db::attempts::Ended {
+    use sched_model::db::attempts::{Ended, Record};
+    use sched_model::domain::ids::{ExecutionId, time_ordered};
+    let policy = RetryPolicy::standard(3);
+    Ended {
+        dispatch_id: open.dispatch_id,
+        token: open.token,
+        outcome: AttemptOutcome::Lost,
+        verdict: decide(AttemptOutcome::Lost, None, open.failures, &policy, 0.0),
+        record: Record {
+            execution_id: ExecutionId(time_ordered(open.now)),
+            started_at: open.claimed_at,
+            duration: Duration::from_secs(1),
+            exit_code: None,
+            result: None,
+            error_class: Some("worker_lost".into()),
+            error_message: Some("the worker is gone".into()),
+            output: Vec::new(),
+            output_bytes: 0,
+        },
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_work_of_a_silent_worker_is_ended_as_lost_and_its_own_end_comes_too_late() {
+    let world = World::new().await;
+    let (silent, living) = (world.worker().await, world.worker().await);
+    let lost = busy(&world, silent, "lost", 3).await;
+    let kept = busy(&world, living, "kept", 2).await;
+    // One of them ended before: a claim names finished dispatches too.
+    end(&world, &[ended(&lost[0], AttemptOutcome::Completed, 3)], &[]).await;
+    silence(&world, silent, 31).await;
+    silence(&world, living, 20).await;
+
+    assert_eq!(expire(&world).await, [silent]);
+    assert!(expire(&world).await.is_empty(), "told once");
+    let found = recover(&world).await;
+    let mut wanted = [lost[1].dispatch_id, lost[2].dispatch_id];
+    wanted.sort();
+    assert_eq!(found.iter().map(|open| open.dispatch_id).collect::<Vec<_>>(), wanted);
+    assert!(
+        found.iter().all(|open| open.worker_id == silent && open.job_name == "lost" && open.attempt == 1)
+    );
+
+    let before = world.rows("SELECT * FROM job_dispatch ORDER BY id").await;
+    let late: Vec<_> = lost[1..].iter().map(|claimed| ended(claimed, AttemptOutcome::Completed, 3)).collect();
+    assert!(end(&world, &late, &[]).await.is_empty(), "its claims do not hold any more");
+    assert_eq!(world.rows("SELECT * FROM job_dispatch ORDER BY id").await, before);
+    let states = "SELECT j.name, d.status, d.lost_count, count(*) FROM job_dispatch d
+                  JOIN scheduled_jobs j ON j.id = d.job_id GROUP BY 1, 2, 3 ORDER BY 1, 2";
+    let expected =
+        [["kept", "IN_PROGRESS", "0", "2"], ["lost", "COMPLETED", "0", "1"], ["lost", "PENDING", "1", "2"]];
+    assert_eq!(world.rows(states).await, expected);
+    assert_eq!(world.number("SELECT count(*) FROM job_execution_log WHERE status = 'LOST'").await, 2);
+    assert_counters_are_true(&world).await;
+    assert_eq!(
+        kept.len(),
+        end(&world, &kept.iter().map(|c| ended(c, AttemptOutcome::Completed, 3)).collect::<Vec<_>>(), &[])
+            .await
+            .len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_offline_gets_no_heartbeat_through() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let renewed = BeatOutcome::Renewed { drain_requested: false };
+    assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed);
+    silence(&world, worker, 31).await;
+    assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed, "nobody has noticed yet");
+    assert!(expire(&world).await.is_empty(), "the heartbeat renewed the lease");
+    silence(&world, worker, 31).await;
+    assert_eq!(expire(&world).await, [worker]);
+    assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), BeatOutcome::LeaseLost);
+    assert_eq!(status(&world, worker).await, "OFFLINE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_from_the_future_counts_as_expired() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    silence(&world, worker, -20).await;
+    assert!(expire(&world).await.is_empty(), "within the lease");
+    silence(&world, worker, -40).await;
+    assert_eq!(expire(&world).await, [worker]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_a_worker_does_not_know_of_are_found() {
+    let world = World::new().await;
+    let (worker, other) = (world.worker().await, world.worker().await);
+    let known: Vec<DispatchId> =
+        busy(&world, worker, "known", 2).await.iter().map(|c| c.dispatch_id).collect();
+    let unknown = busy(&world, worker, "unknown", 1).await;
+    busy(&world, other, "elsewhere", 1).await;
+    let mut conn = world.conn().await;
+    let found = recovery::unknown_claims(&mut conn, worker, &known).await.unwrap();
+    assert_eq!(
+        found.iter().map(|o| (o.dispatch_id, o.token)).collect::<Vec<_>>(),
+        [(unknown[0].dispatch_id, unknown[0].token)]
+    );
+    assert_eq!(recovery::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 3);
+    end(&world, &[ended(&unknown[0], AttemptOutcome::Released, 3)], &[]).await;
+    assert!(recovery::unknown_claims(&mut conn, worker, &known).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_is_removed_unless_it_holds_work() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    let idle = world.worker().await;
+    let finished = busy(&world, idle, "finished", 1).await;
+    end(&world, &[ended(&finished[0], AttemptOutcome::Completed, 1)], &[]).await;
+    workers::unregister(&mut conn, idle).await.unwrap();
+    assert_eq!(
+        world.number("SELECT count(*) FROM worker_registration").await,
+        0,
+        "claims that are over do not count"
+    );
+
+    let holding = world.worker().await;
+    let held = busy(&world, holding, "held", 1).await;
+    workers::unregister(&mut conn, holding).await.unwrap();
+    assert_eq!(status(&world, holding).await, "OFFLINE");
+    let lost = recover(&world).await;
+    assert_eq!(lost.iter().map(|open| open.dispatch_id).collect::<Vec<_>>(), [held[0].dispatch_id]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_long_gone_are_removed_once_they_hold_nothing() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    let (living, fresh, gone, holding) =
+        (world.worker().await, world.worker().await, world.worker().await, world.worker().await);
+    busy(&world, holding, "held", 1).await;
+    for (worker, hours) in [(fresh, 0), (gone, 2), (holding, 2)] {
+        world
+            .sql(&format!(
+                "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now() - {hours} * interval '1 hour'
+                 WHERE worker_id = '{worker}'"
+            ))
+            .await;
+    }
+    let hour = Duration::from_secs(3_600);
+    assert_eq!(workers::remove_stale(&mut conn, hour).await.unwrap(), [gone]);
+    assert_eq!(recovery::forget_finished_claims(&mut conn).await.unwrap(), 0, "its dispatch still runs");
+    assert_eq!(recover(&world).await.len(), 1);
+    assert_eq!(recovery::forget_finished_claims(&mut conn).await.unwrap(), 1);
+    assert_eq!(workers::remove_stale(&mut conn, hour).await.unwrap(), [holding]);
+    let mut left: Vec<WorkerId> =
+        workers::list(&mut conn).await.unwrap().iter().map(|w| w.worker_id).collect();
+    left.sort();
+    let mut expected = [living, fresh];
+    expected.sort();
+    assert_eq!(left, expected);
+}

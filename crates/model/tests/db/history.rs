@@ -1,0 +1,94 @@
+//! History: attempts and their output are found wherever the scope of the job keeps them.
+
+use sched_model::db::attempts::OutputChunk;
+use sched_model::db::executions::{self, Filter};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::ids::{ExecutionId, TenantId};
+use sched_model::domain::job::{JobSettings, Scope};
+use uuid::Uuid;
+
+use crate::attempts::{end, ended};
+use crate::fixture::{QUEUE, TENANT, World, settings};
+
+/// Runs a job of that scope once; its output says the name of the job.
+async fn run(world: &World, name: &str, scope: Scope, outcome: AttemptOutcome) -> ExecutionId {
+    world.function(name).await;
+    let project = (scope == Scope::Project).then(|| "default".to_owned());
+    let settings = JobSettings { scope, project, function: name.into(), ..settings(name) };
+    let job = world.save(&settings).await.job;
+    world.dispatches(job.id, QUEUE, 1).await;
+    let worker = world.worker().await;
+    let claimed = world.claim(worker, 1).await.pop().unwrap();
+    let mut ended = ended(&claimed, outcome, 1);
+    ended.record.output =
+        vec![OutputChunk { stream: "stderr", chunk: 0, content: name.into(), dropped_bytes: 0 }];
+    let id = ended.record.execution_id;
+    assert_eq!(end(world, &[ended], &[]).await.len(), 1);
+    id
+}
+
+async fn list(world: &World, filter: &Filter, limit: i64) -> Vec<ExecutionId> {
+    let found = executions::list(&mut world.conn().await, TENANT, filter, limit).await.unwrap();
+    found.into_iter().map(|execution| execution.id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_are_recorded_apart_and_read_together() {
+    let world = World::new().await;
+    let first = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
+    let backup = run(&world, "backup", Scope::BackupInfrastructure, AttemptOutcome::Failed).await;
+    let last = run(&world, "last", Scope::System, AttemptOutcome::Completed).await;
+
+    for table in ["job_execution_log", "job_execution_output"] {
+        let column = if table == "job_execution_log" { "id" } else { "execution_id" };
+        let rows = async |schema: &str| {
+            let query = format!("SELECT {column} FROM {schema}.{table} ORDER BY {column}");
+            world.rows(&query).await.concat()
+        };
+        assert_eq!(rows("maintenance").await, [backup.to_string()], "{table}");
+        assert_eq!(rows("public").await, [first.to_string(), last.to_string()], "{table}");
+    }
+
+    let mut conn = world.conn().await;
+    assert_eq!(list(&world, &Filter::default(), 10).await, [last, backup, first], "newest first");
+    for (id, name) in [(first, "first"), (backup, "backup"), (last, "last")] {
+        let execution = executions::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
+        assert_eq!((execution.id, execution.job_name.as_deref()), (id, Some(name)));
+        let output = executions::output(&mut conn, TENANT, id).await.unwrap();
+        let output: Vec<_> = output.iter().map(|o| (o.stream.as_str(), o.content.as_str())).collect();
+        assert_eq!(output, [("stderr", name)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_is_paged_and_filtered() {
+    let world = World::new().await;
+    let first = run(&world, "first", Scope::Project, AttemptOutcome::Failed).await;
+    let backup = run(&world, "backup", Scope::BackupInfrastructure, AttemptOutcome::Failed).await;
+    let last = run(&world, "last", Scope::Project, AttemptOutcome::Completed).await;
+
+    assert_eq!(list(&world, &Filter::default(), 2).await, [last, backup]);
+    let next = Filter { before: Some(backup), ..Filter::default() };
+    assert_eq!(list(&world, &next, 2).await, [first]);
+    let failed = Filter { status: Some(AttemptOutcome::Failed), ..Filter::default() };
+    assert_eq!(list(&world, &failed, 10).await, [backup, first]);
+
+    let mut conn = world.conn().await;
+    let execution = executions::by_id(&mut conn, TENANT, first).await.unwrap().unwrap();
+    let of_job = Filter { job: Some(execution.job_id), ..Filter::default() };
+    let of_dispatch = Filter { dispatch: Some(execution.dispatch_id), ..Filter::default() };
+    assert_eq!(list(&world, &of_job, 10).await, [first]);
+    assert_eq!(list(&world, &of_dispatch, 10).await, [first]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_reads_the_history_of_another_tenant() {
+    let world = World::new().await;
+    let id = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
+    let stranger = TenantId(Uuid::new_v4());
+    let mut conn = world.conn().await;
+    assert!(executions::list(&mut conn, stranger, &Filter::default(), 10).await.unwrap().is_empty());
+    assert!(executions::by_id(&mut conn, stranger, id).await.unwrap().is_none());
+    assert!(executions::output(&mut conn, stranger, id).await.unwrap().is_empty());
+    assert_eq!(executions::output(&mut conn, TENANT, id).await.unwrap().len(), 1);
+}

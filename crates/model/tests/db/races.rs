@@ -1,0 +1,96 @@
+//! Ending attempts while others do the same: no deadlock, and counters that stay true.
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use sched_model::db::attempts;
+use sched_model::db::claims::Claimed;
+use sched_model::domain::attempt::AttemptOutcome;
+
+use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
+use crate::fixture::{QUEUE, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_ending_attempts_of_the_same_jobs_in_opposite_order_do_not_deadlock() {
+    const ROUNDS: usize = 50;
+    let world = World::new().await;
+    for name in ["one", "two", "three"] {
+        let job = world.job(name).await;
+        world.dispatches(job.id, QUEUE, 2 * ROUNDS as i64).await;
+    }
+    let worker = world.worker().await;
+    let mut of_each_job: [Vec<Claimed>; 3] = Default::default();
+    for claimed in world.claim(worker, 1_000).await {
+        let job = ["one", "two", "three"].iter().position(|name| *name == claimed.job_name).unwrap();
+        of_each_job[job].push(claimed);
+    }
+    let mut one = world.conn().await;
+    let mut other = world.conn().await;
+    for _ in 0..ROUNDS {
+        let mut batch =
+            || of_each_job.each_mut().map(|job| ended(&job.pop().unwrap(), AttemptOutcome::Completed, 1));
+        let (forth, mut back) = (batch(), batch());
+        back.reverse();
+        let (forth, back) =
+            tokio::join!(attempts::end(&mut one, &forth, &[]), attempts::end(&mut other, &back, &[]));
+        assert_eq!((forth.unwrap().len(), back.unwrap().len()), (3, 3));
+    }
+    drop((one, other));
+    // A session tells its statistics before it is gone.
+    let ours =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+                AND application_name LIKE '%tests%'";
+    world.wait_for_count("the sessions have ended", ours, 0).await;
+    let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    assert_eq!(
+        world.number(deadlocks).await,
+        0,
+        "transactions are run again after a deadlock, which hides it"
+    );
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'").await, 300);
+    assert_counters_are_true(&world).await;
+}
+
+/// Does something at random to the dispatches of the world.
+async fn step(world: &World, random: &mut StdRng, running: &mut Vec<Claimed>, done: &mut Vec<Claimed>) {
+    const OUTCOMES: &[AttemptOutcome] = AttemptOutcome::ALL;
+    match random.random_range(0..10) {
+        0..2 => {
+            let job = world.job(["one", "two", "three"][random.random_range(0..3)]).await;
+            world.dispatches(job.id, QUEUE, random.random_range(1..5)).await;
+        }
+        2..4 => {
+            let worker = world.worker().await;
+            running.extend(world.claim(worker, random.random_range(1..6)).await);
+        }
+        4 => skip_waits(world).await,
+        5 if !done.is_empty() => {
+            let late = &done[random.random_range(0..done.len())];
+            let held = end(world, &[ended(late, AttemptOutcome::Completed, 3)], &[]).await;
+            assert!(held.is_empty(), "a claim that has ended does not hold");
+        }
+        _ => {
+            let count = random.random_range(0..=running.len().min(4));
+            let some: Vec<Claimed> = running.drain(..count).collect();
+            let outcome = OUTCOMES[random.random_range(0..OUTCOMES.len())];
+            let batch: Vec<_> = some.iter().map(|claimed| ended(claimed, outcome, 3)).collect();
+            assert_eq!(end(world, &batch, &[]).await.len(), count);
+            done.extend(some);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_counters_of_jobs_stay_true_whatever_happens() {
+    for seed in 1..=3 {
+        let world = World::new().await;
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut running, mut done) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            step(&world, &mut random, &mut running, &mut done).await;
+        }
+        assert!(done.len() > 10, "seed {seed} ends no more than {}", done.len());
+        assert_counters_are_true(&world).await;
+        let attempts = world.number("SELECT count(*) FROM job_execution_log").await;
+        assert_eq!(usize::try_from(attempts).unwrap(), done.len(), "seed {seed}: one row for each attempt");
+    }
+}
