@@ -1,1 +1,198 @@
-//! Being written.
+//! Migrations: there and back again, and who may run on what they made.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use sched_model::db::migrations::{self, SchemaError, Steps};
+use test_support::{TestDatabase, server_program};
+
+use crate::fixture::World;
+
+/// What makes and unmakes one step of the schema.
+struct Step {
+    name: String,
+    up: String,
+    down: String,
+}
+
+/// The migrations as they lie in the repository, oldest first.
+fn steps() -> Vec<Step> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
+    let mut steps: Vec<Step> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .map(|path| Step {
+            name: path.file_name().unwrap().to_str().unwrap().to_owned(),
+            up: fs::read_to_string(path.join("up.sql")).unwrap(),
+            down: fs::read_to_string(path.join("down.sql")).unwrap(),
+        })
+        .collect();
+    steps.sort_by(|a, b| a.name.cmp(&b.name));
+    assert!(steps.len() >= 10, "there are {} migrations only", steps.len());
+    steps
+}
+
+#[derive(Clone, Copy)]
+enum Dump {
+    Schema,
+    SchemaAndRows,
+}
+
+/// What `pg_dump` says of the database, without comments and without the migration library's own table.
+fn dump(db: &TestDatabase, what: Dump) -> String {
+    let mut command = Command::new(server_program("pg_dump"));
+    command.args(["--exclude-table=public.__diesel_schema_migrations", "--dbname", db.url()]);
+    if matches!(what, Dump::Schema) {
+        command.arg("--schema-only");
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "pg_dump: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    // Later releases write a random word into these two lines.
+    let is_noise = |line: &&str| {
+        line.is_empty() || ["--", "\\restrict", "\\unrestrict"].iter().any(|noise| line.starts_with(noise))
+    };
+    text.lines().filter(|line| !is_noise(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn assert_same(what: &str, expected: &str, found: &str) {
+    let lines = expected.lines().chain(std::iter::repeat("(end)")).zip(found.lines().chain(["(end)"]));
+    let different = lines.into_iter().find(|(a, b)| a != b);
+    assert!(expected == found, "{what}: first different lines (expected, found): {different:?}");
+}
+
+/// What keeps a program from running on the database; empty if nothing does.
+async fn verdict(db: &TestDatabase) -> String {
+    let mut conn = db.database().conn().await.unwrap();
+    match migrations::check(&mut conn).await {
+        Ok(()) => String::new(),
+        Err(SchemaError::Missing) => "missing".into(),
+        Err(SchemaError::Older { pending }) => format!("older by {pending}"),
+        Err(SchemaError::Newer { newest }) => format!("newer: {newest}"),
+        Err(SchemaError::Database(error)) => panic!("{error:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_migration_alone_takes_back_all_it_made() {
+    let db = TestDatabase::empty().await;
+    let client = db.client().await;
+    for Step { name, up, down } in steps() {
+        let before = dump(&db, Dump::SchemaAndRows);
+        client.batch_execute(&up).await.unwrap_or_else(|error| panic!("{name} up: {error:?}"));
+        let made = dump(&db, Dump::Schema);
+        let changes_something = dump(&db, Dump::SchemaAndRows) != before;
+        assert!(changes_something, "{name} makes nothing");
+        client.batch_execute(&down).await.unwrap_or_else(|error| panic!("{name} down: {error:?}"));
+        assert_same(&format!("{name} down"), &before, &dump(&db, Dump::SchemaAndRows));
+        client.batch_execute(&up).await.unwrap_or_else(|error| panic!("{name} up again: {error:?}"));
+        assert_same(&format!("{name} up again"), &made, &dump(&db, Dump::Schema));
+    }
+}
+
+/// Goes from the whole schema to nothing and back.
+async fn down_and_up(db: &TestDatabase) {
+    let whole = dump(db, Dump::Schema);
+    let nothing = dump(&TestDatabase::empty().await, Dump::Schema);
+    assert!(whole.contains("CREATE TABLE public.job_dispatch "));
+    let reverted = migrations::down(&db.database(), Steps::All).await.unwrap();
+    assert_eq!(reverted.len(), steps().len());
+    assert_same("all down", &nothing, &dump(db, Dump::SchemaAndRows));
+    assert_eq!(verdict(db).await, "missing");
+    let applied = migrations::up(&db.database()).await.unwrap();
+    assert!(applied.iter().rev().eq(reverted.iter()), "{applied:?} after {reverted:?}");
+    assert_same("all up again", &whole, &dump(db, Dump::Schema));
+    assert_eq!(verdict(db).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_migrations_go_down_and_up_again() {
+    down_and_up(&TestDatabase::new().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_migrations_go_down_and_up_again_on_a_used_database() {
+    let world = World::new().await;
+    let claimed = world.running("a").await;
+    world.job("b").await;
+    world
+        .sql(&format!(
+            "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+                                            completed_at, duration_ms, claim_token, triggered_by)
+             SELECT gen_random_uuid(), tenant_id, job_id, id, 1, 'COMPLETED', scheduled_for, now(), now(), 0, 1, 'api'
+             FROM job_dispatch WHERE id = '{}';
+             INSERT INTO maintenance.job_execution_log SELECT * FROM job_execution_log;
+             INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
+             SELECT tenant_id, id, now(), now(), 1, 'overlap' FROM scheduled_jobs;
+             INSERT INTO events (event_type) VALUES ('tested');
+             INSERT INTO audit_log (actor, action, target_type, target_id) VALUES ('tests', 'test', 'x', 'x')",
+            claimed.dispatch_id
+        ))
+        .await;
+    assert_eq!(world.number("SELECT count(*) FROM maintenance.job_execution_log").await, 1);
+    down_and_up(&world.db).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_are_told_whether_the_schema_is_missing_older_or_newer() {
+    let db = TestDatabase::empty().await;
+    assert_eq!(verdict(&db).await, "missing");
+    migrations::up(&db.database()).await.unwrap();
+    assert_eq!(verdict(&db).await, "");
+    assert_eq!(migrations::up(&db.database()).await.unwrap(), Vec::<String>::new());
+    let reverted = migrations::down(&db.database(), Steps::Some(2)).await.unwrap();
+    assert_eq!((reverted.len(), verdict(&db).await.as_str()), (2, "older by 2"));
+    let unknown = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99990101000000')";
+    db.client().await.batch_execute(unknown).await.unwrap();
+    // What is too new counts, whatever is missing besides.
+    assert_eq!(verdict(&db).await, "newer: 99990101000000");
+    let states = migrations::status(&mut db.database().conn().await.unwrap()).await.unwrap();
+    assert_eq!(states.len(), steps().len() + 1);
+    let (newest, known) = states.split_last().unwrap();
+    assert!(newest.is_applied && !newest.is_known, "{newest:?}");
+    assert!(known.iter().all(|state| state.is_known));
+    assert_eq!(known.iter().filter(|state| !state.is_applied).count(), 2);
+    let names: Vec<String> = steps().into_iter().map(|step| step.name).collect();
+    assert_eq!(known.iter().map(|state| state.name.clone()).collect::<Vec<_>>(), names);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_newer_release_applied_is_not_reverted_by_this_one() {
+    let db = TestDatabase::new().await;
+    let unknown = "INSERT INTO __diesel_schema_migrations (version) VALUES ('99990101000000')";
+    db.client().await.batch_execute(unknown).await.unwrap();
+    let before = dump(&db, Dump::SchemaAndRows);
+    let reverted = migrations::down(&db.database(), Steps::Some(1)).await;
+    assert!(matches!(reverted, Err(migrations::MigrationError::Failed(_))), "{reverted:?}");
+    assert_same("nothing is reverted", &before, &dump(&db, Dump::SchemaAndRows));
+    assert_eq!(verdict(&db).await, "newer: 99990101000000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_migrate_at_once_one_applies_all_and_the_other_nothing() {
+    let db = TestDatabase::empty().await;
+    let (one, two) = (db.database(), db.database());
+    let (one, two) = tokio::join!(migrations::up(&one), migrations::up(&two));
+    let mut applied = [one.unwrap().len(), two.unwrap().len()];
+    applied.sort_unstable();
+    assert_eq!(applied, [0, steps().len()]);
+    assert_eq!(verdict(&db).await, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_fails_leaves_nothing_and_can_be_repeated() {
+    let db = TestDatabase::empty().await;
+    let client = db.client().await;
+    // In the way of the last table of the second migration.
+    client.batch_execute("CREATE TABLE scheduler_job_types ()").await.unwrap();
+    let failed = migrations::up(&db.database()).await;
+    assert!(matches!(failed, Err(migrations::MigrationError::Failed(_))), "{failed:?}");
+    assert_eq!(verdict(&db).await, format!("older by {}", steps().len() - 1));
+    assert!(!dump(&db, Dump::Schema).contains("task_functions"), "the second one is not half done");
+    client.batch_execute("DROP TABLE scheduler_job_types").await.unwrap();
+    assert_eq!(migrations::up(&db.database()).await.unwrap().len(), steps().len() - 1);
+    assert_eq!(verdict(&db).await, "");
+}
