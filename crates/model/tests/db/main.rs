@@ -1,6 +1,7 @@
 //! The database layer against a real PostgreSQL: each function of `db`, its races and its refusals.
 
 mod attempts;
+mod catalogue;
 mod claims;
 mod due;
 mod enums;
