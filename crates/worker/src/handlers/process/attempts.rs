@@ -16,15 +16,15 @@ use uuid::Uuid;
 use super::procfs::Identity;
 
 static STARTING: RwLock<()> = RwLock::new(());
-static RUNNING: Mutex<BTreeMap<Uuid, Option<Identity>>> = Mutex::new(BTreeMap::new());
+static RUNNING: Mutex<BTreeMap<Uuid, Identity>> = Mutex::new(BTreeMap::new());
 
 /// An attempt in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attempt {
     /// Its id, which marks the environment of its processes.
     pub(super) execution_id: Uuid,
-    /// Its program; `None` while it is being forked.
-    pub(super) program: Option<Identity>,
+    /// Its program.
+    pub(super) program: Identity,
 }
 
 /// Keeps an attempt in the table until it is dropped.
@@ -37,7 +37,7 @@ impl Drop for Registration {
     }
 }
 
-fn table() -> MutexGuard<'static, BTreeMap<Uuid, Option<Identity>>> {
+fn table() -> MutexGuard<'static, BTreeMap<Uuid, Identity>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -47,11 +47,9 @@ pub(super) fn start<T>(
     spawn: impl FnOnce() -> io::Result<(T, Identity)>,
 ) -> io::Result<(T, Registration)> {
     let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
-    table().insert(execution_id, None);
-    let registration = Registration(execution_id);
     let (spawned, program) = spawn()?;
-    table().insert(execution_id, Some(program));
-    Ok((spawned, registration))
+    table().insert(execution_id, program);
+    Ok((spawned, Registration(execution_id)))
 }
 
 /// Runs `look` while no program is being started.

@@ -1,16 +1,17 @@
 //! The `process` handler: runs a program of the operating system and leaves nothing of it behind.
 //!
-//! An attempt goes through five steps, one module each: [`workspace`] makes a private directory with the arguments,
-//! [`environment`] builds the variables from nothing, [`launch`] forks, [`pipes`] keeps head and tail of the output
-//! while [`supervise`] waits for the exit, the timeout or the cancellation, and [`strays`] finds and kills what
-//! outlived the program. [`outcome`] says in words how it ended.
+//! An attempt goes through five steps, one module each: `workspace` makes a private directory with the arguments,
+//! `environment` builds the variables from nothing, `launch` forks, `pipes` keeps head and tail of the output while
+//! `supervise` waits for the exit, the timeout or the cancellation, and `strays` finds and kills what outlived the
+//! program. `outcome` says in words how it ended.
 //!
-//! What it guarantees on Linux: once [`ProcessHandler::run`] returns, or its future is dropped, no process of the
-//! attempt runs any more, however it hid (own session, double fork, emptied environment), and no zombie is left for
-//! long. Processes of other users (a set-uid program) that the worker may not kill are the exception; they are named in
-//! the report's notes. When the worker itself is killed, the kernel kills the programs it started, and the next worker
-//! to start on the machine kills their orphans ([`ProcessHandler::new`]). On other systems only the process group is
-//! killed.
+//! What it guarantees on Linux: once [`ProcessHandler::run`] returns, no process of the attempt runs any more, whether
+//! it moved to a session of its own or forked twice, and zombies do not stay for long. A dropped future kills what it
+//! finds at once, and does not wait for the deaths. The limits: a process that has left its parent *and* its session
+//! *and* emptied its environment cannot be told from those of attempts that run beside it, and goes with the last of
+//! them; one of another user (a set-uid program) cannot be killed, and is named in the report's notes. When the worker
+//! itself is killed, the kernel kills the programs it started; what these had started lives on until the next worker
+//! starts on the machine ([`ProcessHandler::new`]). Elsewhere than on Linux only the process group is killed.
 //!
 //! It holds no locks across awaits. All waits have deadlines: for a process in the kernel's hands and for a pipe that
 //! someone else holds open too.
@@ -21,6 +22,7 @@ mod launch;
 mod outcome;
 mod pipes;
 mod procfs;
+mod running;
 mod strays;
 mod supervise;
 mod workspace;
@@ -203,7 +205,7 @@ impl ProcessHandler {
         &self,
         config: ProcessConfig,
         execution: Execution,
-    ) -> Result<(launch::Running, Workspace), StartError> {
+    ) -> Result<(running::Running, Workspace), StartError> {
         let settings = Arc::clone(&self.settings);
         let execution_id = execution.execution_id;
         let prepare = move || {

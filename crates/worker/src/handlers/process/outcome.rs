@@ -25,10 +25,10 @@ pub(super) fn judge(ending: &Ending, patience: Patience, success: &BTreeSet<u8>)
                 ),
                 StopReason::Cancelled => (Outcome::Cancelled, ErrorClass::Cancelled, "cancelled".to_owned()),
             };
-            let how = if *killed {
-                format!("killed when the grace of {:?} was over", patience.grace)
-            } else {
-                "it ended within the grace".to_owned()
+            let how = match (killed, status) {
+                (false, _) => "it ended within the grace".to_owned(),
+                (true, Some(_)) => format!("killed when the grace of {:?} was over", patience.grace),
+                (true, None) => "the kernel has not ended it yet although it was killed".to_owned(),
             };
             let mut report = Report::ended(outcome, Some((class, &format!("{why}; {how}"))));
             report.exit_code = status.and_then(|status| status.code());

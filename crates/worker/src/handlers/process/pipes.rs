@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 
 use super::super::capture::{Capture, Captured};
-use super::launch::Running;
+use super::running::Running;
 
 /// Bytes read at once; a pipe holds 64 KiB.
 const READ_BYTES: usize = 16 * 1024;

@@ -88,7 +88,7 @@ struct Orphan {
 fn orphans(running: &[Attempt]) -> Vec<Orphan> {
     // Without a session of our own to compare with, nothing is anybody's orphan.
     let Ok(own_session) = getsid(None) else { return Vec::new() };
-    let is_program = |stat: &Stat| running.iter().any(|attempt| attempt.program == Some(stat.identity));
+    let is_program = |stat: &Stat| running.iter().any(|attempt| attempt.program == stat.identity);
     let own_children = procfs::children(own_pid()).into_iter().filter_map(procfs::stat);
     own_children
         .filter(|stat| stat.parent == own_pid() && stat.session != own_session.as_raw() && !is_program(stat))
@@ -102,22 +102,16 @@ fn mark_on(pid: i32) -> Option<Uuid> {
 
 /// Whose an orphan is, if it is anyone's who still runs.
 ///
-/// Without mark and outside every session it may be of any attempt that started before it did. It is given to the
-/// youngest of these that is left, but only as the last of them ends: so nobody's process is killed early, and none
+/// Without mark and outside every session it may be of any attempt that started before it did. It is given to the last
+/// of these to end, once it is the only one left: so nobody is robbed of a process that still has work to do, and none
 /// is forgotten.
 fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
     let by_mark = running.iter().find(|attempt| Some(attempt.execution_id) == orphan.mark);
-    let by_session = || {
-        running
-            .iter()
-            .find(|attempt| attempt.program.is_some_and(|program| program.pid == orphan.stat.session))
-    };
+    let by_session = || running.iter().find(|attempt| attempt.program.pid == orphan.stat.session);
     if let Some(certain) = by_mark.or_else(by_session) {
         return Some(certain.execution_id);
     }
-    let started_before = |attempt: &&Attempt| {
-        attempt.program.is_some_and(|program| program.start <= orphan.stat.identity.start)
-    };
+    let started_before = |attempt: &&Attempt| attempt.program.start <= orphan.stat.identity.start;
     let mut possible = running.iter().filter(started_before);
     match (possible.next(), possible.next()) {
         (Some(only), None) => Some(only.execution_id),
@@ -190,7 +184,7 @@ mod tests {
     const GONE: Uuid = Uuid::from_u128(9);
 
     fn attempt(execution_id: Uuid, pid: i32, start: u64) -> Attempt {
-        Attempt { execution_id, program: Some(Identity { pid, start }) }
+        Attempt { execution_id, program: Identity { pid, start } }
     }
 
     fn stat(pid: i32, start: u64, session: i32) -> Stat {

@@ -1,7 +1,7 @@
 //! Waits for a process to end, or makes it.
 //!
 //! Time up or cancelled: soft signal to the process group, then a grace in which the *whole* group may tidy up, then
-//! the kill of the tree. It decides when, `strays` and `launch` know how. Every wait is bounded. Meanwhile zombies
+//! the kill of the tree. It decides when, `strays` and `running` know how. Every wait is bounded. Meanwhile zombies
 //! that the process's descendants leave to us are reaped every few seconds, so that a long attempt cannot pile them up.
 
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::launch::Running;
+use super::running::Running;
 
 /// How often zombies are looked for while an attempt runs.
 const REAP_PERIOD: Duration = Duration::from_secs(5);

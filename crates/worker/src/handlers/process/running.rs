@@ -1,0 +1,157 @@
+//! Holds a program of an attempt from its fork to its end, with all that descends from it.
+//!
+//! [`Running`] starts it as the leader of its own session and process group, signals its tree, and is the only one who
+//! waits for it. Dropped before its end is known, it kills the whole tree at once. Signals go to numbers that cannot
+//! have been used again: the group's while the program is not reaped, and others only after a look at their start time.
+
+use std::io;
+use std::process::ExitStatus;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use uuid::Uuid;
+
+use super::attempts::{self, Registration};
+use super::procfs::{self, Identity};
+use super::{StartError, strays};
+
+/// A program that was started, with all that descends from it.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    program: Identity,
+    execution_id: Uuid,
+    /// Its exit status was taken, so its number may be anyone's by now.
+    has_exited: bool,
+    /// Nothing of it is left to be killed.
+    is_over: bool,
+    _registration: Registration,
+}
+
+impl Running {
+    /// Starts `command`, which must be complete but for what contains it. Blocks for the time of a fork.
+    pub(super) fn start(mut command: Command, execution_id: Uuid) -> Result<Self, StartError> {
+        contain(&mut command);
+        let spawned = attempts::start(execution_id, || {
+            let child = command.spawn()?;
+            let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
+            // It cannot be reaped yet, so this is it.
+            let program = procfs::stat(pid).map_or(Identity { pid, start: 0 }, |stat| stat.identity);
+            Ok(((child, program), program))
+        });
+        match spawned {
+            Ok(((child, program), registration)) => Ok(Self {
+                child,
+                program,
+                execution_id,
+                has_exited: false,
+                is_over: false,
+                _registration: registration,
+            }),
+            Err(source) => {
+                let program = command.as_std().get_program().to_string_lossy().into_owned();
+                Err(match source.kind() {
+                    io::ErrorKind::NotFound => StartError::NoInterpreter { program, source },
+                    _ => StartError::Spawn { program, source },
+                })
+            }
+        }
+    }
+
+    /// Its output pipes; `None` when they were taken before.
+    pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        (self.child.stdout.take(), self.child.stderr.take())
+    }
+
+    /// Waits for the program to exit. May be abandoned and called again.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait().await?;
+        self.has_exited = true;
+        Ok(status)
+    }
+
+    /// Asks everything of the attempt to end.
+    pub(super) fn terminate(&self) {
+        self.signal_tree(Signal::SIGTERM);
+    }
+
+    /// Kills everything of the attempt that can be found now.
+    pub(super) fn kill_tree(&self) {
+        self.signal_tree(Signal::SIGKILL);
+    }
+
+    fn signal_tree(&self, signal: Signal) {
+        let mut others = Vec::new();
+        if !self.has_exited {
+            // Looked up before the signal: later they would no longer be below it.
+            let below = procfs::descendants(self.program.pid);
+            others.extend(below.iter().filter(|s| s.group != self.program.pid).map(|s| s.identity));
+            // As long as the program is not reaped its number is its own, and so is the group's. The only error is
+            // that nobody is there any more.
+            let _ = killpg(Pid::from_raw(self.program.pid), signal);
+        }
+        others.extend(strays::of(self.execution_id));
+        for other in others {
+            strays::send(other, signal);
+        }
+    }
+
+    /// Whether anything but the program is alive.
+    pub(super) fn has_strays(&self) -> bool {
+        !strays::of(self.execution_id).is_empty()
+    }
+
+    /// Reaps dead strays, of any attempt.
+    pub(super) fn reap_zombies(&self) {
+        // Looking for strays reaps; the living ones may live, their program still runs.
+        drop(strays::of(self.execution_id));
+    }
+
+    /// Kills all that is left. Gives a note for people when something could not be killed.
+    pub(super) async fn kill_strays(&mut self) -> Option<String> {
+        let survivors = strays::kill_all_of(self.execution_id).await;
+        self.is_over = self.has_exited;
+        if survivors.is_empty() {
+            return None;
+        }
+        let numbers =
+            survivors.iter().map(|survivor| survivor.pid.to_string()).collect::<Vec<_>>().join(", ");
+        Some(format!("processes of the attempt could not be killed: {numbers}"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.kill_tree();
+        }
+    }
+}
+
+/// Lets the forked child, before it becomes the program, lead its own session and die with the worker.
+#[expect(unsafe_code, reason = "only code that runs between fork and exec can set these for the child")]
+fn contain(command: &mut Command) {
+    let worker = nix::unistd::getpid();
+    let enter = move || {
+        nix::unistd::setsid()?;
+        #[cfg(target_os = "linux")]
+        {
+            nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The worker may have died before that call; then nobody would ever kill us.
+            if nix::unistd::getppid() != worker {
+                return Err(io::Error::from_raw_os_error(nix::libc::ESRCH));
+            }
+            // Our own files are closed on exec anyhow; this is for those the worker itself inherited. Kernels before
+            // 5.11 do not know it, which is no reason to fail.
+            // SAFETY: it changes flags of descriptors and touches no memory.
+            unsafe {
+                nix::libc::syscall(nix::libc::SYS_close_range, 3, u32::MAX, nix::libc::CLOSE_RANGE_CLOEXEC)
+            };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure makes four plain system calls. It allocates nothing, takes no lock and cannot panic, so it
+    // may run in the child of a process with many threads.
+    unsafe { command.pre_exec(enter) };
+}
