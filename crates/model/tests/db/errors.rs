@@ -6,7 +6,7 @@ use diesel_async::SimpleAsyncConnection;
 use sched_model::db::error::ConstraintKind;
 use sched_model::db::{Conn, Database, DatabaseSettings, DbError, clock, transact};
 
-use crate::fixture::World;
+use crate::fixture::{BEGIN, World};
 
 /// Two rows to fight over.
 const ROWS: &str = "CREATE TABLE fights (id int PRIMARY KEY, n int NOT NULL DEFAULT 0);
@@ -214,7 +214,8 @@ async fn add_to_both(conn: &mut Conn, runs: &AtomicU32, order: [u32; 2]) -> Resu
 async fn a_transaction_that_deadlocks_is_run_again_and_commits() {
     let (world, mut one, mut two) = arena().await;
     let runs = AtomicU32::new(0);
-    run(&mut two, "BEGIN; UPDATE fights SET n = n + 1 WHERE id = 2").await.unwrap();
+    run(&mut two, BEGIN).await.unwrap();
+    run(&mut two, "UPDATE fights SET n = n + 1 WHERE id = 2").await.unwrap();
     // Nobody looks for deadlocks in this session, so that it is the other one that is refused.
     run(&mut two, "SET LOCAL deadlock_timeout = '1min'; SET LOCAL lock_timeout = 0").await.unwrap();
     let fight = async {

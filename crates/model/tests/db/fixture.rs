@@ -25,6 +25,9 @@ pub(crate) const TENANT: TenantId = TenantId(Uuid::from_u128(0x0000_0000_0000_70
 /// The queue that the migrations make.
 pub(crate) const QUEUE: &str = "default";
 
+/// Opens a transaction that may stay idle while the test waits for something else.
+pub(crate) const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0";
+
 /// How long a condition may take to come true on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -171,6 +174,7 @@ pub(crate) fn new_worker() -> NewWorker {
         version: "0.0.0".into(),
         queues: vec![QUEUE.into()],
         concurrency: 8,
+        lease_ms: 1,
     }
 }
 

@@ -10,7 +10,7 @@ use sched_model::domain::retry::{BackoffType, RetryPolicy};
 use sched_model::domain::schedule::{DstGap, DstOverlap, JobType};
 use serde_json::json;
 
-use crate::fixture::{TENANT, World, settings};
+use crate::fixture::{BEGIN, TENANT, World, settings};
 
 /// A cursor that no save computes, so that a kept one is recognised.
 const MARKED: &str = "2001-02-03T04:05:06Z";
@@ -199,7 +199,7 @@ async fn a_stored_policy_that_is_none_is_reported_as_corrupt() {
 /// Saves the job in a transaction left open, starts another save of it, and commits the first when the second waits.
 async fn two_at_once(world: &World, second: &JobSettings, mode: SaveMode) -> Result<SavedJob, SaveError> {
     let mut first = world.conn().await;
-    first.batch_execute("BEGIN").await.unwrap();
+    first.batch_execute(BEGIN).await.unwrap();
     let described = JobSettings { description: "first".into(), ..settings("a") };
     jobs::save(&mut first, TENANT, &described, SaveMode::Upsert, "first").await.unwrap();
     let commit = async {

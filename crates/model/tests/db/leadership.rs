@@ -9,7 +9,7 @@ use sched_model::db::{Conn, Database, DatabaseSettings, DbError, tick};
 use sched_model::domain::ids::{InstanceId, Term};
 use uuid::Uuid;
 
-use crate::fixture::World;
+use crate::fixture::{BEGIN, World};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -164,7 +164,7 @@ async fn a_take_over_waits_for_what_the_old_leader_has_in_flight() {
     let (mut leading, mut standing_by) = (world.conn().await, world.conn().await);
     let (first, second) = (candidate(&mut leading).await, candidate(&mut standing_by).await);
     let old = lead(&mut leading, first).await;
-    leading.batch_execute("BEGIN").await.unwrap();
+    leading.batch_execute(BEGIN).await.unwrap();
     tick::fence(&mut leading, first, old).await.unwrap();
     world.sql(EXPIRE).await;
     let in_flight = async {
@@ -192,7 +192,7 @@ async fn a_take_over_that_waits_too_long_fails_and_succeeds_later() {
         (world.conn().await, impatient(&world, Duration::from_millis(100)).await);
     let (first, second) = (candidate(&mut leading).await, candidate(&mut standing_by).await);
     let old = lead(&mut leading, first).await;
-    leading.batch_execute("BEGIN").await.unwrap();
+    leading.batch_execute(BEGIN).await.unwrap();
     tick::fence(&mut leading, first, old).await.unwrap();
     world.sql(EXPIRE).await;
     let taken = instances::take_over(&mut standing_by, second, LEASE).await;
@@ -208,7 +208,7 @@ async fn renewals_and_further_transactions_pass_beside_an_open_fence() {
     let mut leading = world.conn().await;
     let id = candidate(&mut leading).await;
     let term = lead(&mut leading, id).await;
-    leading.batch_execute("BEGIN").await.unwrap();
+    leading.batch_execute(BEGIN).await.unwrap();
     tick::fence(&mut leading, id, term).await.unwrap();
     world.sql(EXPIRE).await;
     let mut other = impatient(&world, Duration::from_millis(100)).await;

@@ -1,5 +1,11 @@
 //! The database layer against a real PostgreSQL: each function of `db`, its races and its refusals.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot get what it needs fails, and says where"
+)]
+
 mod attempts;
 mod catalogue;
 mod claims;
