@@ -27,7 +27,10 @@ async fn wait_for_hint(heard: &Mutex<Vec<Hint>>, wanted: &Hint) {
     wait_for("a hint", PATIENCE, async || {
         let mut heard = heard.lock().unwrap();
         match heard.iter().position(|hint| hint == wanted) {
-            Some(position) => Ok(heard.drain(..=position).for_each(drop)),
+            Some(position) => {
+                heard.drain(..=position);
+                Ok(())
+            }
             None => Err(format!("heard {heard:?}, not {wanted:?}")),
         }
     })
@@ -71,11 +74,11 @@ async fn changes_of_jobs_are_heard_and_the_moves_of_their_cursors_are_not() {
             .await;
         // Hints arrive in the order of their commits, so what this one overtakes was never sent.
         notify::leader_resigned(&mut conn).await.unwrap();
-        wait_for("a hint", PATIENCE, async || match heard.lock().unwrap().first() {
-            Some(hint) => Ok(assert_eq!(*hint, notified(LEADER_CHANNEL, ""))),
-            None => Err("nothing heard".into()),
+        let first = wait_for("a hint", PATIENCE, async || {
+            heard.lock().unwrap().first().cloned().ok_or_else(|| "nothing heard".to_owned())
         })
         .await;
+        assert_eq!(first, notified(LEADER_CHANNEL, ""));
     })
     .await;
 }

@@ -52,7 +52,7 @@ async fn plans(world: &World, statement: &str, types: &str, arguments: &str) -> 
 
 /// The array of that many equal literals.
 fn array(literal: &str, sql_type: &str) -> String {
-    format!("ARRAY[{}]::{sql_type}[]", vec![literal; ENDING].join(", "))
+    format!("ARRAY[{}]::{sql_type}[]", [literal; ENDING].join(", "))
 }
 
 fn uuids() -> String {

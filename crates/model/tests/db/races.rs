@@ -34,11 +34,10 @@ async fn workers_ending_attempts_of_the_same_jobs_in_opposite_order_do_not_deadl
             tokio::join!(attempts::end(&mut one, &forth, &[]), attempts::end(&mut other, &back, &[]));
         assert_eq!((forth.unwrap().len(), back.unwrap().len()), (3, 3));
     }
+    let ours = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tests'";
+    assert_eq!(world.number(ours).await, 2);
     drop((one, other));
     // A session tells its statistics before it is gone.
-    let ours =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-                AND application_name LIKE '%tests%'";
     world.wait_for_count("the sessions have ended", ours, 0).await;
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
     assert_eq!(
@@ -48,6 +47,32 @@ async fn workers_ending_attempts_of_the_same_jobs_in_opposite_order_do_not_deadl
     );
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'").await, 300);
     assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_locked_before_dispatches_and_in_order() {
+    let world = World::new().await;
+    let (one, other) = (world.running("one").await, world.running("other").await);
+    let (low, high) = if one.job_id < other.job_id { (one, other) } else { (other, one) };
+    let holder = world.db.client().await;
+    let hold = format!("BEGIN; SELECT FROM scheduled_jobs WHERE id = '{}' FOR UPDATE", low.job_id);
+    holder.batch_execute(&hold).await.unwrap();
+
+    let batch = [&high, &low].map(|claimed| ended(claimed, AttemptOutcome::Completed, 1));
+    let look = async {
+        world.wait_for_blocked(1).await;
+        let free = async |rows: &str| {
+            world
+                .number(&format!("SELECT count(*) FROM (SELECT FROM {rows} FOR UPDATE SKIP LOCKED) AS free"))
+                .await
+        };
+        assert_eq!(free("job_dispatch").await, 2, "no dispatch is locked while a job is waited for");
+        let later = format!("scheduled_jobs WHERE id = '{}'", high.job_id);
+        assert_eq!(free(&later).await, 1, "no job is locked before one that comes earlier");
+        holder.batch_execute("COMMIT").await.unwrap();
+    };
+    let (held, ()) = tokio::join!(end(&world, &batch, &[]), look);
+    assert_eq!(held.len(), 2);
 }
 
 /// Does something at random to the dispatches of the world.
