@@ -12,6 +12,7 @@ use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
+use crate::commands::SchedulesCommand;
 use crate::output::Format;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
@@ -79,6 +80,9 @@ pub(crate) enum Command {
     /// List schedulers
     #[command(subcommand)]
     Schedulers(AllCommand),
+    /// Show what a schedule would do, before any job has it
+    #[command(subcommand)]
+    Schedules(SchedulesCommand),
     /// Show the installation at a glance
     Status,
     /// Print a completion script for a shell

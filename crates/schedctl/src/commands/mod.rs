@@ -7,6 +7,7 @@ mod fleet;
 mod jobs;
 mod migrate;
 mod runs;
+mod schedules;
 mod status;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::{dev, place};
 pub(crate) use jobs::{apply, trigger};
 pub(crate) use migrate::{prepare, up, wait_for};
 pub(crate) use runs::EXECUTIONS;
+pub(crate) use schedules::SchedulesCommand;
 
 /// What commands share.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Functions(command) => fleet::functions(command, &session).await,
         Command::Workers(command) => fleet::workers(command, &session).await,
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
+        Command::Schedules(command) => schedules::run(command, &session),
         Command::Status => status::run(&session).await,
         Command::Completions { shell } => completions(shell, session.output),
     }

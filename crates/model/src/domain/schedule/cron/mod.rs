@@ -60,7 +60,8 @@ const NICKNAMES: [(&str, &str); 7] = [
 pub struct CronSpec {
     canonical: String,
     wildcard_time: bool,
-    fields: Fields,
+    /// Boxed, for it is needed only for words and would make every schedule three times as large.
+    fields: Box<Fields>,
     engine: Engine,
 }
 
@@ -133,7 +134,7 @@ impl CronSpec {
         }
         let wildcard_time = fields.minute.starts_with_star() || fields.hour.starts_with_star();
         match Engine::compile(&fields)? {
-            Some(engine) => Ok(Self { canonical, wildcard_time, fields, engine }),
+            Some(engine) => Ok(Self { canonical, wildcard_time, fields: Box::new(fields), engine }),
             None => Err(ScheduleError::NeverFires {
                 field: EXPRESSION.to_owned(),
                 message: format!("`{canonical}` never fires; none of its months has such a day"),

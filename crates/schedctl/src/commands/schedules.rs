@@ -1,0 +1,100 @@
+//! `schedules`: what a schedule will do, before any job has it.
+//!
+//! Everything is computed here, with the code the scheduler uses; no API and no database is needed. One question comes
+//! from flags; with `--stdin` there is one on every line (`lines`). Where nothing says after which instant to look, it is
+//! this host's present: the question is about a schedule that runs nowhere yet, so no database has a clock for it.
+
+mod args;
+mod lines;
+mod question;
+
+use std::io::{self, BufReader, BufWriter};
+
+use sched_model::domain::schedule::{FireTime, Preview};
+use sched_runtime::exit;
+use serde::Serialize;
+
+use super::Session;
+use crate::failure::{CommandResult, failure, usage};
+use crate::output::{Column, PrintError, neutral, or_dash, tell};
+
+pub(crate) use args::SchedulesCommand;
+
+/// A preview as it is printed.
+#[derive(Debug, Serialize)]
+struct Shown {
+    fire_times: Vec<Fire>,
+    description: String,
+    warnings: Vec<String>,
+}
+
+/// A fire time as it is printed: RFC 3339, the local one with the offset of the zone.
+#[derive(Debug, Serialize)]
+struct Fire {
+    utc: String,
+    local: String,
+    note: Option<&'static str>,
+}
+
+const FIRES: &[Column<Fire>] = &[
+    Column::new("UTC", |fire| fire.utc.clone()),
+    Column::new("LOCAL", |fire| fire.local.clone()),
+    Column::new("NOTE", |fire| or_dash(fire.note)),
+];
+
+impl From<Preview> for Shown {
+    fn from(preview: Preview) -> Self {
+        Self {
+            fire_times: preview.fire_times.iter().map(Fire::from).collect(),
+            description: preview.description,
+            warnings: preview.warnings,
+        }
+    }
+}
+
+impl From<&FireTime> for Fire {
+    fn from(fire: &FireTime) -> Self {
+        let format = chrono::SecondsFormat::AutoSi;
+        Self {
+            utc: fire.utc.to_rfc3339_opts(format, true),
+            local: fire.local.to_rfc3339_opts(format, false),
+            note: fire.note.map(|note| note.as_str()),
+        }
+    }
+}
+
+pub(super) fn run(command: SchedulesCommand, session: &Session) -> CommandResult {
+    let SchedulesCommand::Preview(args) = command;
+    if args.stdin {
+        return stream(&args.settings(present()));
+    }
+    let question = args.question(present()).map_err(usage)?;
+    let shown = Shown::from(question.answer().map_err(usage)?);
+    if !session.output.is_table() {
+        session.output.record(&shown, &[])?;
+        return Ok(exit::OK);
+    }
+    session.output.print(&format!("{}\n\n", neutral::line(&shown.description)))?;
+    session.output.list(&shown.fire_times, FIRES, "nothing fires after that instant")?;
+    for warning in &shown.warnings {
+        tell(&format!("warning: {}", neutral::line(warning)));
+    }
+    Ok(exit::OK)
+}
+
+fn stream(settings: &question::Settings) -> CommandResult {
+    let input = BufReader::new(io::stdin().lock());
+    match lines::answer_all(input, BufWriter::new(io::stdout().lock()), settings) {
+        // A reader that has seen enough ends the output and is no error.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(PrintError::Io(error))),
+        _ => Ok(exit::OK),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a preview is asked by a person for a schedule nobody runs; only its default instant comes from here"
+)]
+fn present() -> chrono::DateTime<chrono::Utc> {
+    chrono::Utc::now()
+}

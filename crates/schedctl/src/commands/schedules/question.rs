@@ -1,0 +1,102 @@
+//! One question about a schedule, its answer, and what is wrong with it in the words of the one who asks.
+//!
+//! The model speaks of `schedule_config.expression`; somebody who wrote `--cron`, or a line with `expr`, is told of that.
+//! Pure.
+
+use chrono::{DateTime, Utc};
+use sched_model::domain::schedule::{
+    CronSpec, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// What a preview needs to know beside the schedule.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) timezone: String,
+    pub(super) after: DateTime<Utc>,
+    pub(super) count: usize,
+    pub(super) dst_gap: Option<DstGap>,
+    pub(super) dst_overlap: Option<DstOverlap>,
+}
+
+/// What the asker calls the places of a question.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names {
+    pub(super) schedule: &'static str,
+    pub(super) timezone: &'static str,
+}
+
+/// A question that can be answered.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) job_type: JobType,
+    pub(super) config: Value,
+    pub(super) settings: Settings,
+    pub(super) names: Names,
+}
+
+/// What is wrong with a question.
+#[derive(Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{field}: {message}")]
+pub(super) struct Mistake {
+    /// Where.
+    pub(super) field: String,
+    /// What, and what is allowed.
+    pub(super) message: String,
+}
+
+impl Mistake {
+    pub(super) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl Question {
+    /// The preview. An interval without an anchor is counted from where the preview begins.
+    pub(super) fn answer(&self) -> Result<Preview, Mistake> {
+        let Settings { timezone, after, count, dst_gap, dst_overlap } = &self.settings;
+        let source = ScheduleSource {
+            job_type: self.job_type,
+            config: &self.config,
+            timezone,
+            dst_gap: *dst_gap,
+            dst_overlap: *dst_overlap,
+            created_at: *after,
+        };
+        Preview::of(&source, *after, *count).map_err(|error| self.mistake(&error))
+    }
+
+    fn mistake(&self, error: &ScheduleError) -> Mistake {
+        if error.field() == "timezone" {
+            return Mistake::new(self.names.timezone, error.message());
+        }
+        let Some(field) = error.field().strip_prefix("schedule_config.") else {
+            return Mistake::new(self.names.schedule, error.message());
+        };
+        // Asked by itself, the expression says which of its fields is wrong.
+        let expression = self.config.get("expression").and_then(Value::as_str);
+        match expression.filter(|_| field == "expression").map(CronSpec::parse) {
+            Some(Err(inner)) => Mistake::new(self.names.part(inner.field()), inner.message()),
+            _ => Mistake::new(self.names.part(field), error.message()),
+        }
+    }
+}
+
+impl Names {
+    /// A field of the schedule: after a flag in parentheses, after the key of an object as a path.
+    fn part(self, field: &str) -> String {
+        match self.schedule {
+            flag if flag.starts_with("--") => format!("{flag} ({field})"),
+            key if field == "expression" => key.to_owned(),
+            key => format!("{key}.{field}"),
+        }
+    }
+}
+
+/// Reads an instant.
+pub(super) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
+    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).map_err(|error| {
+        format!("is no instant ({error}); write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`")
+    })
+}
