@@ -21,7 +21,7 @@ COMMENT ON COLUMN tenants.id         IS 'Random identifier.';
 COMMENT ON COLUMN tenants.slug       IS 'Short stable name for commands and URLs.';
 COMMENT ON COLUMN tenants.name       IS 'Name shown to people.';
 COMMENT ON COLUMN tenants.is_paused  IS 'Kill switch: while true nothing of this tenant is dispatched or claimed.';
-COMMENT ON COLUMN tenants.quotas     IS 'Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited.';
+COMMENT ON COLUMN tenants.quotas     IS 'Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. Not in effect yet.';
 COMMENT ON COLUMN tenants.created_at IS 'When the row was written, by the database clock.';
 COMMENT ON COLUMN tenants.updated_at IS 'When the row was last changed, by the database clock.';
 

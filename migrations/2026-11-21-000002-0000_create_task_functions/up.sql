@@ -27,9 +27,9 @@ COMMENT ON COLUMN queues.name             IS 'Stable name, unique in the tenant.
 COMMENT ON COLUMN queues.description      IS 'Free text.';
 COMMENT ON COLUMN queues.is_paused        IS 'Kill switch: while true nothing is claimed from this queue.';
 COMMENT ON COLUMN queues.pause_reason     IS 'Why it is paused, for people; NULL unless paused.';
-COMMENT ON COLUMN queues.max_running      IS 'How many dispatches of the queue may run at once; NULL means no limit.';
-COMMENT ON COLUMN queues.rate_limit_count IS 'How many dispatches may be claimed per period; NULL means no limit.';
-COMMENT ON COLUMN queues.rate_limit_period_seconds IS 'Length of the rate-limit period, in seconds.';
+COMMENT ON COLUMN queues.max_running      IS 'How many dispatches of the queue may run at once; NULL means no limit. Not in effect yet.';
+COMMENT ON COLUMN queues.rate_limit_count IS 'How many dispatches may be claimed per period; NULL means no limit. Not in effect yet.';
+COMMENT ON COLUMN queues.rate_limit_period_seconds IS 'Length of the rate-limit period, in seconds. Not in effect yet.';
 COMMENT ON COLUMN queues.default_priority IS 'Priority of dispatches whose job names none; 0 runs first, 100 last.';
 COMMENT ON COLUMN queues.created_at       IS 'When the row was written, by the database clock.';
 COMMENT ON COLUMN queues.updated_at       IS 'When the row was last changed, by the database clock.';
@@ -72,7 +72,7 @@ COMMENT ON COLUMN task_functions.handler_config IS 'Settings of the handler, e.g
 COMMENT ON COLUMN task_functions.queue          IS 'Queue of its dispatches unless the job names another.';
 COMMENT ON COLUMN task_functions.default_timeout_seconds IS 'Longest run of one attempt, in seconds, unless the job says otherwise.';
 COMMENT ON COLUMN task_functions.retry_policy   IS 'Retry policy of jobs that have none of their own; NULL means the installation default.';
-COMMENT ON COLUMN task_functions.args_schema    IS 'JSON Schema that the arguments of its jobs must satisfy; NULL accepts all.';
+COMMENT ON COLUMN task_functions.args_schema    IS 'JSON Schema that the arguments of its jobs must satisfy; NULL accepts all. Not in effect yet.';
 COMMENT ON COLUMN task_functions.is_active      IS 'False accepts no new job and disables those it has.';
 COMMENT ON COLUMN task_functions.is_paused      IS 'Kill switch: while true no job of this function is dispatched.';
 COMMENT ON COLUMN task_functions.is_system      IS 'Built in: cannot be deleted.';

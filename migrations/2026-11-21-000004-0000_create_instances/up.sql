@@ -60,6 +60,7 @@ CREATE TABLE worker_registration (
     version        text        NOT NULL,
     queues         text[]      NOT NULL,
     concurrency    integer     NOT NULL,
+    lease_ms       integer     NOT NULL,
     status         text        NOT NULL DEFAULT 'IDLE',
     running        integer     NOT NULL DEFAULT 0,
     jobs_processed bigint      NOT NULL DEFAULT 0,
@@ -70,6 +71,7 @@ CREATE TABLE worker_registration (
     CONSTRAINT worker_registration_pkey PRIMARY KEY (worker_id),
     CONSTRAINT worker_registration_process_id_check CHECK (process_id > 0),
     CONSTRAINT worker_registration_concurrency_check CHECK (concurrency > 0),
+    CONSTRAINT worker_registration_lease_ms_check CHECK (lease_ms > 0),
     CONSTRAINT worker_registration_queues_check CHECK (cardinality(queues) > 0),
     CONSTRAINT worker_registration_status_check CHECK (status IN ('IDLE', 'BUSY', 'DRAINING', 'OFFLINE')),
     CONSTRAINT worker_registration_running_check CHECK (running >= 0),
@@ -84,6 +86,7 @@ COMMENT ON COLUMN worker_registration.process_id     IS 'Process id on that host
 COMMENT ON COLUMN worker_registration.version        IS 'Version of the program.';
 COMMENT ON COLUMN worker_registration.queues         IS 'Queues it serves.';
 COMMENT ON COLUMN worker_registration.concurrency    IS 'How many dispatches it runs at once.';
+COMMENT ON COLUMN worker_registration.lease_ms       IS 'How long the worker trusts itself without a heartbeat, in milliseconds: it is not given up earlier, whatever the scheduler is set to.';
 COMMENT ON COLUMN worker_registration.status         IS 'IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was given to others).';
 COMMENT ON COLUMN worker_registration.running        IS 'How many dispatches it ran at the last heartbeat.';
 COMMENT ON COLUMN worker_registration.jobs_processed IS 'How many attempts it has finished, as of the last heartbeat.';

@@ -89,8 +89,8 @@ COMMENT ON COLUMN job_dispatch.term                    IS 'The term of that lead
 COMMENT ON COLUMN job_dispatch.args                    IS 'Arguments, copied from the job when the row was written.';
 COMMENT ON COLUMN job_dispatch.idempotency_key         IS 'Key the client gave with the trigger; NULL without.';
 COMMENT ON COLUMN job_dispatch.is_catch_up             IS 'True when the fire time had been missed and was caught up.';
-COMMENT ON COLUMN job_dispatch.cancel_requested_at     IS 'When somebody asked to cancel it; the worker obeys at its next look.';
-COMMENT ON COLUMN job_dispatch.expires_at              IS 'After this instant it is no longer worth starting; NULL means always.';
+COMMENT ON COLUMN job_dispatch.cancel_requested_at     IS 'When somebody asked to cancel it; the worker obeys at its next look. Not in effect yet.';
+COMMENT ON COLUMN job_dispatch.expires_at              IS 'After this instant it is no longer worth starting; NULL means always. Not in effect yet.';
 COMMENT ON COLUMN job_dispatch.traceparent             IS 'W3C trace context of what created it.';
 
 CREATE TABLE worker_claims (

@@ -21,6 +21,9 @@ use sched_runtime::clock::monotonic;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// How long resigning, and unregistering, may take: whoever stops us will not wait for ever.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+
 /// What this scheduler is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -133,8 +136,12 @@ impl Leadership {
 
     /// One heartbeat, and a take-over where that is due. Every doubt ends in standing by.
     pub async fn beat(&mut self) {
-        let limit = self.timing.lease.margin().max(Duration::from_millis(100)) * 2;
         let sent_at = monotonic();
+        let mut limit = self.timing.lease.margin().max(Duration::from_millis(100)) * 2;
+        if let Some(held) = &self.held {
+            // A renewal that hangs must not outlast the trust it is to renew.
+            limit = limit.min(held.trust.until().saturating_duration_since(sent_at));
+        }
         match tokio::time::timeout(limit, self.try_beat(sent_at)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.failed(&error.with_causes()),
@@ -218,14 +225,16 @@ impl Leadership {
     /// Gives up leadership if we hold it, and tells the standbys.
     pub async fn resign(&mut self) {
         let Some(term) = self.held.as_ref().map(|held| held.term) else { return };
-        self.stand_down("it resigns");
-        match self.try_resign(term).await {
-            Ok(()) => tracing::info!(leader.term = term.0, "Resigned."),
-            Err(error) => {
-                tracing::warn!(
-                    error = error.with_causes(),
-                    "Resigning failed; a standby takes over when the lease expires."
-                );
+        self.held = None;
+        self.role.send_replace(Role::Standby);
+        match tokio::time::timeout(LEAVE_WITHIN, self.try_resign(term)).await {
+            Ok(Ok(())) => tracing::info!(leader.term = term.0, "Resigned."),
+            Ok(Err(error)) => {
+                let error = error.with_causes();
+                tracing::warn!(error, "Resigning failed; a standby takes over when the lease expires.");
+            }
+            Err(_elapsed) => {
+                tracing::warn!("Resigning took too long; a standby takes over when the lease expires.");
             }
         }
     }
@@ -245,11 +254,15 @@ impl Leadership {
             let mut conn = self.database.conn().await?;
             instances::unregister(&mut conn, self.instance.id).await
         };
-        if let Err(error) = removed.await {
-            tracing::warn!(
-                error = error.with_causes(),
-                "Removing the registration failed; it is removed as stale later."
-            );
+        match tokio::time::timeout(LEAVE_WITHIN, removed).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = error.with_causes();
+                tracing::warn!(error, "Removing the registration failed; it is removed as stale later.");
+            }
+            Err(_elapsed) => {
+                tracing::warn!("Removing the registration took too long; it is removed as stale later.");
+            }
         }
     }
 }

@@ -23,16 +23,25 @@ pub struct Disabled {
     pub reason: String,
 }
 
-/// Decides about every job of a batch at `now`, which is not earlier than any cursor.
+/// Most dispatches of one batch: what a transaction can insert well within its time-outs. A job that has more fires to catch
+/// up keeps its cursor at the first one left, and the next batch goes on there.
+pub const MAX_DISPATCHES: usize = 5_000;
+
+/// Decides about the jobs of a batch at `now`, which is not earlier than any cursor. Jobs for which no dispatch is left in the
+/// batch are not touched: they have no cursor to move and stay due.
 #[must_use]
 pub fn plan_batch(jobs: &[DueJob], now: DateTime<Utc>) -> (Batch, Vec<Disabled>) {
     let mut batch = Batch::default();
     let mut disabled = Vec::new();
     for (position, job) in jobs.iter().enumerate() {
+        let room = MAX_DISPATCHES - batch.dispatches.len();
+        if room == 0 {
+            break;
+        }
         let decided = catch_unwind(AssertUnwindSafe(|| decide(job, now)))
             .unwrap_or_else(|panic| Err(format!("computing its fire times failed: {}", panic_text(&*panic))));
         match decided {
-            Ok(decision) => decision.add_to(&mut batch, job, now),
+            Ok(decision) => decision.within(room).add_to(&mut batch, job, now),
             Err(reason) => {
                 batch.cursors.push(CursorMove { disable: Some(reason.clone()), ..still(job) });
                 disabled.push(Disabled { position, reason });
@@ -40,6 +49,15 @@ pub fn plan_batch(jobs: &[DueJob], now: DateTime<Utc>) -> (Batch, Vec<Disabled>)
         }
     }
     (batch, disabled)
+}
+
+/// Disables all of the jobs, for `reason`.
+#[must_use]
+pub fn disable_all(jobs: &[DueJob], reason: &str) -> (Batch, Vec<Disabled>) {
+    let cursors =
+        jobs.iter().map(|job| CursorMove { disable: Some(reason.to_owned()), ..still(job) }).collect();
+    let disabled = (0..jobs.len()).map(|position| Disabled { position, reason: reason.to_owned() }).collect();
+    (Batch { cursors, ..Batch::default() }, disabled)
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
@@ -60,7 +78,7 @@ fn still(job: &DueJob) -> CursorMove {
 
 struct Decision {
     plan: Plan,
-    /// How many of the plan's fires, from the first, are dispatched; the others overlap.
+    /// How many of the plan's fires, counted from the latest, are dispatched; there is no room for the others.
     dispatched: usize,
     tzdata_version: Option<&'static str>,
 }
@@ -115,9 +133,25 @@ fn room(job: &DueJob) -> usize {
     }
 }
 
+/// Why fires that were due together did not all find room: they overlap with what is open, or, when nothing is, only with
+/// each other, because they were not seen in time.
+const fn why_no_room(job: &DueJob) -> SkipReason {
+    if job.active_dispatches > 0 { SkipReason::Overlap } else { SkipReason::Misfire }
+}
+
 impl Decision {
+    /// The same with at most `room` dispatches; the fires beyond are left for the next batch.
+    fn within(mut self, room: usize) -> Self {
+        if self.dispatched > room {
+            self.plan.next = self.plan.fires.get(room).copied();
+            self.plan.fires.truncate(room);
+            self.dispatched = room;
+        }
+        self
+    }
+
     fn add_to(self, batch: &mut Batch, job: &DueJob, now: DateTime<Utc>) {
-        let (dispatched, held_back) = self.plan.fires.split_at(self.dispatched);
+        let (held_back, dispatched) = self.plan.fires.split_at(self.plan.fires.len() - self.dispatched);
         batch.dispatches.extend(dispatched.iter().map(|fire| dispatch(job, *fire, now)));
         batch.skips.extend(self.plan.skipped.iter().map(|range| NewSkip {
             tenant_id: job.tenant_id,
@@ -136,7 +170,7 @@ impl Decision {
                 last_fire_at: *last,
                 fire_count: i64::try_from(held_back.len()).unwrap_or(i64::MAX),
                 is_count_exact: true,
-                reason: job.paused_by.unwrap_or(SkipReason::Overlap),
+                reason: job.paused_by.unwrap_or(why_no_room(job)),
             });
         }
         batch.cursors.push(CursorMove {
@@ -243,9 +277,46 @@ mod tests {
     }
 
     #[test]
+    fn of_fires_that_come_due_together_the_latest_is_dispatched_and_the_others_were_missed() {
+        let often = DueJob { job_type: JobType::Interval, schedule_config: json!({"seconds": 5}), ..job() };
+        let (batch, _) = plan_batch(&[often], job().cursor + TimeDelta::seconds(17));
+        assert_eq!(fires(&batch), [job().cursor + TimeDelta::seconds(15)]);
+        assert_eq!(
+            (batch.skips.len(), batch.skips[0].fire_count, batch.skips[0].reason),
+            (1, 3, SkipReason::Misfire)
+        );
+    }
+
+    #[test]
     fn overlapping_is_allowed_where_the_job_says_so() {
         let busy = DueJob { active_dispatches: 5, overlap_policy: OverlapPolicy::Allow, ..job() };
         assert_eq!(fires(&plan_batch(&[busy], at(NOW)).0).len(), 1);
+    }
+
+    #[test]
+    fn a_batch_is_bounded_and_the_next_goes_on_where_it_stopped() {
+        let cursor = job().cursor;
+        let now = cursor + TimeDelta::seconds(9_000);
+        let greedy = DueJob {
+            job_type: JobType::Interval,
+            schedule_config: json!({"seconds": 1}),
+            misfire_policy: MisfireKind::FireAll,
+            misfire_cap: 10_000,
+            overlap_policy: OverlapPolicy::Allow,
+            ..job()
+        };
+        let (batch, _) = plan_batch(&[greedy.clone(), greedy.clone()], now);
+        assert_eq!(
+            (batch.dispatches.len(), batch.cursors.len()),
+            (MAX_DISPATCHES, 1),
+            "the second job stays due"
+        );
+        let left = batch.cursors[0].to.unwrap();
+        assert_eq!(left, batch.dispatches[MAX_DISPATCHES - 1].scheduled_for + TimeDelta::seconds(1));
+        let (rest, _) = plan_batch(&[DueJob { cursor: left, ..greedy }], now);
+        assert_eq!(rest.dispatches[0].scheduled_for, left);
+        assert_eq!(batch.dispatches.len() + rest.dispatches.len(), 9_001, "every fire once");
+        assert!(rest.skips.is_empty() && rest.cursors[0].to.unwrap() > now);
     }
 
     #[test]

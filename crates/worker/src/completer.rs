@@ -4,7 +4,8 @@
 //! even if the lease was lost since: its claim token decides. While the database is away, results are kept and offered again
 //! until it returns; their slots stay taken meanwhile, so no more than `concurrency` of them can pile up. A result that
 //! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
-//! handler gave, as a failure that says so.
+//! handler gave, as a failure that says so. Only what a constraint refuses, or what has been refused for half a minute, counts as
+//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped.
 //!
 //! After a connection broke in the commit, the outcome is unknown: offering the same result again is harmless, and if its
 //! claim then no longer holds, history tells whether it was stored or the claim was lost.
@@ -17,7 +18,8 @@ use sched_model::db::attempts::{self, Ended, Record};
 use sched_model::db::{Database, DbError, notify};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
-use sched_model::domain::ids::DispatchId;
+use sched_model::domain::ids::{ClaimToken, DispatchId};
+use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -30,6 +32,8 @@ const GATHER: Duration = Duration::from_millis(3);
 const MOST_AT_ONCE: usize = 500;
 /// Pauses between two offers of the same results grow from the first to the second of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// An error of no known kind counts as a refusal only after this.
+const REFUSED_AFTER: Duration = Duration::from_secs(30);
 /// How long a stopping worker waits for its last results to be stored.
 const FLUSH_WITHIN: Duration = Duration::from_secs(60);
 
@@ -137,17 +141,17 @@ impl Completer {
             };
             let Some(batch) = batch else { return Ok(()) };
             let finished_claims = self.handle.book.ended(batch.iter().filter_map(|message| message.claim));
-            let dispatches: Vec<DispatchId> = batch.iter().map(|message| message.ended.dispatch_id).collect();
+            let tokens: Vec<ClaimToken> = batch.iter().map(|message| message.ended.token).collect();
             let (ended, slots): (Vec<Ended>, Vec<_>) =
                 batch.into_iter().map(|message| (message.ended, message.slot)).unzip();
             let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
             self.store(ended, &finished_claims).await;
-            self.tell(&waits_again).await;
-            for dispatch in &dispatches {
-                self.seen.running.remove(*dispatch);
+            for token in &tokens {
+                self.seen.running.remove(*token);
             }
-            self.seen.count_processed(dispatches.len());
-            self.handle.unwritten.send_modify(|count| *count = count.saturating_sub(dispatches.len()));
+            self.seen.count_processed(tokens.len());
+            self.handle.unwritten.send_modify(|count| *count = count.saturating_sub(tokens.len()));
+            self.tell(&waits_again).await;
             drop(slots);
         }
     }
@@ -188,56 +192,39 @@ impl Completer {
 
     /// Stores results, however long that takes.
     async fn store(&self, mut ended: Vec<Ended>, finished_claims: &[i64]) {
-        let mut pause = PAUSES.0;
+        let mut patience = Patience::new();
         let mut is_unknown = false;
         while !ended.is_empty() {
-            match self.offer(&ended, finished_claims).await {
+            let error = match self.offer(&ended, finished_claims).await {
                 Ok(held) => {
                     ended.retain(|one| !held.contains(&one.dispatch_id));
                     return self.account_for_refused(&ended, is_unknown).await;
                 }
-                Err(error) if is_passing(&error) => {
-                    is_unknown |= error.is_outage();
-                    tracing::warn!(
-                        error = error.with_causes(),
-                        results = ended.len(),
-                        "Storing results failed; they are kept."
-                    );
-                    metrics::counter!("sched_completion_failures_total").increment(1);
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSES.1);
-                }
-                Err(error) if ended.len() == 1 => {
-                    tracing::error!(
-                        error = error.with_causes(),
-                        "The database refuses a result; it is stored without its content."
-                    );
-                    let Some(one) = ended.pop() else { return };
-                    return self.store_bare(bare(one, &error), finished_claims).await;
-                }
+                Err(error) => error,
+            };
+            // Whatever went wrong, the commit may have been on its way.
+            is_unknown = true;
+            metrics::counter!("sched_completion_failures_total").increment(1);
+            if !patience.is_over(&error) {
+                tracing::warn!(
+                    error = error.with_causes(),
+                    results = ended.len(),
+                    "Storing results failed; they are kept."
+                );
+                patience.pause().await;
+            } else if ended.len() > 1 {
                 // One of them is refused: offer each alone.
-                Err(_) => {
-                    for one in std::mem::take(&mut ended) {
-                        Box::pin(self.store(vec![one], finished_claims)).await;
-                    }
+                for one in std::mem::take(&mut ended) {
+                    Box::pin(self.store(vec![one], finished_claims)).await;
                 }
+            } else {
+                tracing::error!(
+                    error = error.with_causes(),
+                    "The database refuses a result; it is stored without its content."
+                );
+                ended = ended.into_iter().map(|one| bare(one, &error)).collect();
+                patience.pause().await;
             }
-        }
-    }
-
-    async fn store_bare(&self, ended: Ended, finished_claims: &[i64]) {
-        let mut pause = PAUSES.0;
-        loop {
-            match self.offer(std::slice::from_ref(&ended), finished_claims).await {
-                Ok(_) => return,
-                Err(error) if is_passing(&error) => tokio::time::sleep(pause).await,
-                Err(error) => {
-                    let dispatch = ended.dispatch_id;
-                    tracing::error!(error = error.with_causes(), dispatch.id = %dispatch, "A result cannot be stored at all.");
-                    return;
-                }
-            }
-            pause = (pause * 2).min(PAUSES.1);
         }
     }
 
@@ -277,9 +264,32 @@ impl Completer {
     }
 }
 
-/// Errors that pass by themselves, so that the same results may be offered again.
-const fn is_passing(error: &DbError) -> bool {
-    matches!(error, DbError::Unavailable(_) | DbError::TimedOut(_) | DbError::Collision(_))
+/// How long refusals are taken for something that passes, and how long to wait between two offers.
+struct Patience {
+    since: std::time::Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { since: monotonic(), pause: PAUSES.0 }
+    }
+
+    /// Whether the error says that the same results will never be taken.
+    fn is_over(&self, error: &DbError) -> bool {
+        match error {
+            DbError::Constraint { .. } => true,
+            DbError::Other(_) | DbError::Corrupt { .. } | DbError::NotFound | DbError::TermOver => {
+                self.since.elapsed() > REFUSED_AFTER
+            }
+            DbError::Unavailable(_) | DbError::TimedOut(_) | DbError::Collision(_) => false,
+        }
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+    }
 }
 
 /// The result without what the handler gave, as a failure that says why. It is not retried: the program has run.

@@ -6,14 +6,14 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::db::attempts::{Ended, OutputChunk, Record};
 use sched_model::db::claims::Claimed;
 use sched_model::db::recovery::OpenAttempt;
 use sched_model::domain::attempt::{AttemptOutcome, Verdict, decide};
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::function::HandlerType;
-use sched_model::domain::ids::{ExecutionId, time_ordered};
+use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
 use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
@@ -29,7 +29,7 @@ pub(crate) fn start(session: &Session, claimed: Claimed, permit: Option<OwnedSem
 }
 
 async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePermit>, started: Instant) {
-    let execution_id = ExecutionId(time_ordered(claimed.claimed_at));
+    let execution_id = execution_id(claimed.claimed_at, claimed.token);
     let report = tokio::select! {
         biased;
         () = session.kill.cancelled() => None,
@@ -37,7 +37,7 @@ async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePe
     };
     let Some(report) = report else {
         tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
-        session.worker.seen.running.remove(claimed.dispatch_id);
+        session.worker.seen.running.remove(claimed.token);
         return;
     };
     let was_handed_back = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
@@ -126,21 +126,45 @@ fn chunks(stream: &'static str, captured: Captured) -> Vec<OutputChunk> {
     [head, tail].into_iter().filter(|chunk| !chunk.content.is_empty() || chunk.dropped_bytes > 0).collect()
 }
 
+/// A claim that came while the worker stopped, as an attempt that is handed back without having started.
+pub(crate) fn handed_back(claimed: &Claimed) -> Ended {
+    released(
+        claimed.dispatch_id,
+        claimed.token,
+        claimed.claimed_at,
+        ("worker_stopped", "the worker was stopping, so the attempt was never started"),
+    )
+}
+
 /// A claim nobody knew of, as an attempt that is handed back without having started.
 pub(crate) fn never_started(attempt: &OpenAttempt) -> Ended {
+    released(
+        attempt.dispatch_id,
+        attempt.token,
+        attempt.claimed_at,
+        ("claim_unanswered", "the answer to the claim was lost, so the attempt was never started"),
+    )
+}
+
+fn released(
+    dispatch_id: DispatchId,
+    token: ClaimToken,
+    claimed_at: DateTime<Utc>,
+    (class, message): (&str, &str),
+) -> Ended {
     Ended {
-        dispatch_id: attempt.dispatch_id,
-        token: attempt.token,
+        dispatch_id,
+        token,
         outcome: AttemptOutcome::Released,
         verdict: Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
         record: Record {
-            execution_id: ExecutionId(time_ordered(attempt.now)),
-            started_at: attempt.claimed_at,
+            execution_id: execution_id(claimed_at, token),
+            started_at: claimed_at,
             duration: Duration::ZERO,
             exit_code: None,
             result: None,
-            error_class: Some("claim_unanswered".into()),
-            error_message: Some("the answer to the claim was lost, so the attempt was never started".into()),
+            error_class: Some(class.into()),
+            error_message: Some(message.into()),
             output: Vec::new(),
             output_bytes: 0,
         },

@@ -31,7 +31,9 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     let mut trust = Trust::begin(config.lease, session.registered_at);
     let mut conn = None;
     loop {
-        let beat = beat_or_not(&session, &mut conn, config.lease.margin()).await;
+        // A beat that hangs must not outlast the trust it is to renew.
+        let limit = config.lease.margin().min(trust.until().saturating_duration_since(monotonic()));
+        let beat = beat_or_not(&session, &mut conn, limit).await;
         match beat {
             Some((sent_at, BeatOutcome::Renewed { drain_requested })) => {
                 trust.renewed(sent_at);

@@ -5,8 +5,9 @@
 //! resets it, and it ends no later than the next retry is due. Notifications are hints: losing every one costs the pause and
 //! nothing else.
 //!
-//! If the connection breaks during a claim, it may have taken effect without our knowing. Before the next claim the
-//! database is then asked what it holds for us that we do not run, and that is handed back.
+//! If a claim fails in whatever way, it may have taken effect without our knowing. Before the next claim the database is then
+//! asked what it holds for us that we do not run, and that is handed back. A claim that is under way when the session stops is
+//! waited for, and what it got is handed back too.
 
 use std::time::Duration;
 
@@ -62,7 +63,8 @@ pub(crate) async fn run(session: Session) {
                 }
             }
             Err(error) => {
-                is_claim_unknown |= error.is_outage();
+                // Whatever went wrong, the claim may have been on its way.
+                is_claim_unknown = true;
                 tracing::warn!(error = error.with_causes(), "Claiming failed; trying again.");
             }
         }
@@ -105,6 +107,7 @@ async fn claim(
         *is_claim_unknown = false;
         for attempt in unknown {
             tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
+            worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone());
             worker.completer.send(None, executor::never_started(&attempt), None).await;
         }
     }
@@ -115,7 +118,13 @@ async fn claim(
     let (is_full, some) = (claimed.len() == permits.len(), !claimed.is_empty());
     note(session, &claimed);
     for dispatch in claimed {
-        executor::start(session, dispatch, permits.pop());
+        let permit = permits.pop();
+        if session.stop_claiming.is_cancelled() {
+            let claim = Some(dispatch.claim_id);
+            worker.completer.send(claim, executor::handed_back(&dispatch), permit).await;
+        } else {
+            executor::start(session, dispatch, permit);
+        }
     }
     if is_full {
         return Ok(Look::Full);
@@ -129,7 +138,7 @@ fn note(session: &Session, claimed: &[Claimed]) {
         session.worker.completer.expect(first.claim_id, claimed.len());
     }
     for dispatch in claimed {
-        session.worker.seen.running.insert(dispatch.dispatch_id, dispatch.job_name.clone());
+        session.worker.seen.running.insert(dispatch.token, dispatch.dispatch_id, dispatch.job_name.clone());
         let wait = (dispatch.claimed_at - dispatch.available_at).to_std().unwrap_or(Duration::ZERO);
         metrics::histogram!("sched_dispatch_wait_seconds").record(wait.as_secs_f64());
     }

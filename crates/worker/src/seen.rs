@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use tokio::sync::watch;
 
 /// What health and status are told.
@@ -20,15 +20,16 @@ pub(crate) struct Seen {
 
 /// The attempts in progress, from before their claim is known to anyone until their result is stored.
 #[derive(Debug, Default)]
-pub(crate) struct Running(Mutex<HashMap<DispatchId, String>>);
+pub(crate) struct Running(Mutex<HashMap<ClaimToken, (DispatchId, String)>>);
 
 impl Running {
-    pub(crate) fn insert(&self, id: DispatchId, job: String) {
-        self.locked(|map| drop(map.insert(id, job)));
+    /// By token and not by dispatch: the next attempt of a dispatch may begin before the end of the last is noted here.
+    pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String) {
+        self.locked(|map| drop(map.insert(token, (id, job))));
     }
 
-    pub(crate) fn remove(&self, id: DispatchId) {
-        self.locked(|map| drop(map.remove(&id)));
+    pub(crate) fn remove(&self, token: ClaimToken) {
+        self.locked(|map| drop(map.remove(&token)));
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -36,14 +37,14 @@ impl Running {
     }
 
     pub(crate) fn ids(&self) -> Vec<DispatchId> {
-        self.locked(|map| map.keys().copied().collect())
+        self.locked(|map| map.values().map(|(id, _)| *id).collect())
     }
 
     pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {
-        self.locked(|map| map.iter().map(|(id, job)| (*id, job.clone())).collect())
+        self.locked(|map| map.values().cloned().collect())
     }
 
-    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<DispatchId, String>) -> T) -> T {
+    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, (DispatchId, String)>) -> T) -> T {
         // A panic while the lock was held cannot have left the map half-changed.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -14,7 +14,7 @@ use sched_model::db::{Database, DbError};
 use sched_model::domain::ids::WorkerId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
-use sched_runtime::tasks::spawn_owned;
+use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -131,6 +131,7 @@ impl Worker {
             version: crate::PROGRAM.version.to_owned(),
             queues: self.config.queues.clone(),
             concurrency: i32::try_from(self.config.concurrency).unwrap_or(i32::MAX),
+            lease_ms: i32::try_from(self.config.lease.duration().as_millis()).unwrap_or(i32::MAX),
         };
         workers::register(&mut conn, &worker).await
     }
@@ -148,15 +149,27 @@ impl Session {
         tokio::pin!(lost);
         let end = tokio::select! {
             () = &mut lost => End::LeaseLost,
-            () = self.drain_when(&shutdown.soft, &shutdown.hard) => End::Stopped,
+            () = shutdown.soft.cancelled() => End::Stopped,
         };
+        // The poller is never cut off: a claim under way takes effect, and its dispatches must be known here.
         self.stop_claiming.cancel();
-        self.attempts.close();
-        if end == End::LeaseLost {
-            self.kill.cancel();
-        }
-        drop(polls);
-        self.attempts.wait().await;
+        let finish = self.finish(polls, &shutdown.hard);
+        let end = match end {
+            End::LeaseLost => {
+                self.kill.cancel();
+                finish.await;
+                End::LeaseLost
+            }
+            End::Stopped => tokio::select! {
+                () = finish => End::Stopped,
+                () = &mut lost => {
+                    self.kill.cancel();
+                    self.attempts.close();
+                    self.attempts.wait().await;
+                    End::LeaseLost
+                }
+            },
+        };
         if end == End::Stopped {
             self.worker.completer.flushed().await;
         }
@@ -165,10 +178,11 @@ impl Session {
         end
     }
 
-    /// Waits for the signal, then for the work to finish, to be handed back, or to be killed.
-    async fn drain_when(&self, soft: &CancellationToken, hard: &CancellationToken) {
-        soft.cancelled().await;
-        self.stop_claiming.cancel();
+    /// Waits for the poller to end, then for the work to finish, to be handed back, or to be killed.
+    async fn finish(&self, polls: OwnedTask<()>, hard: &CancellationToken) {
+        if let Err(error) = polls.await {
+            tracing::error!(error = &error as &dyn std::error::Error, "The poller did not end in order.");
+        }
         self.attempts.close();
         let running = self.worker.seen.running.count();
         let drain = self.worker.config.drain_timeout;
@@ -177,7 +191,7 @@ impl Session {
             () = self.attempts.wait() => return,
             () = hard.cancelled() => {
                 self.kill.cancel();
-                return;
+                return self.attempts.wait().await;
             }
             () = tokio::time::sleep(drain) => {}
         }
@@ -187,10 +201,12 @@ impl Session {
         );
         self.hand_back.cancel();
         tokio::select! {
-            () = self.attempts.wait() => {}
-            () = hard.cancelled() => self.kill.cancel(),
-            () = tokio::time::sleep(KILL_WITHIN) => self.kill.cancel(),
+            () = self.attempts.wait() => return,
+            () = hard.cancelled() => {}
+            () = tokio::time::sleep(KILL_WITHIN) => {}
         }
+        self.kill.cancel();
+        self.attempts.wait().await;
     }
 
     /// Removes the registration; what was killed without a report is recovered at once that way.

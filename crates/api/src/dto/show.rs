@@ -77,6 +77,17 @@ pub(crate) fn job(job: Job) -> wire::Job {
     }
 }
 
+/// What stands in place of a value that may be a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// A configuration without the values of the variables it sets, which may be secrets; their names stay.
+pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
+    if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
+        env.values_mut().for_each(|value| *value = HIDDEN.into());
+    }
+    handler_config
+}
+
 /// A task function.
 pub(crate) fn function(function: Function) -> wire::Function {
     let Function { id, settings, is_active, is_system, created_at, updated_at } = function;
@@ -86,7 +97,7 @@ pub(crate) fn function(function: Function) -> wire::Function {
         display_name: settings.display_name,
         description: settings.description,
         handler_type: settings.handler_type.to_string(),
-        handler_config: object(settings.handler_config),
+        handler_config: object(hide_variables(settings.handler_config)),
         queue: settings.queue,
         default_timeout_seconds: settings.default_timeout_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),

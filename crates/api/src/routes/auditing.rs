@@ -12,9 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::ACTOR;
-
-/// What stands in place of a value that may be a secret.
-const HIDDEN: &str = "(hidden)";
+use crate::dto::show::hide_variables;
 
 /// A job that was created or changed.
 pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, request: &str) -> AuditEntry {
@@ -65,11 +63,8 @@ pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, request
 }
 
 fn without_secrets(function: &FunctionSettings) -> Value {
-    let mut shown = plain(function);
-    if let Some(env) = shown.pointer_mut("/handler_config/env").and_then(Value::as_object_mut) {
-        env.values_mut().for_each(|value| *value = HIDDEN.into());
-    }
-    shown
+    let handler_config = hide_variables(function.handler_config.clone());
+    plain(&FunctionSettings { handler_config, ..function.clone() })
 }
 
 fn plain(settings: &impl Serialize) -> Value {

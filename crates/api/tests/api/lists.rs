@@ -93,8 +93,8 @@ async fn workers_and_schedulers_are_shown() {
     let client = app.db.client().await;
     client
         .batch_execute(
-            "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency)
-             VALUES (gen_random_uuid(), 'here', 'linux x86_64', 42, '1.0', ARRAY['default'], 3);
+            "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+             VALUES (gen_random_uuid(), 'here', 'linux x86_64', 42, '1.0', ARRAY['default'], 3, 30000);
              INSERT INTO scheduler_instances (id, hostname, pid, version) VALUES (gen_random_uuid(), 'there', 43, '1.0');",
         )
         .await

@@ -120,7 +120,7 @@ pub async fn claim(
     limit: u32,
 ) -> DbResult<Vec<Claimed>> {
     let rows: Vec<Row> = Claim { worker, limit: limit.into(), queues }.load(conn).await?;
-    rows.into_iter().map(Row::into_claimed).collect()
+    Ok(rows.into_iter().map(Row::into_claimed).collect())
 }
 
 statement! {
@@ -137,12 +137,12 @@ pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Opti
 }
 
 impl Row {
-    fn into_claimed(self) -> DbResult<Claimed> {
+    fn into_claimed(self) -> Claimed {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
-        Ok(Claimed {
+        Claimed {
             retry_policy: stored_policy(self.retry_policy, || {
                 format!("retry_policy of job {}", self.job_name)
-            })?,
+            }),
             claim_id: self.claim_id,
             dispatch_id: self.dispatch_id,
             tenant_id: self.tenant_id,
@@ -162,6 +162,6 @@ impl Row {
             handler_type: self.handler_type,
             handler_config: self.handler_config,
             timeout: job::seconds(self.timeout_seconds),
-        })
+        }
     }
 }

@@ -7,7 +7,9 @@ use diesel_async::RunQueryDsl;
 use super::schema::{job_dispatch, queues, scheduled_jobs, task_functions};
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
-use crate::domain::ids::{ClaimToken, DispatchId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered};
+use crate::domain::ids::{
+    ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered,
+};
 
 /// Priority of dispatches when neither the job nor the queue names one.
 pub const STANDARD_PRIORITY: i16 = 50;
@@ -63,14 +65,6 @@ pub struct Filter {
 macro_rules! job_of_dispatch {
     () => {
         scheduled_jobs::tenant_id.eq(job_dispatch::tenant_id).and(scheduled_jobs::id.eq(job_dispatch::job_id))
-    };
-}
-
-macro_rules! function_of_job {
-    () => {
-        task_functions::tenant_id
-            .eq(scheduled_jobs::tenant_id)
-            .and(task_functions::id.eq(scheduled_jobs::task_function_id))
     };
 }
 
@@ -149,34 +143,19 @@ pub enum Triggered {
     FunctionInactive,
 }
 
-type JobForTrigger = (serde_json::Value, Option<String>, Option<i16>, String, bool);
-
 /// Creates a dispatch for a job, whatever its schedule says. Call it in a transaction, and
 /// [`super::notify::dispatches_waiting`] after it.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
-    // The lock on the job orders this with ticks, completions and other triggers of the same job.
-    let job: Option<JobForTrigger> = scheduled_jobs::table
-        .inner_join(task_functions::table.on(function_of_job!()))
-        .filter(scheduled_jobs::tenant_id.eq(new.tenant))
-        .filter(scheduled_jobs::id.eq(new.job))
-        .filter(scheduled_jobs::deleted_at.is_null())
-        .select((
-            scheduled_jobs::task_args,
-            scheduled_jobs::queue,
-            scheduled_jobs::priority,
-            task_functions::queue,
-            task_functions::is_active,
-        ))
-        .for_no_key_update()
+    let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
+    let (job_args, job_queue, job_priority, function) = job;
+    let (function_queue, is_active): (String, bool) = task_functions::table
+        .find((new.tenant, function))
+        .select((task_functions::queue, task_functions::is_active))
         .get_result(conn)
-        .await
-        .optional()?;
-    let Some((job_args, job_queue, job_priority, function_queue, is_active)) = job else {
-        return Ok(Triggered::NoSuchJob);
-    };
+        .await?;
     let args = new.args.unwrap_or(&job_args);
     if let Some(earlier) = earlier_with_same_key(conn, new).await? {
         return Ok(if earlier.1 == *args {
@@ -198,6 +177,26 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
     insert_trigger(conn, new, id, args, &queue, priority, now).await?;
     count_trigger(conn, new, now).await?;
     Ok(Triggered::Created(id, queue))
+}
+
+type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId);
+
+/// Locks the job alone, which orders a trigger with ticks, completions and other triggers of the same job.
+async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<LockedJob>> {
+    let job = scheduled_jobs::table
+        .find((new.tenant, new.job))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select((
+            scheduled_jobs::task_args,
+            scheduled_jobs::queue,
+            scheduled_jobs::priority,
+            scheduled_jobs::task_function_id,
+        ))
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(job)
 }
 
 async fn earlier_with_same_key(

@@ -113,7 +113,10 @@ impl From<DieselError> for DbError {
         }
         match kind {
             DatabaseErrorKind::SerializationFailure => Self::Collision(error),
-            DatabaseErrorKind::ClosedConnection => Self::Unavailable(Box::new(error)),
+            // A read-only server is one that is being failed over: as good as none.
+            DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::ReadOnlyTransaction => {
+                Self::Unavailable(Box::new(error))
+            }
             _ => match classify(information.message()) {
                 Class::Collision => Self::Collision(error),
                 Class::TimeOut => Self::TimedOut(error),

@@ -79,8 +79,8 @@ struct Row {
 }
 
 impl Row {
-    fn into_function(self) -> DbResult<Function> {
-        Ok(Function {
+    fn into_function(self) -> Function {
+        Function {
             id: self.id,
             is_active: self.is_active,
             is_system: self.is_system,
@@ -89,7 +89,7 @@ impl Row {
             settings: FunctionSettings {
                 retry_policy: stored_policy(self.retry_policy, || {
                     format!("retry_policy of function {}", self.name)
-                })?,
+                }),
                 name: self.name,
                 display_name: self.display_name,
                 description: self.description,
@@ -98,19 +98,23 @@ impl Row {
                 queue: self.queue,
                 default_timeout_seconds: self.default_timeout_seconds,
             },
-        })
+        }
     }
 }
 
-/// Reads a stored retry policy.
+/// Reads a stored retry policy. One that cannot be read, which somebody wrote past the API, is taken for none and told in the
+/// log: the installation's default applies, and neither a claim nor a list fails for it.
 pub(super) fn stored_policy(
     stored: Option<serde_json::Value>,
     what: impl FnOnce() -> String,
-) -> DbResult<Option<RetryPolicy>> {
-    stored
-        .map(serde_json::from_value)
-        .transpose()
-        .map_err(|error| DbError::Corrupt { what: what(), reason: error.to_string() })
+) -> Option<RetryPolicy> {
+    match serde_json::from_value(stored?) {
+        Ok(policy) => Some(policy),
+        Err(error) => {
+            tracing::error!(policy = what(), %error, "A stored retry policy cannot be read; the default applies.");
+            None
+        }
+    }
 }
 
 /// The function with this name, if the tenant has one.
@@ -125,7 +129,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
         .get_result(conn)
         .await
         .optional()?;
-    row.map(Row::into_function).transpose()
+    Ok(row.map(Row::into_function))
 }
 
 /// Functions of the tenant whose name sorts after `after`, at most `limit`, by name.
@@ -146,7 +150,7 @@ pub async fn list(
         .select(Row::as_select())
         .load(conn)
         .await?;
-    rows.into_iter().map(Row::into_function).collect()
+    Ok(rows.into_iter().map(Row::into_function).collect())
 }
 
 #[derive(Insertable, AsChangeset)]
@@ -192,8 +196,15 @@ pub async fn save(
         default_timeout_seconds: settings.default_timeout_seconds,
         retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
     };
-    let Some(existing) = existing.map(Row::into_function).transpose()? else {
-        let id = diesel::insert_into(f::table).values(&write).returning(f::id).get_result(conn).await?;
+    let Some(existing) = existing.map(Row::into_function) else {
+        let created = diesel::insert_into(f::table).values(&write).returning(f::id).get_result(conn).await;
+        let id = created.map_err(|error| match DbError::from(error) {
+            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            DbError::Constraint { name, source, .. } if name == "task_functions_name_key" => {
+                DbError::Collision(source)
+            }
+            error => error,
+        })?;
         return Ok((id, Change::Created));
     };
     if existing.settings == *settings {

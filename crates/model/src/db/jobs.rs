@@ -3,6 +3,8 @@
 //! A write locks the job's row, compares, and if anything differs stores the settings, the version they make, and, when
 //! the schedule is touched, a new cursor. The scheduler's own writes of the cursor are in [`super::tick`].
 
+mod cursor;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
@@ -150,9 +152,9 @@ struct SettingsRow {
 
 type Row = (SettingsRow, JobState, String, Option<String>);
 
-fn into_job((row, state, function, project): Row) -> DbResult<Job> {
-    let retry_policy = stored_policy(row.retry_policy, || format!("retry_policy of job {}", row.name))?;
-    Ok(Job {
+fn into_job((row, state, function, project): Row) -> Job {
+    let retry_policy = stored_policy(row.retry_policy, || format!("retry_policy of job {}", row.name));
+    Job {
         id: row.id,
         state,
         settings: JobSettings {
@@ -178,7 +180,7 @@ fn into_job((row, state, function, project): Row) -> DbResult<Job> {
             retry_policy,
             is_enabled: row.is_enabled,
         },
-    })
+    }
 }
 
 /// Jobs that are not deleted, with the names of their function and project.
@@ -216,7 +218,7 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
         .get_result(conn)
         .await
         .optional()?;
-    row.map(into_job).transpose()
+    Ok(row.map(into_job))
 }
 
 /// The job with this id, if the tenant has one.
@@ -230,7 +232,7 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Opt
         .get_result(conn)
         .await
         .optional()?;
-    row.map(into_job).transpose()
+    Ok(row.map(into_job))
 }
 
 /// Jobs of the tenant whose name sorts after `after`, at most `limit`, by name.
@@ -245,7 +247,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, after: Option<&str>, limit:
         .limit(limit)
         .load(conn)
         .await?;
-    rows.into_iter().map(into_job).collect()
+    Ok(rows.into_iter().map(into_job).collect())
 }
 
 #[derive(Insertable, AsChangeset)]
@@ -331,13 +333,7 @@ async fn write(
     let now = clock::now(conn).await?;
     let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
     let schedule = settings.schedule(created_at)?;
-    let cursor = match &existing {
-        _ if !settings.is_enabled => None,
-        Some(job) if job.settings.is_enabled && has_same_schedule(&job.settings, settings) => {
-            job.state.next_run_at
-        }
-        _ => JobSettings::first_cursor(&schedule, now)?,
-    };
+    let cursor = cursor::after_change(conn, tenant, existing.as_ref(), settings, &schedule, now).await?;
     let version = existing.as_ref().map_or(1, |job| job.state.version + 1);
     let row = Write {
         tenant_id: tenant,
@@ -362,7 +358,10 @@ async fn write(
         timeout_seconds: settings.timeout_seconds,
         retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
         is_enabled: settings.is_enabled,
-        disabled_reason: None,
+        disabled_reason: match &existing {
+            Some(job) if !settings.is_enabled => job.state.disabled_reason.as_deref(),
+            _ => None,
+        },
         next_run_at: cursor,
         tzdata_version: schedule.tzdata_version(),
         version,
@@ -428,15 +427,6 @@ async fn resolve_names(
         None => None,
     };
     Ok(Named { function: function.id, project })
-}
-
-/// Whether two settings fire at the same times.
-fn has_same_schedule(a: &JobSettings, b: &JobSettings) -> bool {
-    a.job_type == b.job_type
-        && a.schedule_config == b.schedule_config
-        && a.timezone == b.timezone
-        && a.dst_gap == b.dst_gap
-        && a.dst_overlap == b.dst_overlap
 }
 
 fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {

@@ -14,6 +14,10 @@ use futures_util::FutureExt;
 
 use super::{Conn, DbError, DbResult};
 
+/// Longest pause between two statements of one transaction. A leader that freezes inside its tick holds the lock that a
+/// standby must have to take over; this ends it, well within the time in which a fail-over is to be done.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
+
 /// How to reach the database and what to bear from it.
 #[derive(Clone)]
 pub struct DatabaseSettings {
@@ -200,7 +204,7 @@ fn session_settings(settings: &DatabaseSettings) -> String {
          SELECT set_config('lc_messages', 'C', false) WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)",
         settings.statement_timeout.as_millis(),
         settings.lock_timeout.as_millis(),
-        settings.statement_timeout.as_millis(),
+        IDLE_IN_TRANSACTION.min(settings.statement_timeout).as_millis(),
     )
 }
 

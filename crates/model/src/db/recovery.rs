@@ -73,12 +73,12 @@ type Columns = (
 );
 
 impl Row {
-    fn into_open(self) -> DbResult<OpenAttempt> {
+    fn into_open(self) -> OpenAttempt {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
-        Ok(OpenAttempt {
+        OpenAttempt {
             retry_policy: stored_policy(self.retry_policy, || {
                 format!("retry_policy of job {}", self.job_name)
-            })?,
+            }),
             dispatch_id: self.dispatch_id,
             tenant_id: self.tenant_id,
             project_id: self.project_id,
@@ -90,7 +90,7 @@ impl Row {
             claimed_at: self.claimed_at,
             now: self.now,
             worker_id: self.worker_id,
-        })
+        }
     }
 }
 
@@ -98,7 +98,8 @@ statement! {
     ExpireWorkers = "recovery_expire_workers.sql", (seconds: f64 as Double) -> (SqlUuid, Text)
 }
 
-/// Marks workers OFFLINE whose lease has expired; returns them with their hosts. Call it in a fenced transaction.
+/// Marks workers OFFLINE that have been silent for `lease`, and for their own lease; returns them with their hosts. Call it in a
+/// fenced transaction.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -116,7 +117,7 @@ statement! {
 /// When the database cannot be asked.
 pub async fn lost_attempts(conn: &mut Conn, limit: i64) -> DbResult<Vec<OpenAttempt>> {
     let rows: Vec<Row> = LostAttempts { limit }.load(conn).await?;
-    rows.into_iter().map(Row::into_open).collect()
+    Ok(rows.into_iter().map(Row::into_open).collect())
 }
 
 statement! {
@@ -138,7 +139,7 @@ pub async fn unknown_claims(
 ) -> DbResult<Vec<OpenAttempt>> {
     let known: Vec<Uuid> = known.iter().map(|id| id.0).collect();
     let rows: Vec<Row> = UnknownClaims { worker, known: &known }.load(conn).await?;
-    rows.into_iter().map(Row::into_open).collect()
+    Ok(rows.into_iter().map(Row::into_open).collect())
 }
 
 /// Ends lost attempts within the caller's fenced transaction. Returns those whose claim still held.

@@ -139,9 +139,9 @@ diesel::table! {
         idempotency_key -> Nullable<Text>,
         /// True when the fire time had been missed and was caught up.
         is_catch_up -> Bool,
-        /// When somebody asked to cancel it; the worker obeys at its next look.
+        /// When somebody asked to cancel it; the worker obeys at its next look. Not in effect yet.
         cancel_requested_at -> Nullable<Timestamptz>,
-        /// After this instant it is no longer worth starting; NULL means always.
+        /// After this instant it is no longer worth starting; NULL means always. Not in effect yet.
         expires_at -> Nullable<Timestamptz>,
         /// W3C trace context of what created it.
         traceparent -> Nullable<Text>,
@@ -289,11 +289,11 @@ diesel::table! {
         is_paused -> Bool,
         /// Why it is paused, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// How many dispatches of the queue may run at once; NULL means no limit.
+        /// How many dispatches of the queue may run at once; NULL means no limit. Not in effect yet.
         max_running -> Nullable<Int4>,
-        /// How many dispatches may be claimed per period; NULL means no limit.
+        /// How many dispatches may be claimed per period; NULL means no limit. Not in effect yet.
         rate_limit_count -> Nullable<Int4>,
-        /// Length of the rate-limit period, in seconds.
+        /// Length of the rate-limit period, in seconds. Not in effect yet.
         rate_limit_period_seconds -> Nullable<Int4>,
         /// Priority of dispatches whose job names none; 0 runs first, 100 last.
         default_priority -> Int2,
@@ -353,13 +353,13 @@ diesel::table! {
         dst_gap -> Nullable<Text>,
         /// What becomes of a wall-clock time that occurs twice; NULL means the default of the schedule.
         dst_overlap -> Nullable<Text>,
-        /// No fire before this instant; NULL means no bound.
+        /// No fire before this instant; NULL means no bound. Not in effect yet.
         start_at -> Nullable<Timestamptz>,
-        /// No fire at or after this instant; NULL means no bound.
+        /// No fire at or after this instant; NULL means no bound. Not in effect yet.
         end_at -> Nullable<Timestamptz>,
-        /// No fire after this many; NULL means no bound.
+        /// No fire after this many; NULL means no bound. Not in effect yet.
         max_runs -> Nullable<Int8>,
-        /// Dispatches become available up to this much after the fire time, stable per job and fire time.
+        /// Dispatches become available up to this much after the fire time, stable per job and fire time. Not in effect yet.
         jitter_seconds -> Int4,
         /// What becomes of fire times that passed without dispatch: skip them, fire the latest once, or fire all up to the cap.
         misfire_policy -> Text,
@@ -367,9 +367,9 @@ diesel::table! {
         misfire_grace_seconds -> Nullable<Int4>,
         /// Most fires that fire_all catches up at once.
         misfire_cap -> Int4,
-        /// How many dispatches of the job may be open (waiting or running) at once before overlap_policy applies.
+        /// How many dispatches of the job may be open (waiting or running) at once before overlap_policy applies to its fires; triggers by hand come on top.
         max_instances -> Int4,
-        /// What becomes of a fire while max_instances are open.
+        /// What becomes of a fire while max_instances are open. queue and cancel_oldest are not in effect yet.
         overlap_policy -> Text,
         /// Queue of its dispatches; NULL means the queue of the function.
         queue -> Nullable<Text>,
@@ -387,7 +387,7 @@ diesel::table! {
         is_paused -> Bool,
         /// Why it is paused, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// When the pause ends by itself; NULL means when somebody resumes it.
+        /// When the pause ends by itself; NULL means when somebody resumes it. Not in effect yet.
         paused_until -> Nullable<Timestamptz>,
         /// When the job was deleted; its history stays and it can be restored.
         deleted_at -> Nullable<Timestamptz>,
@@ -509,7 +509,7 @@ diesel::table! {
         default_timeout_seconds -> Int4,
         /// Retry policy of jobs that have none of their own; NULL means the installation default.
         retry_policy -> Nullable<Jsonb>,
-        /// JSON Schema that the arguments of its jobs must satisfy; NULL accepts all.
+        /// JSON Schema that the arguments of its jobs must satisfy; NULL accepts all. Not in effect yet.
         args_schema -> Nullable<Jsonb>,
         /// False accepts no new job and disables those it has.
         is_active -> Bool,
@@ -535,7 +535,7 @@ diesel::table! {
         name -> Text,
         /// Kill switch: while true nothing of this tenant is dispatched or claimed.
         is_paused -> Bool,
-        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited.
+        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. Not in effect yet.
         quotas -> Jsonb,
         /// When the row was written, by the database clock.
         created_at -> Timestamptz,
@@ -599,6 +599,8 @@ diesel::table! {
         queues -> Array<Text>,
         /// How many dispatches it runs at once.
         concurrency -> Int4,
+        /// How long the worker trusts itself without a heartbeat, in milliseconds: it is not given up earlier, whatever the scheduler is set to.
+        lease_ms -> Int4,
         /// IDLE, BUSY, DRAINING (takes no new work) or OFFLINE (lease expired; its work was given to others).
         status -> Text,
         /// How many dispatches it ran at the last heartbeat.

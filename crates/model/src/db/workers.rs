@@ -32,6 +32,8 @@ pub struct NewWorker {
     pub queues: Vec<String>,
     /// How many dispatches it runs at once.
     pub concurrency: i32,
+    /// How long it trusts itself without a heartbeat, in milliseconds; it is not given up earlier.
+    pub lease_ms: i32,
 }
 
 /// A worker as it is registered.

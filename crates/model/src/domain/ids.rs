@@ -64,9 +64,39 @@ pub fn time_ordered(at: chrono::DateTime<chrono::Utc>) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, at.timestamp_subsec_nanos()))
 }
 
+/// The identifier of the attempt that runs under a claim.
+///
+/// It follows from the claim, so that the worker that runs it and the leader that may have to give it up call it the same.
+/// Time-ordered like [`time_ordered`]; unique because no token is used twice.
+#[must_use]
+pub fn execution_id(claimed_at: chrono::DateTime<chrono::Utc>, token: ClaimToken) -> ExecutionId {
+    let milliseconds = u64::try_from(claimed_at.timestamp_millis()).unwrap_or(0);
+    let mut rest = [0; 10];
+    for (to, from) in rest.iter_mut().skip(2).zip(token.0.to_be_bytes()) {
+        *to = from;
+    }
+    ExecutionId(uuid::Builder::from_unix_timestamp_millis(milliseconds, &rest).into_uuid())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_of_an_attempt_follows_from_its_claim_and_differs_from_every_other() {
+        let at = chrono::DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
+        let ids: std::collections::HashSet<_> =
+            (1..2_000).map(|token| execution_id(at, ClaimToken(token))).collect();
+        assert_eq!(ids.len(), 1_999);
+        assert_eq!(execution_id(at, ClaimToken(7)), execution_id(at, ClaimToken(7)));
+        let large =
+            [i64::MAX, i64::MAX - 1, 1 << 60, (1 << 60) + 1].map(|token| execution_id(at, ClaimToken(token)));
+        assert_eq!(large.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+        assert!(
+            execution_id(at, ClaimToken(9))
+                < execution_id(at + chrono::TimeDelta::milliseconds(1), ClaimToken(1))
+        );
+    }
 
     #[test]
     fn time_ordered_ids_sort_by_their_instant() {

@@ -174,6 +174,7 @@ pub(crate) fn new_worker() -> NewWorker {
         version: "0.0.0".into(),
         queues: vec![QUEUE.into()],
         concurrency: 8,
+        lease_ms: 1,
     }
 }
 

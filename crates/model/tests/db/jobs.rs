@@ -3,14 +3,14 @@
 use diesel_async::SimpleAsyncConnection;
 use sched_model::db::functions::Change;
 use sched_model::db::jobs::{self, Job, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, transact};
+use sched_model::db::{Conn, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy};
 use sched_model::domain::retry::{BackoffType, RetryPolicy};
 use sched_model::domain::schedule::{DstGap, DstOverlap, JobType};
 use serde_json::json;
 
-use crate::fixture::{BEGIN, TENANT, World, settings};
+use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
 
 /// A cursor that no save computes, so that a kept one is recognised.
 const MARKED: &str = "2001-02-03T04:05:06Z";
@@ -188,12 +188,16 @@ async fn a_one_off_keeps_its_instant_and_once_over_stays_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stored_policy_that_is_none_is_reported_as_corrupt() {
+async fn a_stored_policy_that_is_none_reads_as_the_default_and_breaks_nothing() {
     let world = World::new().await;
     let job = world.job("a").await;
     world.sql("UPDATE scheduled_jobs SET retry_policy = '{\"max_attempts\": \"many\"}'").await;
-    let read = jobs::by_id(&mut world.conn().await, TENANT, job.id).await;
-    assert!(matches!(&read, Err(DbError::Corrupt { what, .. }) if what.contains("job a")), "{read:?}");
+    let read = jobs::by_id(&mut world.conn().await, TENANT, job.id).await.unwrap().unwrap();
+    assert_eq!(read.settings.retry_policy, None);
+    world.dispatches(job.id, QUEUE, 1).await;
+    let worker = world.worker().await;
+    let claimed = world.claim(worker, 1).await;
+    assert_eq!((claimed.len(), &claimed[0].retry_policy), (1, &None));
 }
 
 /// Saves the job in a transaction left open, starts another save of it, and commits the first when the second waits.

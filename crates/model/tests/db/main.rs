@@ -8,6 +8,7 @@
 
 mod attempts;
 mod catalogue;
+mod changes;
 mod claims;
 mod due;
 mod enums;

@@ -12,15 +12,18 @@ use chrono::{DateTime, Utc};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::tick::{self, Batch, DueJob, Written};
 use sched_model::db::{Conn, DbError, notify, transact};
+use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
 use super::{Scope, within};
-use crate::plan::{Disabled, plan_batch};
+use crate::plan::{Disabled, MAX_DISPATCHES, disable_all, plan_batch};
 
 /// A run may take no longer; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// After this a run ends between two batches and begins anew at once, so that its success is seen while it works off a burst.
+const RUN_FOR: Duration = Duration::from_secs(3);
 /// Shortest pause before looking at a job again that is due but was locked by somebody.
 const LOCKED_PAUSE: Duration = Duration::from_millis(5);
 
@@ -58,11 +61,15 @@ impl Dispatch {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let mut sum = Sum::default();
+        let started = monotonic();
         loop {
-            let jobs = self.tick(&mut conn, &mut sum).await?;
+            let is_full = match self.tick(&mut conn, &mut sum).await {
+                Err(error) if is_of_the_batch(&error) => self.one_by_one(&mut conn, &mut sum, &error).await?,
+                result => result?,
+            };
             // The hint goes out with each batch: workers need not wait for the whole burst.
             notify_queues(&mut conn, &mut sum.queues).await;
-            if i64::try_from(jobs).unwrap_or(i64::MAX) < self.batch_size {
+            if !is_full || started.elapsed() > RUN_FOR {
                 break;
             }
         }
@@ -86,25 +93,64 @@ impl Dispatch {
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))
     }
 
-    /// One batch; returns how many jobs it took.
-    async fn tick(&self, conn: &mut Conn, sum: &mut Sum) -> Result<usize, DbError> {
+    /// One batch; returns whether it was full, so that more may be due.
+    async fn tick(&self, conn: &mut Conn, sum: &mut Sum) -> Result<bool, DbError> {
+        self.tick_of(conn, sum, self.batch_size).await
+    }
+
+    /// After a batch that the database refused: the same jobs one at a time, so that the one that is refused is found and
+    /// disabled and the others go on. Returns whether more may be due.
+    async fn one_by_one(&self, conn: &mut Conn, sum: &mut Sum, refused: &DbError) -> Result<bool, DbError> {
+        tracing::error!(
+            error = refused.with_causes(),
+            "A batch of due jobs was refused; taking them one at a time."
+        );
+        for _ in 0..self.batch_size {
+            match self.tick_of(conn, sum, 1).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) if is_of_the_batch(&error) => self.disable_first(conn, &error).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Disables the job that is due longest: dispatching it alone was refused.
+    async fn disable_first(&self, conn: &mut Conn, refused: &DbError) -> Result<(), DbError> {
+        let reason = format!("dispatching it was refused: {}", refused.with_causes());
+        transact(conn, "disable_job", async |conn: &mut Conn| {
+            let Scope { instance, term, .. } = self.scope;
+            let now = tick::fence(conn, instance, term).await?;
+            let jobs = tick::lock_due(conn, now, 1).await?;
+            let (batch, disabled) = disable_all(&jobs, &reason);
+            tick::write(conn, instance, term, &batch).await?;
+            events::append(conn, &disabled_events(&jobs, &disabled)).await
+        })
+        .await
+    }
+
+    async fn tick_of(&self, conn: &mut Conn, sum: &mut Sum, batch_size: i64) -> Result<bool, DbError> {
         let done =
-            transact(conn, "tick", async |conn: &mut Conn| self.tick_in_transaction(conn).await).await?;
-        let Some(done) = done else { return Ok(0) };
+            transact(conn, "tick", async |conn: &mut Conn| self.tick_in_transaction(conn, batch_size).await)
+                .await?;
+        let Some(done) = done else { return Ok(false) };
         done.measure();
         sum.jobs += done.jobs.len();
         sum.written.dispatched += done.written.dispatched;
         sum.written.already_dispatched += done.written.already_dispatched;
         sum.written.skipped += done.written.skipped;
         sum.disabled += done.disabled.len();
+        let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= batch_size
+            || done.batch.dispatches.len() >= MAX_DISPATCHES;
         sum.queues.extend(done.batch.dispatches.into_iter().map(|dispatch| dispatch.queue));
-        Ok(done.jobs.len())
+        Ok(is_full)
     }
 
-    async fn tick_in_transaction(&self, conn: &mut Conn) -> Result<Option<Done>, DbError> {
+    async fn tick_in_transaction(&self, conn: &mut Conn, batch_size: i64) -> Result<Option<Done>, DbError> {
         let Scope { instance, term, .. } = self.scope;
         let now = tick::fence(conn, instance, term).await?;
-        let jobs = tick::lock_due(conn, now, self.batch_size).await?;
+        let jobs = tick::lock_due(conn, now, batch_size).await?;
         if jobs.is_empty() {
             return Ok(None);
         }
@@ -113,6 +159,11 @@ impl Dispatch {
         events::append(conn, &disabled_events(&jobs, &disabled)).await?;
         Ok(Some(Done { now, jobs, batch, disabled, written }))
     }
+}
+
+/// Errors that lie in what a batch would write, so that trying it again as it is cannot help.
+const fn is_of_the_batch(error: &DbError) -> bool {
+    matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
 /// A committed batch.

@@ -1,7 +1,8 @@
 //! Housekeeping: partitions made ahead, and registrations of processes that are long gone removed.
 //!
 //! Nothing here is urgent: rows of a month without a partition go to the default one, and stale registrations only
-//! clutter lists. So it runs seldom, and an error is simply tried again.
+//! clutter lists. So it runs seldom, and an error is simply tried again. Each step does the same whoever does it, so none needs
+//! the fence of the term.
 
 use std::time::Duration;
 
@@ -41,9 +42,9 @@ impl Activation for Maintain {
 impl Maintain {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let made = partitions::make_ahead(&mut conn).await?;
         let schedulers = instances::remove_stale(&mut conn, STALE_SCHEDULER).await?;
         let workers = workers::remove_stale(&mut conn, STALE_WORKER).await?;
+        let made = partitions::make_ahead(&mut conn).await?;
         if made.is_empty() && schedulers.is_empty() && workers.is_empty() {
             return Ok(Report::idle());
         }

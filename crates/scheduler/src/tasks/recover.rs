@@ -14,7 +14,7 @@ use sched_model::db::events::{self, NewEvent};
 use sched_model::db::recovery::{self, OpenAttempt};
 use sched_model::db::{Conn, DbError, notify, tick, transact};
 use sched_model::domain::attempt::{AttemptOutcome, decide};
-use sched_model::domain::ids::{ExecutionId, WorkerId, time_ordered};
+use sched_model::domain::ids::{WorkerId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
@@ -105,7 +105,7 @@ impl Recover {
             outcome,
             verdict: decide(outcome, Some("worker_lost"), attempt.failures, policy, rand::random()),
             record: Record {
-                execution_id: ExecutionId(time_ordered(attempt.now)),
+                execution_id: execution_id(attempt.claimed_at, attempt.token),
                 started_at: attempt.claimed_at,
                 duration: (attempt.now - attempt.claimed_at)
                     .max(TimeDelta::zero())

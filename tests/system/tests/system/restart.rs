@@ -138,3 +138,55 @@ async fn restart_of_every_database_session_is_ridden_out() {
     assert_eq!(health.status, 200, "{}", health.json());
     system.check_invariants().await;
 }
+
+/// TERM strikes while dispatches are being claimed: what was claimed and not started is handed back, and nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_with_term_during_claims_loses_no_attempt() {
+    let mut system = Installation::with(1, 0).await;
+    let job =
+        serde_json::json!({"name": "fragile", "job_type": "manual", "retry_policy": {"max_attempts": 1}});
+    system.apply(&shell_jobs("true", &[job])).await;
+    let total = 120;
+    for _ in 0..total {
+        system.trigger("fragile").await;
+    }
+    for _ in 0..4 {
+        let worker = system.start_worker(&[("WORKER_CONCURRENCY", "8")]).await;
+        system.wait_count("a claim", "SELECT count(*) FROM job_dispatch WHERE attempt > 0", 1).await;
+        assert!(system.workers[worker].stop_gracefully(PATIENCE).await.success());
+    }
+    system.start_worker(&[]).await;
+    system.wait_count("every run", COMPLETED, total).await;
+    assert_eq!(
+        system
+            .count("SELECT count(*) FROM job_execution_log WHERE status NOT IN ('COMPLETED', 'RELEASED')")
+            .await,
+        0
+    );
+    system.check_invariants().await;
+}
+
+/// A server that is being failed over refuses writes for a while: results are kept until it takes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_read_only_keeps_the_results_of_finished_work() {
+    let mut system = Installation::new().await;
+    system.start_api().await;
+    let lease = [("WORKER_OFFLINE_THRESHOLD", "60s")];
+    system.start_scheduler(&lease).await;
+    system.start_worker(&[lease[0], ("LOG_LEVEL", "info")]).await;
+    system.apply(&shell_jobs("sleep 1", &[manual("patient")])).await;
+    system.trigger("patient").await;
+    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let name = system.database.name().to_owned();
+    system.execute(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on; {cut}")).await;
+    wait_for("the worker to keep the result", PATIENCE, async || {
+        let log = system.workers[0].stderr();
+        if log.contains("Storing results failed; they are kept.") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    system.execute(&format!("ALTER DATABASE {name} RESET default_transaction_read_only; {cut}")).await;
+    system.wait_count("the result", COMPLETED, 1).await;
+    assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 1);
+    system.check_invariants().await;
+}

@@ -171,3 +171,51 @@ async fn a_job_that_cannot_be_scheduled_is_disabled_with_its_reason_and_the_othe
         )
         .await;
 }
+
+/// One job that cannot be written must not keep the others from firing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_the_database_refuses_is_disabled_and_the_others_go_on() {
+    let system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("true", &[every("refused", 1), every("sound", 1)])).await;
+    let refuse = "ALTER TABLE job_dispatch ADD CONSTRAINT refuses_one CHECK (job_id <> '{id}') NOT VALID";
+    let id = system.get("/api/v1/jobs/refused").await["id"].as_str().unwrap().to_owned();
+    system.execute(&refuse.replace("{id}", &id)).await;
+    let disabled =
+        "SELECT count(*) FROM scheduled_jobs WHERE name = 'refused' AND disabled_reason LIKE '%refuses_one%'";
+    system.wait_count("the job to be disabled", disabled, 1).await;
+    let before = system.count("SELECT total_run_count FROM scheduled_jobs WHERE name = 'sound'").await;
+    system
+        .wait_count(
+            "the other to go on",
+            "SELECT total_run_count FROM scheduled_jobs WHERE name = 'sound'",
+            before + 2,
+        )
+        .await;
+}
+
+/// Kill switches hold what was triggered too, and let it go when they are released.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_paused_project_or_tenant_is_claimed() {
+    let system = Installation::with(1, 1).await;
+    system.apply(&shell_jobs("true", &[manual("held"), every("fires", 1)])).await;
+    for table in ["projects", "tenants"] {
+        system.execute(&format!("UPDATE {table} SET is_paused = true")).await;
+        let before = system
+            .count("SELECT coalesce(sum(fire_count), 0) FROM skipped_fires WHERE reason LIKE 'paused%'")
+            .await;
+        let done = system.count("SELECT count(*) FROM job_execution_log").await;
+        let dispatch = system.trigger("held").await;
+        system
+            .wait_count(
+                "skips",
+                "SELECT coalesce(sum(fire_count), 0) FROM skipped_fires WHERE reason LIKE 'paused%'",
+                before + 2,
+            )
+            .await;
+        let status = system.get(&format!("/api/v1/dispatches/{dispatch}")).await["status"].clone();
+        assert_eq!(status, "PENDING", "{table}");
+        system.execute(&format!("UPDATE {table} SET is_paused = false")).await;
+        system.wait_count("runs after the pause", "SELECT count(*) FROM job_execution_log", done + 2).await;
+    }
+    system.check_invariants().await;
+}

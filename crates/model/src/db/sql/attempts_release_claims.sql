@@ -1,1 +1,6 @@
-DELETE FROM worker_claims WHERE id = ANY ($1::bigint[]) RETURNING id
+-- A claim that still names a running dispatch stays: it is how that dispatch would be found if its worker were lost.
+DELETE FROM worker_claims c
+WHERE c.id = ANY ($1::bigint[])
+  AND NOT EXISTS (SELECT 1 FROM job_dispatch d
+                  WHERE d.id = ANY (c.dispatch_ids) AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS')
+RETURNING c.id

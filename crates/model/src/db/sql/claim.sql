@@ -10,6 +10,11 @@ picked AS (
         FROM job_dispatch w
         WHERE w.queue = served.queue AND w.claimable_at <= now()
           AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.tenant_id = w.tenant_id AND q.name = w.queue AND q.is_paused)
+          AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = w.tenant_id AND t.is_paused)
+          -- Asked for each dispatch only while some project is paused.
+          AND (NOT EXISTS (SELECT 1 FROM projects WHERE is_paused)
+               OR NOT EXISTS (SELECT 1 FROM scheduled_jobs j JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
+                              WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND p.is_paused))
         ORDER BY w.priority, w.claimable_at, w.id
         LIMIT input.free
         FOR UPDATE SKIP LOCKED

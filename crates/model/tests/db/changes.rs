@@ -1,0 +1,75 @@
+//! Changing a job while fires of it are due: none is lost, none comes back.
+
+use sched_model::domain::job::{JobSettings, MisfireKind};
+use sched_model::domain::schedule::JobType;
+use serde_json::json;
+
+use super::fixture::{World, settings};
+
+const SKIPS: &str = "SELECT reason, fire_count FROM skipped_fires ORDER BY id";
+
+/// An hourly job that has not been dispatched for five hours and a half.
+async fn overdue(world: &World) -> JobSettings {
+    let job = settings("a");
+    world.save(&job).await;
+    world
+        .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', next_run_at = now() - interval '270 minutes'")
+        .await;
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_latest_due_fire_survives_a_change_of_the_schedule_and_the_earlier_are_recorded() {
+    let world = World::new().await;
+    let job = overdue(&world).await;
+    world.save(&JobSettings { schedule_config: json!({"hours": 2}), ..job }).await;
+    let due = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at BETWEEN now() - interval '31 minutes' AND now() - interval '29 minutes'";
+    assert_eq!(
+        world.number(due).await,
+        1,
+        "{:?}",
+        world.rows("SELECT now() - next_run_at FROM scheduled_jobs").await
+    );
+    assert_eq!(world.rows(SKIPS).await, [["misfire", "4"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disabling_a_job_records_its_due_fires() {
+    let world = World::new().await;
+    let job = overdue(&world).await;
+    world.save(&JobSettings { is_enabled: false, ..job.clone() }).await;
+    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
+    assert_eq!(world.rows(SKIPS).await, [["disabled", "5"]]);
+    world.save(&job).await;
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now()").await, 1);
+    assert_eq!(world.number("SELECT count(*) FROM skipped_fires").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_leaves_the_schedule_alone_leaves_its_due_fires_alone() {
+    let world = World::new().await;
+    let job = overdue(&world).await;
+    let before = world.text("SELECT next_run_at FROM scheduled_jobs").await;
+    world.save(&JobSettings { description: "changed".into(), ..job }).await;
+    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, before);
+    assert_eq!(world.number("SELECT count(*) FROM skipped_fires").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_one_off_that_has_had_its_fate_does_not_come_back_when_it_is_enabled_again() {
+    let world = World::new().await;
+    let job = JobSettings {
+        job_type: JobType::OneOff,
+        schedule_config: json!({"run_at": "2020-01-01T00:00:00Z"}),
+        misfire_policy: MisfireKind::Skip,
+        ..settings("once")
+    };
+    world.save(&job).await;
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at IS NOT NULL").await, 1);
+    for _ in 0..2 {
+        world.save(&JobSettings { is_enabled: false, ..job.clone() }).await;
+        world.save(&job).await;
+        assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
+    }
+    assert_eq!(world.rows(SKIPS).await, [["disabled", "1"]]);
+}
