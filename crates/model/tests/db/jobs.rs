@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
 
 /// A cursor that no save computes, so that a kept one is recognised.
-const MARKED: &str = "2090-01-01 00:00:00+00";
+const MARKED: &str = "2090-02-03T04:05:06Z";
 
 async fn save(world: &World, settings: &JobSettings, mode: SaveMode) -> Result<SavedJob, SaveError> {
     let mut conn = world.conn().await;
