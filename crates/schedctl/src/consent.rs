@@ -1,6 +1,7 @@
 //! Asking before data is lost.
 //!
-//! On a terminal the user is asked; without one nobody can answer, so the command wants the flag instead of guessing.
+//! On a terminal the user is asked. Without one nobody can answer: a command that says by its own words what it drops goes on and
+//! tells so, and one whose loss is a side effect of a flag wants the other flag instead of guessing.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -8,14 +9,32 @@ use anyhow::anyhow;
 use sched_runtime::exit::ExitError;
 
 use crate::failure::{failure, usage};
+use crate::output::tell;
+
+/// What to do where there is no terminal to ask on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unattended {
+    /// Go on, and say so.
+    GoOn,
+    /// Refuse, naming the flag that agrees.
+    Refuse,
+}
 
 /// Returns when the user agrees to what `what` says; `flag` is what would have answered before.
 ///
 /// # Errors
 /// When the user does not agree, or cannot be asked.
-pub(crate) fn ask(what: &str, flag: &str) -> Result<(), ExitError> {
+pub(crate) fn ask(what: &str, flag: &str, unattended: Unattended) -> Result<(), ExitError> {
     if !io::stdin().is_terminal() {
-        return Err(usage(anyhow!("{what}; give {flag} to agree, there is no terminal to ask on")));
+        return match unattended {
+            Unattended::GoOn => {
+                tell(&format!("{what}; there is no terminal to ask on, going on."));
+                Ok(())
+            }
+            Unattended::Refuse => {
+                Err(usage(anyhow!("{what}; give {flag} to agree, there is no terminal to ask on")))
+            }
+        };
     }
     let mut terminal = io::stderr().lock();
     let asked = write!(terminal, "{what}. Go on? [y/N] ").and_then(|()| terminal.flush());

@@ -52,7 +52,11 @@ pub(super) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
             let steps = if all { Steps::All } else { Steps::Some(steps.into()) };
             if !yes {
                 let what = if all { "all migrations" } else { "migrations" };
-                consent::ask(&format!("reverting {what} drops the data they hold"), "--yes")?;
+                consent::ask(
+                    &format!("reverting {what} drops the data they hold"),
+                    "--yes",
+                    consent::Unattended::GoOn,
+                )?;
             }
             let reverted = migrations::down(&database, steps).await.map_err(migration_error)?;
             report(session, &reverted, &before, "reverted", "there is nothing to revert")?;

@@ -52,7 +52,11 @@ pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> Comman
     let log = Log::new();
     let dir = here.join(globals.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR)));
     if args.reset && !args.yes && dir.exists() {
-        consent::ask(&format!("--reset removes the data in {}", dir.display()), "--yes")?;
+        consent::ask(
+            &format!("--reset removes the data in {}", dir.display()),
+            "--yes",
+            consent::Unattended::Refuse,
+        )?;
     }
     let folder = Folder::own(&dir).map_err(failure)?;
     leftovers::wait_until_gone(&folder, log, &shutdown).await?;
