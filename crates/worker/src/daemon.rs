@@ -17,6 +17,7 @@ use sched_runtime::health::{HealthServer, HealthState, ListenError};
 use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::completer::Completer;
 use crate::config::Config;
@@ -28,6 +29,9 @@ use crate::status::{Phase, WorkerStatus};
 
 /// How long the listeners may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Time between two looks for what dropped attempts have left.
+const TIDY_PERIOD: Duration = Duration::from_secs(2);
 
 /// Why the worker did not start or run.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +100,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         let (completer, completer_handle) = Completer::new(database.clone(), seen.clone(), wake.clone());
         let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
         listeners.spawn("completer", completer.run(listeners.token()));
+        listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
         let hints = spawn_owned("hints", listen(database.clone(), config.clone(), wake.clone()));
         let worker = Worker {
             config,
@@ -126,6 +131,14 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         tracing::debug!(error = &error as &dyn std::error::Error, "The listeners were cut off.");
     }
     database.close();
+    Ok(())
+}
+
+/// Clears away, now and then, what attempts that were dropped have left.
+async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
+    while tokio::time::timeout(TIDY_PERIOD, stop.cancelled()).await.is_err() {
+        handlers.tidy();
+    }
     Ok(())
 }
 

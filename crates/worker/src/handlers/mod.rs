@@ -39,6 +39,11 @@ impl Handlers {
         Ok(Self { process: ProcessHandler::new(process)? })
     }
 
+    /// Clears away what attempts that were dropped have left; to be called now and then.
+    pub fn tidy(&self) {
+        self.process.tidy();
+    }
+
     /// Runs one attempt to its end.
     ///
     /// `cancel` asks it to stop: the process gets the soft signal, its grace, and then the kill. Dropping the future

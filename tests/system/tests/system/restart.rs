@@ -190,3 +190,41 @@ async fn restart_read_only_keeps_the_results_of_finished_work() {
     assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 1);
     system.check_invariants().await;
 }
+
+/// The numbers of the children of a process, dead ones that nobody has taken notice of included.
+fn children_of(parent: i32) -> Vec<i32> {
+    let status = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let parent_of =
+        |pid: i32| status(pid)?.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<i32>().ok();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
+}
+
+/// Work that is killed because the lease was lost leaves neither processes nor zombies, escapees included.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_after_a_lost_lease_leaves_no_process_and_no_zombie() {
+    let mut system = Installation::with(1, 1).await;
+    let fork = "test $SCHED_ATTEMPT -gt 1 || { for i in $(seq 30); do setsid sleep 600 & done; sleep 600; }";
+    system.apply(&shell_jobs(fork, &[manual("forks")])).await;
+    system.trigger("forks").await;
+    let worker = system.workers[0].id();
+    wait_for("the children", PATIENCE, async || match children_of(worker).len() {
+        0 => Err("none yet".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+    system.workers[0].pause();
+    system
+        .wait_count("the lost attempt", "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'", 1)
+        .await;
+    system.start_worker(&[]).await;
+    system.workers[0].resume();
+    wait_for("every child to be gone", PATIENCE, async || match children_of(worker) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{} are left", left.len())),
+    })
+    .await;
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    system.check_invariants().await;
+}

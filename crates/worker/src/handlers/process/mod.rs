@@ -143,6 +143,17 @@ impl ProcessHandler {
         Ok(Self { settings: Arc::new(settings), launcher })
     }
 
+    /// Kills and reaps what attempts that were dropped have left; to be called now and then.
+    pub fn tidy(&self) {
+        let killed = strays::tidy();
+        if killed > 0 {
+            tracing::warn!(
+                process.count = killed,
+                "Killed processes that a dropped attempt had left behind."
+            );
+        }
+    }
+
     /// Runs one attempt to its end; see the module for what holds afterwards.
     pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
         let called = monotonic();

@@ -145,6 +145,34 @@ pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
     })
 }
 
+/// Kills orphans of attempts that have ended and takes the exit status of the dead ones; returns how many were killed.
+///
+/// An attempt does this for itself when it ends in order. One that was dropped, because its lease was lost, leaves its zombies
+/// and whatever was forked while it was being killed; so this is done now and then besides.
+pub(super) fn tidy() -> usize {
+    if orphans(&attempts::running()).is_empty() {
+        return 0;
+    }
+    attempts::while_none_starts(|| {
+        let running = attempts::running();
+        let mut killed = 0;
+        for orphan in orphans(&running) {
+            let is_nobodys = orphan.mark.is_some() || running.is_empty();
+            if orphan.stat.is_zombie {
+                reap(orphan.stat.identity.pid);
+            } else if is_nobodys && owner(&orphan, &running).is_none() {
+                let below =
+                    procfs::descendants(orphan.stat.identity.pid).into_iter().map(|stat| stat.identity);
+                killed += std::iter::once(orphan.stat.identity)
+                    .chain(below)
+                    .filter(|process| send(*process, Signal::SIGKILL))
+                    .count();
+            }
+        }
+        killed
+    })
+}
+
 /// Takes the exit status of a dead orphan, which nobody asks for, so that its entry goes.
 fn reap(pid: i32) {
     // Losing the answer is right: either it is gone now, or someone else has taken it.
