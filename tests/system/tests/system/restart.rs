@@ -8,16 +8,22 @@ const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = '
 /// Scenario 5.
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another() {
-    let mut system = Installation::with(1, 1).await;
+    let mut system = Installation::with(1, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let temp_dir = [("WORKER_TEMP_DIR", folder.path().to_str().unwrap())];
+    let private_directories = || std::fs::read_dir(folder.path()).unwrap().count();
+    system.start_worker(&temp_dir).await;
     // The first attempt runs for ever; the second finds that it is the second.
     let policy = serde_json::json!({"max_attempts": 3, "backoff_seconds": 0, "jitter_percent": 0});
     let job = serde_json::json!({"name": "survivor", "job_type": "manual", "retry_policy": policy});
     system.apply(&shell_jobs("test $SCHED_ATTEMPT -gt 1 || sleep 600", &[job])).await;
     system.trigger("survivor").await;
     system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    assert_eq!(private_directories(), 1);
     system.workers[0].kill9().await;
-    system.start_worker(&[]).await;
+    system.start_worker(&temp_dir).await;
     system.wait_count("the second attempt", COMPLETED, 1).await;
+    assert_eq!(private_directories(), 0, "the killed worker's directory is removed too");
     let history =
         "SELECT count(*) FROM job_execution_log WHERE (attempt, status) IN ((1, 'LOST'), (2, 'COMPLETED'))";
     assert_eq!(system.count(history).await, 2);

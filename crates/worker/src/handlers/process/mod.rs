@@ -139,6 +139,13 @@ impl ProcessHandler {
         if killed > 0 {
             tracing::warn!(process.count = killed, "Killed processes that a dead worker had left behind.");
         }
+        match workspace::remove_those_of_dead_workers(&settings.temp_root) {
+            Ok(0) => {}
+            Ok(removed) => {
+                tracing::warn!(directory.count = removed, "Removed private directories of dead workers.")
+            }
+            Err(error) => tracing::warn!(%error, "Looking for private directories of dead workers failed."),
+        }
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         Ok(Self { settings: Arc::new(settings), launcher })
     }

@@ -64,6 +64,11 @@ pub(super) fn kill_orphans_of_dead_workers() -> usize {
     killed
 }
 
+/// Whether a mark names a worker of this machine that lives no more.
+pub(super) fn is_mark_of_dead_worker(mark: &str) -> bool {
+    is_of_dead_worker(mark, &procfs::namespace(), procfs::stat)
+}
+
 /// Whether a mark is from this space of process numbers and names a worker that is gone.
 fn is_of_dead_worker(mark: &str, namespace: &str, look_up: impl Fn(i32) -> Option<Stat>) -> bool {
     let mut parts = mark.split(':');

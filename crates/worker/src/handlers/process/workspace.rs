@@ -3,11 +3,12 @@
 //! Mode 0700, with an unguessable name, removed with everything in it when the attempt is over. The result file is
 //! written by a program that may be hostile: it is opened without following links and without waiting, must be a
 //! regular file, and is read up to a limit. Blocking file work: creation runs on a launcher thread, closing on the
-//! blocking pool. A dropped workspace removes itself too.
+//! blocking pool. A dropped workspace removes itself too. One whose worker was killed is removed by the next worker that starts
+//! there: the name of the directory names its worker.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -15,9 +16,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::super::{Execution, storable};
+use super::strays;
 
 /// Largest result that is taken.
 const MAX_RESULT_BYTES: u64 = 1024 * 1024;
+
+/// How the names of private directories begin.
+const PREFIX: &str = "sched-";
 
 /// The private directory of an attempt that runs.
 #[derive(Debug)]
@@ -38,7 +43,8 @@ impl Workspace {
     /// Makes the directory below `root` and writes the arguments into it.
     pub(super) fn create(root: &Path, execution: &Execution) -> io::Result<Self> {
         let private = fs::Permissions::from_mode(0o700);
-        let prefix = format!("sched-{}-", execution.execution_id.simple());
+        let worker = strays::mark_of_this_process().replace(':', "_");
+        let prefix = format!("{PREFIX}{worker}-{}-", execution.execution_id.simple());
         let dir = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(root)?;
         let workspace = Self { dir };
         let mut folder = DirBuilder::new();
@@ -90,6 +96,27 @@ impl Workspace {
         }
         left
     }
+}
+
+/// Removes the private directories below `root` that are ours and whose worker lives no more. Gives their number.
+pub(super) fn remove_those_of_dead_workers(root: &Path) -> io::Result<usize> {
+    let mut removed = 0;
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        if is_of_dead_worker(&path).unwrap_or(false) && fs::remove_dir_all(&path).is_ok() {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// `None` for what is no private directory of a worker, or of another user's.
+fn is_of_dead_worker(path: &Path) -> Option<bool> {
+    let (worker, _) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
+    // What vanishes while we look has been removed by its own worker.
+    let metadata = fs::symlink_metadata(path).ok()?;
+    let is_ours = metadata.is_dir() && metadata.uid() == nix::unistd::geteuid().as_raw();
+    is_ours.then(|| strays::is_mark_of_dead_worker(&worker.replace('_', ":")))
 }
 
 /// Why a result file was ignored.
