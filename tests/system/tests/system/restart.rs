@@ -19,7 +19,11 @@ async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another()
     system.apply(&shell_jobs("test $SCHED_ATTEMPT -gt 1 || sleep 600", &[job])).await;
     system.trigger("survivor").await;
     system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
-    assert_eq!(private_directories(), 1);
+    wait_for("the private directory", PATIENCE, async || match private_directories() {
+        1 => Ok(()),
+        n => Err(format!("{n} directories")),
+    })
+    .await;
     system.workers[0].kill9().await;
     system.start_worker(&temp_dir).await;
     system.wait_count("the second attempt", COMPLETED, 1).await;
