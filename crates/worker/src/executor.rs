@@ -29,7 +29,7 @@ pub(crate) fn start(session: &Session, claimed: Claimed, permit: Option<OwnedSem
 }
 
 async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePermit>, started: Instant) {
-    let execution_id = execution_id(claimed.claimed_at, claimed.token);
+    let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     let report = tokio::select! {
         biased;
         () = session.kill.cancelled() => None,
@@ -158,7 +158,7 @@ fn released(
         outcome: AttemptOutcome::Released,
         verdict: Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
         record: Record {
-            execution_id: execution_id(claimed_at, token),
+            execution_id: execution_id(claimed_at, dispatch_id, token),
             started_at: claimed_at,
             duration: Duration::ZERO,
             exit_code: None,

@@ -64,16 +64,24 @@ pub fn time_ordered(at: chrono::DateTime<chrono::Utc>) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, at.timestamp_subsec_nanos()))
 }
 
-/// The identifier of the attempt that runs under a claim.
+/// The identifier of the attempt that runs under a claim of `dispatch`.
 ///
 /// It follows from the claim, so that the worker that runs it and the leader that may have to give it up call it the same.
-/// Time-ordered like [`time_ordered`]; unique because no token is used twice.
+/// Time-ordered like [`time_ordered`]; as hard to guess as the dispatch, whose random part it takes, and unique because no
+/// token is used twice.
 #[must_use]
-pub fn execution_id(claimed_at: chrono::DateTime<chrono::Utc>, token: ClaimToken) -> ExecutionId {
+pub fn execution_id(
+    claimed_at: chrono::DateTime<chrono::Utc>,
+    dispatch: DispatchId,
+    token: ClaimToken,
+) -> ExecutionId {
     let milliseconds = u64::try_from(claimed_at.timestamp_millis()).unwrap_or(0);
     let mut rest = [0; 10];
-    for (to, from) in rest.iter_mut().skip(2).zip(token.0.to_be_bytes()) {
+    for (to, from) in rest.iter_mut().zip(dispatch.0.into_bytes().into_iter().skip(6)) {
         *to = from;
+    }
+    for (to, from) in rest.iter_mut().skip(2).zip(token.0.to_be_bytes()) {
+        *to ^= from;
     }
     ExecutionId(uuid::Builder::from_unix_timestamp_millis(milliseconds, &rest).into_uuid())
 }
@@ -85,17 +93,14 @@ mod tests {
     #[test]
     fn the_id_of_an_attempt_follows_from_its_claim_and_differs_from_every_other() {
         let at = chrono::DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
-        let ids: std::collections::HashSet<_> =
-            (1..2_000).map(|token| execution_id(at, ClaimToken(token))).collect();
-        assert_eq!(ids.len(), 1_999);
-        assert_eq!(execution_id(at, ClaimToken(7)), execution_id(at, ClaimToken(7)));
-        let large =
-            [i64::MAX, i64::MAX - 1, 1 << 60, (1 << 60) + 1].map(|token| execution_id(at, ClaimToken(token)));
-        assert_eq!(large.iter().collect::<std::collections::HashSet<_>>().len(), 4);
-        assert!(
-            execution_id(at, ClaimToken(9))
-                < execution_id(at + chrono::TimeDelta::milliseconds(1), ClaimToken(1))
-        );
+        let dispatch = DispatchId(time_ordered(at));
+        let id = |token| execution_id(at, dispatch, ClaimToken(token));
+        let tokens = (1..2_000).chain([i64::MAX, i64::MAX - 1, 1 << 60, (1 << 60) + 1]);
+        let ids: std::collections::HashSet<_> = tokens.map(id).collect();
+        assert_eq!(ids.len(), 2_003);
+        assert_eq!(id(7), id(7));
+        assert_ne!(id(7), execution_id(at, DispatchId(time_ordered(at)), ClaimToken(7)));
+        assert!(id(9) < execution_id(at + chrono::TimeDelta::milliseconds(1), dispatch, ClaimToken(1)));
     }
 
     #[test]

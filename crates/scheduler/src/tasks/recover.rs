@@ -105,7 +105,7 @@ impl Recover {
             outcome,
             verdict: decide(outcome, Some("worker_lost"), attempt.failures, policy, rand::random()),
             record: Record {
-                execution_id: execution_id(attempt.claimed_at, attempt.token),
+                execution_id: execution_id(attempt.claimed_at, attempt.dispatch_id, attempt.token),
                 started_at: attempt.claimed_at,
                 duration: (attempt.now - attempt.claimed_at)
                     .max(TimeDelta::zero())
