@@ -14,7 +14,7 @@ use sched_model::db::{Database, DatabaseSettings, notify, startup};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
-use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
+use sched_runtime::tasks::{BoxError, TaskError, TaskGroup};
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -101,7 +101,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
-        let hints = spawn_owned("hints", listen(database.clone(), config.clone(), wake.clone()));
+        listeners.spawn("hints", listen(database.clone(), config.clone(), wake.clone(), listeners.token()));
         let worker = Worker {
             config,
             database: database.clone(),
@@ -125,7 +125,6 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
                 std::future::pending::<()>().await;
             }
         }
-        drop(hints);
     }
     if let Err(error) = listeners.stop(STOP_WITHIN).await {
         tracing::debug!(error = &error as &dyn std::error::Error, "The listeners were cut off.");
@@ -143,13 +142,21 @@ async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), Bo
 }
 
 /// Wakes the poller when dispatches wait in one of our queues, and whenever the listener has reconnected.
-async fn listen(database: Database, config: Arc<Config>, wake: Arc<Notify>) -> Result<(), BoxError> {
-    notify::listen(&database, &[notify::DISPATCH_CHANNEL], |hint| match hint {
+async fn listen(
+    database: Database,
+    config: Arc<Config>,
+    wake: Arc<Notify>,
+    stop: CancellationToken,
+) -> Result<(), BoxError> {
+    let hints = notify::listen(&database, &[notify::DISPATCH_CHANNEL], |hint| match hint {
         notify::Hint::Notified { payload, .. }
             if !payload.is_empty() && !config.queues.contains(&payload) => {}
         notify::Hint::Notified { .. } | notify::Hint::Reconnected => wake.notify_one(),
-    })
-    .await;
+    });
+    tokio::select! {
+        () = hints => {}
+        () = stop.cancelled() => {}
+    }
     Ok(())
 }
 

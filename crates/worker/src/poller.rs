@@ -43,7 +43,8 @@ enum Look {
 pub(crate) async fn run(session: Session) {
     let (shortest, longest) = session.worker.config.poll;
     let mut pause = shortest;
-    let mut is_claim_unknown = false;
+    // A poller before this one may have died in the middle of a claim.
+    let mut is_claim_unknown = true;
     loop {
         let permits = tokio::select! {
             () = session.stop_claiming.cancelled() => return,

@@ -14,7 +14,7 @@ use sched_model::db::{Database, DbError};
 use sched_model::domain::ids::WorkerId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
-use sched_runtime::tasks::{OwnedTask, spawn_owned};
+use sched_runtime::tasks::{OwnedTask, TaskError, spawn_owned};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,6 +30,8 @@ use crate::seen::Seen;
 const REGISTER_PAUSE: Duration = Duration::from_secs(5);
 /// After the drain: how long killed work may take to be gone, beyond the longest grace of a process.
 const KILL_WITHIN: Duration = Duration::from_secs(310);
+/// How long a poller that died stays dead.
+const POLLER_PAUSE: Duration = Duration::from_secs(1);
 /// How long unregistering may take.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
@@ -141,15 +143,18 @@ impl Session {
     async fn run(self, shutdown: &Shutdown) -> End {
         let (lease_sender, mut lease) = watch::channel(LeaseState::Held);
         let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), lease_sender));
-        let polls = spawn_owned("poller", poller::run(self.clone()));
+        let mut polls = Some(self.start_poller());
         let lost = async {
             // The sender lives in the heartbeat task; if that is gone, so is the lease.
             let _ = lease.wait_for(|state| *state == LeaseState::Lost).await;
         };
         tokio::pin!(lost);
-        let end = tokio::select! {
-            () = &mut lost => End::LeaseLost,
-            () = shutdown.soft.cancelled() => End::Stopped,
+        let end = loop {
+            tokio::select! {
+                () = &mut lost => break End::LeaseLost,
+                () = shutdown.soft.cancelled() => break End::Stopped,
+                ended = ended(&mut polls) => polls = self.after_poller(ended).await,
+            }
         };
         // The poller is never cut off: a claim under way takes effect, and its dispatches must be known here.
         self.stop_claiming.cancel();
@@ -178,9 +183,23 @@ impl Session {
         end
     }
 
+    fn start_poller(&self) -> OwnedTask<()> {
+        spawn_owned("poller", poller::run(self.clone()))
+    }
+
+    /// A poller that ended because an operator drains the worker stays ended; one that died is replaced, never left dead.
+    async fn after_poller(&self, ended: Result<(), TaskError>) -> Option<OwnedTask<()>> {
+        let error = ended.err()?;
+        tracing::error!(error = &error as &dyn std::error::Error, "The poller died; starting it again.");
+        tokio::time::sleep(POLLER_PAUSE).await;
+        Some(self.start_poller())
+    }
+
     /// Waits for the poller to end, then for the work to finish, to be handed back, or to be killed.
-    async fn finish(&self, polls: OwnedTask<()>, hard: &CancellationToken) {
-        if let Err(error) = polls.await {
+    async fn finish(&self, polls: Option<OwnedTask<()>>, hard: &CancellationToken) {
+        if let Some(polls) = polls
+            && let Err(error) = polls.await
+        {
             tracing::error!(error = &error as &dyn std::error::Error, "The poller did not end in order.");
         }
         self.attempts.close();
@@ -223,6 +242,14 @@ impl Session {
             ),
             Err(_elapsed) => tracing::warn!("Unregistering took too long; the lease expires by itself."),
         }
+    }
+}
+
+/// The end of a task, if there is one.
+async fn ended(task: &mut Option<OwnedTask<()>>) -> Result<(), TaskError> {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
     }
 }
 

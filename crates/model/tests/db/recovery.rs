@@ -220,3 +220,29 @@ async fn workers_long_gone_are_removed_once_they_hold_nothing() {
     expected.sort();
     assert_eq!(left, expected);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_names_a_running_dispatch_is_not_forgotten_with_the_others() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    let claimed = busy(&world, worker, "pair", 2).await;
+    assert_eq!(claimed[0].claim_id, claimed[1].claim_id);
+    let first = ended(&claimed[0], AttemptOutcome::Completed, 1);
+    end(&world, &[first], &[claimed[0].claim_id]).await;
+    silence(&world, worker, 3600).await;
+    expire(&world).await;
+    let lost: Vec<DispatchId> = recover(&world).await.iter().map(|attempt| attempt.dispatch_id).collect();
+    assert_eq!(lost, [claimed[1].dispatch_id]);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_not_given_up_before_its_own_lease_is_over() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    world.sql("UPDATE worker_registration SET lease_ms = 3600000").await;
+    silence(&world, worker, 1800).await;
+    assert_eq!(expire(&world).await, []);
+    silence(&world, worker, 3700).await;
+    assert_eq!(expire(&world).await, [worker]);
+}
