@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::manifest::RetryPolicySpec;
-use crate::words::{DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope};
+use crate::words::{CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope};
 
 /// A job as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,20 @@ pub struct Job {
     pub dst_gap: Option<DstGap>,
     /// What becomes of wall-clock times that occur twice; `None` leaves it to the expression.
     pub dst_overlap: Option<DstOverlap>,
+    /// No fire before this instant.
+    pub start_at: Option<DateTime<Utc>>,
+    /// No fire at or after this instant.
+    pub end_at: Option<DateTime<Utc>>,
+    /// No fire after this many.
+    pub max_runs: Option<i64>,
+    /// Dispatches become available up to this many seconds after the fire time, stable per job and fire time.
+    pub jitter_seconds: i32,
+    /// Names of calendars; a fire time that one of them excludes is skipped or moved.
+    pub calendars: Vec<String>,
+    /// What becomes of an excluded fire time.
+    pub calendar_roll: CalendarRoll,
+    /// How long a run is expected to take; `None` if nobody said.
+    pub expected_duration_seconds: Option<i32>,
     /// What becomes of fire times that passed without dispatch.
     pub misfire_policy: MisfirePolicy,
     /// How late a fire may be and still be on time; `None` for the installation's default.

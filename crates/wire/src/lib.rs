@@ -17,8 +17,8 @@ pub use manifest::{FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
 pub use words::{
-    BackoffType, DispatchStatus, DstGap, DstOverlap, ExecutionStatus, HandlerType, JobType, MisfirePolicy,
-    OverlapPolicy, Scope, UnknownWord, WorkerStatus,
+    BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap, ExecutionStatus, HandlerType, JobType,
+    MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.

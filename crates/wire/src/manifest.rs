@@ -3,11 +3,12 @@
 //! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
 //! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::words::{
-    BackoffType, DstGap, DstOverlap, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope,
+    BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope,
 };
 
 /// Name of the project, the queue and the tenant that every installation has.
@@ -86,6 +87,27 @@ pub struct JobSpec {
     /// What becomes of wall-clock times that occur twice; decided by the kind of expression when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_overlap: Option<DstOverlap>,
+    /// No fire before this instant (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<DateTime<Utc>>,
+    /// No fire at or after this instant (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_at: Option<DateTime<Utc>>,
+    /// No fire after this many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runs: Option<i64>,
+    /// Dispatches become available up to this many seconds after the fire time, stable per job and fire time.
+    #[serde(default)]
+    pub jitter_seconds: i32,
+    /// Names of calendars; a fire time that one of them excludes is skipped or moved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<String>,
+    /// What becomes of an excluded fire time.
+    #[serde(default = "default_calendar_roll")]
+    pub calendar_roll: CalendarRoll,
+    /// How long a run is expected to take; for simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_duration_seconds: Option<i32>,
     /// What becomes of fire times that passed without dispatch.
     #[serde(default = "default_misfire_policy")]
     pub misfire_policy: MisfirePolicy,
@@ -155,6 +177,10 @@ const fn default_scope() -> Scope {
 
 const fn default_misfire_policy() -> MisfirePolicy {
     MisfirePolicy::FireOnce
+}
+
+const fn default_calendar_roll() -> CalendarRoll {
+    CalendarRoll::Skip
 }
 
 const fn default_misfire_cap() -> i32 {

@@ -115,6 +115,18 @@ words! {
 }
 
 words! {
+    /// What becomes of a fire time that a calendar excludes.
+    CalendarRoll {
+        /// It does not fire.
+        Skip = "skip",
+        /// It moves to the same time of the next day at which that time is not excluded.
+        NextBusinessDay = "next_business_day",
+        /// It moves to the same time of the latest earlier day at which that time is not excluded.
+        PreviousBusinessDay = "previous_business_day",
+    }
+}
+
+words! {
     /// What becomes of fire times that passed without dispatch.
     MisfirePolicy {
         /// They are skipped, and the skip recorded.

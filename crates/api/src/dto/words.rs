@@ -9,7 +9,7 @@ use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::retry::BackoffType;
-use sched_model::domain::schedule::{DstGap, DstOverlap, JobType};
+use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
 /// A word of a request.
 pub(crate) trait IntoDomain {
@@ -58,6 +58,7 @@ requested! {
     Scope as Scope { BackupInfrastructure, System, Project }
     JobType as JobType { Cron, Interval, OneOff, Manual }
     DstGap as DstGap { Shift, Skip }
+    CalendarRoll as CalendarRoll { Skip, NextBusinessDay, PreviousBusinessDay }
     DstOverlap as DstOverlap { First, Second, Both }
     MisfirePolicy as MisfireKind { Skip, FireOnce, FireAll }
     OverlapPolicy as OverlapPolicy { Skip, Allow }
@@ -69,6 +70,7 @@ requested! {
 answered! {
     Scope as Scope { BackupInfrastructure, System, Project }
     JobType as JobType { Cron, Interval, OneOff, Manual }
+    CalendarRoll as CalendarRoll { Skip, NextBusinessDay, PreviousBusinessDay }
     DstGap as DstGap { Shift, Skip }
     DstOverlap as DstOverlap { First, Second, Both }
     MisfireKind as MisfirePolicy { Skip, FireOnce, FireAll }

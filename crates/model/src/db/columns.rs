@@ -16,7 +16,7 @@ use crate::domain::ids::{
 };
 use crate::domain::instance::{TermEnd, WorkerStatus};
 use crate::domain::job::{MisfireKind, OverlapPolicy, Scope};
-use crate::domain::schedule::{DstGap, DstOverlap, JobType, SkipReason};
+use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
 /// Lets a type be bound to a column of one SQL type through a plain value, and read back.
 macro_rules! column {
@@ -103,5 +103,6 @@ words!(
     JobType,
     MisfireKind,
     DstGap,
-    DstOverlap
+    DstOverlap,
+    CalendarRoll
 );

@@ -15,7 +15,7 @@ use super::{Conn, DbError, DbResult, clock, functions, tenants};
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::ids::{JobId, ProjectId, TenantId, time_ordered};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
-use crate::domain::schedule::{DstGap, DstOverlap, JobType, ScheduleError};
+use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, ScheduleError};
 
 /// A job as it is kept.
 #[derive(Debug, Clone)]
@@ -138,6 +138,13 @@ struct SettingsRow {
     timezone: String,
     dst_gap: Option<DstGap>,
     dst_overlap: Option<DstOverlap>,
+    start_at: Option<DateTime<Utc>>,
+    end_at: Option<DateTime<Utc>>,
+    max_runs: Option<i64>,
+    jitter_seconds: i32,
+    calendars: Vec<String>,
+    calendar_roll: CalendarRoll,
+    expected_duration_seconds: Option<i32>,
     misfire_policy: MisfireKind,
     misfire_grace_seconds: Option<i32>,
     misfire_cap: i32,
@@ -169,6 +176,13 @@ fn into_job((row, state, function, project): Row) -> Job {
             timezone: row.timezone,
             dst_gap: row.dst_gap,
             dst_overlap: row.dst_overlap,
+            start_at: row.start_at,
+            end_at: row.end_at,
+            max_runs: row.max_runs,
+            jitter_seconds: row.jitter_seconds,
+            calendars: row.calendars,
+            calendar_roll: row.calendar_roll,
+            expected_duration_seconds: row.expected_duration_seconds,
             misfire_policy: row.misfire_policy,
             misfire_grace_seconds: row.misfire_grace_seconds,
             misfire_cap: row.misfire_cap,
@@ -265,6 +279,13 @@ struct Write<'a> {
     timezone: &'a str,
     dst_gap: Option<DstGap>,
     dst_overlap: Option<DstOverlap>,
+    start_at: Option<DateTime<Utc>>,
+    end_at: Option<DateTime<Utc>>,
+    max_runs: Option<i64>,
+    jitter_seconds: i32,
+    calendars: &'a [String],
+    calendar_roll: CalendarRoll,
+    expected_duration_seconds: Option<i32>,
     misfire_policy: MisfireKind,
     misfire_grace_seconds: Option<i32>,
     misfire_cap: i32,
@@ -348,6 +369,13 @@ async fn write(
         timezone: &settings.timezone,
         dst_gap: settings.dst_gap,
         dst_overlap: settings.dst_overlap,
+        start_at: settings.start_at,
+        end_at: settings.end_at,
+        max_runs: settings.max_runs,
+        jitter_seconds: settings.jitter_seconds,
+        calendars: &settings.calendars,
+        calendar_roll: settings.calendar_roll,
+        expected_duration_seconds: settings.expected_duration_seconds,
         misfire_policy: settings.misfire_policy,
         misfire_grace_seconds: settings.misfire_grace_seconds,
         misfire_cap: settings.misfire_cap,

@@ -63,6 +63,32 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Named sets of local dates and windows on which the jobs that name them do not fire: holidays, freezes.
+    calendars (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier.
+        id -> Uuid,
+        /// Stable name, unique in the tenant; jobs refer to it.
+        name -> Text,
+        /// Free text.
+        description -> Text,
+        /// What it excludes: dates, yearly, weekly, windows, rules (RFC 5545), except, and its time zone.
+        definition -> Jsonb,
+        /// Grows with every change.
+        version -> Int8,
+        /// When it was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When it last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed it last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
     /// Durable stream of what happened, by month.
     events (id, created_at) {
         /// Position in the stream. Ids can commit out of order: see transaction_id.
@@ -353,13 +379,13 @@ diesel::table! {
         dst_gap -> Nullable<Text>,
         /// What becomes of a wall-clock time that occurs twice; NULL means the default of the schedule.
         dst_overlap -> Nullable<Text>,
-        /// No fire before this instant; NULL means no bound. Not in effect yet.
+        /// No fire before this instant; NULL means no bound.
         start_at -> Nullable<Timestamptz>,
-        /// No fire at or after this instant; NULL means no bound. Not in effect yet.
+        /// No fire at or after this instant; NULL means no bound.
         end_at -> Nullable<Timestamptz>,
-        /// No fire after this many; NULL means no bound. Not in effect yet.
+        /// No fire after this many; NULL means no bound.
         max_runs -> Nullable<Int8>,
-        /// Dispatches become available up to this much after the fire time, stable per job and fire time. Not in effect yet.
+        /// Dispatches become available up to this much after the fire time, stable per job and fire time.
         jitter_seconds -> Int4,
         /// What becomes of fire times that passed without dispatch: skip them, fire the latest once, or fire all up to the cap.
         misfire_policy -> Text,
@@ -417,6 +443,16 @@ diesel::table! {
         updated_at -> Timestamptz,
         /// Which component or whose e-mail changed the settings last.
         updated_src -> Text,
+        /// Names of calendars; a fire time that one of them excludes is rolled or skipped.
+        calendars -> Array<Text>,
+        /// What becomes of an excluded fire: skipped, or moved to the same time of the next or previous day that is not excluded.
+        calendar_roll -> Text,
+        /// How long a run is expected to take, for simulations; NULL means unknown.
+        expected_duration_seconds -> Nullable<Int4>,
+        /// Every fire time up to and including this instant has its dispatch or its skip record.
+        settled_until -> Timestamptz,
+        /// How many fire times the schedule has dispatched; max_runs bounds it.
+        fired_count -> Int8,
     }
 }
 

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::FieldError;
 use super::retry::RetryPolicy;
-use super::schedule::{DstGap, DstOverlap, JobType, MisfirePolicy, Schedule, ScheduleError, ScheduleSource};
+use super::schedule::{
+    CalendarRoll, DstGap, DstOverlap, JobType, MisfirePolicy, Schedule, ScheduleError, ScheduleSource,
+};
 
 text_enum! {
     /// To whom a job belongs, which decides where its history is kept.
@@ -78,6 +80,27 @@ pub struct JobSettings {
     pub dst_gap: Option<DstGap>,
     /// What becomes of wall-clock times that occur twice.
     pub dst_overlap: Option<DstOverlap>,
+    /// No fire before this instant.
+    #[serde(default)]
+    pub start_at: Option<DateTime<Utc>>,
+    /// No fire at or after this instant.
+    #[serde(default)]
+    pub end_at: Option<DateTime<Utc>>,
+    /// No fire after this many.
+    #[serde(default)]
+    pub max_runs: Option<i64>,
+    /// Dispatches become available up to this many seconds after the fire time.
+    #[serde(default)]
+    pub jitter_seconds: i32,
+    /// Names of the calendars that exclude fire times.
+    #[serde(default)]
+    pub calendars: Vec<String>,
+    /// What becomes of a fire time that one of them excludes.
+    #[serde(default)]
+    pub calendar_roll: CalendarRoll,
+    /// How long a run is expected to take, in seconds; for simulations.
+    #[serde(default)]
+    pub expected_duration_seconds: Option<i32>,
     /// What becomes of fire times that passed without dispatch.
     pub misfire_policy: MisfireKind,
     /// How late a fire may be and still be on time, in seconds.
@@ -228,6 +251,13 @@ mod tests {
             timezone: "UTC".into(),
             dst_gap: None,
             dst_overlap: None,
+            start_at: None,
+            end_at: None,
+            max_runs: None,
+            jitter_seconds: 0,
+            calendars: Vec::new(),
+            calendar_roll: CalendarRoll::Skip,
+            expected_duration_seconds: None,
             misfire_policy: MisfireKind::FireOnce,
             misfire_grace_seconds: None,
             misfire_cap: 100,

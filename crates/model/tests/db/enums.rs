@@ -7,7 +7,7 @@ use sched_model::domain::dispatch::{DispatchStatus, Trigger};
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::{TermEnd, WorkerStatus};
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
-use sched_model::domain::schedule::{DstGap, DstOverlap, JobType, SkipReason};
+use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 use test_support::TestDatabase;
 
 use crate::fixture::rows;
@@ -36,6 +36,7 @@ macro_rules! stored {
 fn stored() -> Vec<Stored> {
     stored! {
         AttemptOutcome in ["public.job_execution_log.status", "maintenance.job_execution_log.status"],
+        CalendarRoll in ["public.scheduled_jobs.calendar_roll"],
         DispatchStatus in ["public.job_dispatch.status"],
         DstGap in ["public.scheduled_jobs.dst_gap"],
         DstOverlap in ["public.scheduled_jobs.dst_overlap"],

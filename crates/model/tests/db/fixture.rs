@@ -13,7 +13,7 @@ use sched_model::db::{Conn, Database, transact};
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{JobId, TenantId, WorkerId};
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
-use sched_model::domain::schedule::JobType;
+use sched_model::domain::schedule::{CalendarRoll, JobType};
 use serde_json::json;
 use test_support::{TestDatabase, wait_for};
 use tokio_postgres::{Client, SimpleQueryMessage};
@@ -206,6 +206,13 @@ pub(crate) fn settings(name: &str) -> JobSettings {
         timezone: "UTC".into(),
         dst_gap: None,
         dst_overlap: None,
+        start_at: None,
+        end_at: None,
+        max_runs: None,
+        jitter_seconds: 0,
+        calendars: Vec::new(),
+        calendar_roll: CalendarRoll::Skip,
+        expected_duration_seconds: None,
         misfire_policy: MisfireKind::FireOnce,
         misfire_grace_seconds: None,
         misfire_cap: 100,

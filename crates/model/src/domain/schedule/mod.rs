@@ -33,7 +33,7 @@ pub use self::{
     describe::describe,
     error::ScheduleError,
     misfire::{Count, MisfirePolicy, Plan, SkippedRange, plan},
-    names::{DstGap, DstOverlap, FireNote, JobType, SkipReason},
+    names::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType, SkipReason},
     preview::{FireTime, MAX_FIRE_TIMES, Preview, preview},
     warnings::warnings,
     zone::{Zone, tzdata_version},

@@ -81,6 +81,20 @@ named! {
 }
 
 named! {
+    /// What becomes of a fire time that a calendar excludes.
+    #[derive(Default)]
+    CalendarRoll in "calendar_roll" {
+        /// It does not fire.
+        #[default]
+        Skip = "skip",
+        /// It moves to the same time of the next day at which that time is not excluded.
+        NextBusinessDay = "next_business_day",
+        /// It moves to the same time of the latest earlier day at which that time is not excluded.
+        PreviousBusinessDay = "previous_business_day",
+    }
+}
+
+named! {
     /// Why a fire time was deliberately not dispatched.
     SkipReason in "reason" {
         /// It passed without dispatch and the misfire policy does not catch it up.
