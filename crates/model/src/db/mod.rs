@@ -22,6 +22,7 @@ pub mod tx;
 
 pub mod attempts;
 pub mod audit;
+pub mod calendars;
 pub mod claims;
 pub mod clock;
 pub mod dispatches;

@@ -7,6 +7,7 @@
 )]
 
 mod attempts;
+mod calendars;
 mod catalogue;
 mod changes;
 mod claims;
