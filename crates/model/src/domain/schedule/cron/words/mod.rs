@@ -1,12 +1,13 @@
 //! A cron expression as an English sentence.
 //!
 //! Made from what the fields mean, not from how they are written, so two ways to write one schedule read alike. Exact
-//! before elegant: a sentence states every minute, hour, day and month, or a rule that yields exactly them; the time on
+//! before elegant: a sentence states every second, minute, hour, day and month, or a rule that yields exactly them; the time on
 //! a 24-hour clock, and the two day fields as the alternatives that they are. Pure and total.
 
 mod dates;
 mod times;
 
+use self::times::Times;
 use super::Fields;
 
 pub(super) use dates::MONTHS;
@@ -15,9 +16,12 @@ pub(super) use dates::MONTHS;
 const LISTED: usize = 6;
 
 pub(super) fn sentence(fields: &Fields) -> String {
-    let minutes: Vec<u8> = fields.minute.values.iter().collect();
-    let hours: Vec<u8> = fields.hour.values.iter().collect();
-    format!("{}{}.", times::times(&minutes, &hours), dates::dates(fields, hours.len() == 24))
+    let times = Times {
+        seconds: fields.second.as_ref().map_or_else(|| vec![0], |second| second.values.iter().collect()),
+        minutes: fields.minute.values.iter().collect(),
+        hours: fields.hour.values.iter().collect(),
+    };
+    format!("{}{}.", times.phrase(), dates::dates(fields, times.all_hours()))
 }
 
 /// `a, b and c`, with another word for the last if wished.
