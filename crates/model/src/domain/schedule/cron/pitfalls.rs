@@ -63,7 +63,10 @@ impl Written {
     fn numeric_weekday(&self, fields: &Fields) -> Option<String> {
         let text = self.text(Kind::DayOfWeek)?;
         let day_of = |item: &'_ str| item.split(['/', '#']).next().unwrap_or_default().to_owned();
-        let numeric = text.split(',').any(|item| day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
+        // Whoever knows `H` in an expression counts its weekdays as we do.
+        let ours = |item: &str| self.weekdays == Weekdays::FromSunday && is_hash(item);
+        let numeric =
+            text.split(',').any(|item| !ours(item) && day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
         let here = match self.weekdays {
             Weekdays::FromSunday => "here 1 is Monday, and 0 and 7 are Sunday",
             Weekdays::FromMonday => "here, in the field form, 0 is Monday and 6 is Sunday",
@@ -83,7 +86,7 @@ impl Written {
         if fields.day.star || fields.day_of_week.star {
             return None;
         }
-        let hashed = |text: &str| text.split(',').any(|item| item.starts_with(['H', 'h']));
+        let hashed = |text: &str| text.split(',').any(is_hash);
         let other = match self.weekdays {
             Weekdays::FromMonday => "APScheduler",
             Weekdays::FromSunday if day.starts_with('*') || weekday.starts_with('*') => "vixie cron",
@@ -96,6 +99,11 @@ impl Written {
             Quoted(weekday)
         ))
     }
+}
+
+/// Whether an item is `H` in any form.
+fn is_hash(item: &str) -> bool {
+    item.starts_with(['H', 'h'])
 }
 
 /// A step that is meant to go on and on, but begins again before it has come round.
