@@ -39,7 +39,6 @@ use super::error::{Quoted, ScheduleError};
 
 pub use field_form::field_names;
 
-pub(super) use field_form::FIELD_NAMES;
 pub(super) use pitfalls::pitfalls;
 pub(super) use words::enumeration;
 
@@ -180,6 +179,14 @@ impl CronSpec {
     /// The expression as an English sentence, on a 24-hour clock. `H` is said as the values it stands for.
     pub fn sentence(&self) -> String {
         words::sentence(&self.fields)
+    }
+
+    /// Most fires of one day.
+    pub(super) fn most_per_day(&self) -> u64 {
+        let values = |values: ValueSet| u64::try_from(values.iter().count()).unwrap_or(u64::MAX);
+        values(self.fields.minute.values)
+            * values(self.fields.hour.values)
+            * self.seconds.map_or(1, values)
     }
 
     /// Whether the minute or the hour field starts with `*` or with `H/n`, which is `*/n` spread over the jobs, so that
