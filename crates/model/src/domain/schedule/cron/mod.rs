@@ -1,8 +1,9 @@
 //! Cron: wall-clock times named by a crontab expression, or by its field form.
 //!
 //! Responsible for the dialect users write and for the next matching wall-clock time. Knows no zone: what a
-//! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`split`, `field`, `reader`) and handed to the
-//! saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be met.
+//! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`split`, `field`, `reader`)
+//! and handed to the saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be
+//! met.
 //!
 //! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them where the caller asks
 //! for seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are Sunday, 1 is Monday; names in any case;
