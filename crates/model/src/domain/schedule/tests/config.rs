@@ -66,7 +66,7 @@ fn a_mistake_is_reported_at_its_path() {
             "beside `expression`",
         ),
         (JobType::Cron, json!({"expresion": "@daily"}), "schedule_config", "`expresion` is no field"),
-        (JobType::Cron, json!({"second": 1}), "schedule_config", "`second` is no field"),
+        (JobType::Cron, json!({"year": 2027}), "schedule_config", "`year` is no field"),
         (JobType::Cron, json!({}), "schedule_config.expression", "is missing"),
         (JobType::Cron, json!({"hour": 24}), "schedule_config.hour", "`24` is not a value"),
         (JobType::Cron, json!({"hour": -1}), "schedule_config.hour", "neither text nor a whole number"),

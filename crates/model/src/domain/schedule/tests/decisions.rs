@@ -139,7 +139,7 @@ fn a_kill_switch_holds_everything_that_is_due() {
     for (now, count) in [("2026-03-02T12:00:00Z", 1), ("2026-03-02T12:59:59.999999Z", 1), ("2026-03-03T12:00:00Z", 25)] {
         let held_by = Some(SkipReason::PausedQueue);
         let decision = decided(&Situation { now: utc(now), held_by, ..situation(&hourly) });
-        assert_eq!(decision.fires, []);
+        assert!(decision.fires.is_empty());
         assert_eq!(shown(&decision.skipped).iter().map(|range| range.2).sum::<u64>(), count, "{now}");
         assert!(decision.skipped.iter().all(|range| range.reason == SkipReason::PausedQueue));
         assert!(decision.next.is_some_and(|next| next > utc(now)));
