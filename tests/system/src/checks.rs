@@ -14,13 +14,23 @@ const INVARIANTS: &[(&str, &str)] = &[
          WHERE d.created_at < t.started_at OR d.created_at > t.ended_at",
     ),
     (
-        "2: every fire time up to the cursor has a dispatch or lies in a skip (interval jobs anchored at their creation)",
+        "2: every fire time for which the books are settled has a dispatch or lies in a skip (interval jobs anchored at their creation)",
         "SELECT j.name, fire.at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
-         CROSS JOIN LATERAL generate_series(j.created_at + p.period, j.next_run_at - p.period, p.period) AS fire (at)
-         WHERE j.job_type = 'interval' AND j.version = 1 AND j.next_run_at IS NOT NULL
+         CROSS JOIN LATERAL generate_series(j.created_at + p.period, j.settled_until, p.period) AS fire (at)
+         WHERE j.job_type = 'interval' AND j.version = 1 AND NOT j.schedule_config ? 'anchor'
+           AND fire.at >= coalesce(j.start_at, '-infinity') AND fire.at < coalesce(j.end_at, 'infinity')
+           -- After its last run a job has no fire times.
+           AND (j.fired_count < j.max_runs) IS NOT FALSE
            AND NOT EXISTS (SELECT 1 FROM job_dispatch d WHERE d.job_id = j.id AND d.scheduled_for = fire.at AND d.trigger_id IS NULL)
            AND NOT EXISTS (SELECT 1 FROM skipped_fires s WHERE s.job_id = j.id AND fire.at BETWEEN s.first_fire_at AND s.last_fire_at)",
+    ),
+    (
+        "2: books are settled up to the cursor and no further",
+        "SELECT j.name, j.settled_until, j.next_run_at FROM scheduled_jobs j
+         CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
+         WHERE j.next_run_at <= j.settled_until
+            OR (j.job_type = 'interval' AND j.calendars = '{}' AND j.start_at IS NULL AND j.next_run_at > j.settled_until + p.period)",
     ),
     (
         "2: no fire time has both a dispatch and a skip",
@@ -69,8 +79,20 @@ const INVARIANTS: &[(&str, &str)] = &[
              SELECT 1 FROM worker_claims c WHERE c.worker_id = d.worker_id AND d.id = ANY (c.dispatch_ids))",
     ),
     (
+        "max_runs: the schedule never fires more often than that",
+        "SELECT name, fired_count FROM scheduled_jobs j WHERE fired_count > max_runs
+            OR fired_count <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.trigger_id IS NULL)",
+    ),
+    (
+        "jitter: a dispatch becomes available within the span and not before its fire time",
+        "SELECT d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
+         WHERE d.trigger_id IS NULL AND d.attempt <= 1 AND j.version = 1
+           AND d.available_at NOT BETWEEN d.scheduled_for AND d.scheduled_for + make_interval(secs => j.jitter_seconds)",
+    ),
+    (
         "10: the cursor of a firing job is set",
-        "SELECT name FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL AND next_run_at IS NULL",
+        "SELECT name FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL AND next_run_at IS NULL
+           AND end_at IS NULL AND (fired_count >= max_runs) IS NOT TRUE",
     ),
 ];
 

@@ -26,3 +26,4 @@ mod plans;
 mod races;
 mod recovery;
 mod tick;
+mod timetables;

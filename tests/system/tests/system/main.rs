@@ -9,3 +9,4 @@ mod failover;
 mod migrations;
 mod restart;
 mod scenarios;
+mod timetables;

@@ -1,0 +1,160 @@
+//! Bounds and calendars of jobs in the database: what a write makes of the cursor and of the books.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::calendars::{self, CalendarSettings};
+use sched_model::db::jobs::{self, SaveError, SaveMode};
+use sched_model::db::{Conn, DbError, clock, transact};
+use sched_model::domain::job::JobSettings;
+use sched_model::domain::schedule::{CalendarRoll, JobType};
+use serde_json::{Value, json};
+
+use crate::fixture::{TENANT, World, settings};
+
+const SKIPS: &str = "SELECT reason, fire_count FROM skipped_fires ORDER BY id";
+
+/// Writes the calendar `freeze` and reschedules the jobs that name it, as the API does.
+async fn freeze(world: &World, definition: Value) -> usize {
+    let settings = CalendarSettings { name: "freeze".into(), description: String::new(), definition };
+    let mut conn = world.conn().await;
+    let moved = transact(&mut conn, "test_freeze", async |conn: &mut Conn| {
+        let saved = calendars::save(conn, TENANT, &settings, "tests").await?;
+        match saved.before.as_ref().filter(|_| saved.changes_fires()) {
+            Some(before) => jobs::reschedule_users_of(conn, TENANT, "freeze", &before.definition).await,
+            None => Ok::<usize, SaveError>(0),
+        }
+    });
+    moved.await.unwrap()
+}
+
+/// A freeze from some hours before now to some hours after, in UTC.
+fn around(now: DateTime<Utc>, before: i64, after: i64) -> Value {
+    let local = |at: DateTime<Utc>| at.format("%Y-%m-%dT%H:%M:%S").to_string();
+    let (from, until) = (now - TimeDelta::hours(before), now + TimeDelta::hours(after));
+    json!({"timezone": "UTC", "windows": [{"from": local(from), "until": local(until)}]})
+}
+
+async fn now(world: &World) -> DateTime<Utc> {
+    clock::now(&mut world.conn().await).await.unwrap()
+}
+
+fn frozen(name: &str) -> JobSettings {
+    JobSettings { calendars: vec!["freeze".into()], ..settings(name) }
+}
+
+async fn try_save(world: &World, settings: &JobSettings) -> Result<(), SaveError> {
+    let mut conn = world.conn().await;
+    let saved = transact(&mut conn, "test_save", async |conn: &mut Conn| {
+        jobs::save(conn, TENANT, settings, SaveMode::Upsert, "tests").await
+    });
+    saved.await.map(|_| ())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_may_only_name_calendars_that_exist() {
+    let world = World::new().await;
+    let refused = try_save(&world, &frozen("a")).await.unwrap_err();
+    assert!(matches!(&refused, SaveError::Missing { field: "calendars", name, .. } if name == "freeze"), "{refused}");
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_fire_of_a_job_comes_after_what_its_calendar_excludes() {
+    let world = World::new().await;
+    let now = now(&world).await;
+    freeze(&world, around(now, 1, 3)).await;
+    world.save(&frozen("a")).await;
+    let late = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at >= now() + interval '2 hours 59 minutes'";
+    assert_eq!(world.number(late).await, 1, "{}", world.text("SELECT next_run_at - now() FROM scheduled_jobs").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changing_a_calendar_moves_its_jobs_and_records_what_the_old_one_excluded() {
+    let world = World::new().await;
+    let now = now(&world).await;
+    freeze(&world, around(now, 10, 3)).await;
+    for job in ["a", "b"] {
+        world.save(&frozen(job)).await;
+    }
+    world.save(&JobSettings { is_enabled: false, ..frozen("off") }).await;
+    world.save(&settings("other")).await;
+    // As if the jobs had been frozen for four hours and a half.
+    world
+        .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', settled_until = now() - interval '270 minutes'")
+        .await;
+    let other = world.text("SELECT next_run_at FROM scheduled_jobs WHERE name = 'other'").await;
+    assert_eq!(freeze(&world, json!({})).await, 2);
+    let soon = "SELECT name FROM scheduled_jobs WHERE next_run_at < now() + interval '1 hour' AND settled_until > now() - interval '1 minute' ORDER BY name";
+    assert_eq!(world.rows(soon).await, [["a"], ["b"]]);
+    assert_eq!(world.rows(SKIPS).await, [["calendar", "4"], ["calendar", "4"]]);
+    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs WHERE name = 'other'").await, other);
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE version > 1").await, 0, "settings are as they were");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fire_that_is_due_when_its_calendar_changes_stays_due() {
+    let world = World::new().await;
+    let now = now(&world).await;
+    freeze(&world, json!({})).await;
+    world.save(&frozen("a")).await;
+    world
+        .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', settled_until = now() - interval '91 minutes',
+                     next_run_at = now() - interval '90 minutes'")
+        .await;
+    freeze(&world, around(now, 5, 5)).await;
+    let due = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at BETWEEN now() - interval '31 minutes' AND now() - interval '29 minutes'
+               AND settled_until < next_run_at";
+    assert_eq!(world.number(due).await, 1);
+    assert_eq!(world.rows(SKIPS).await, [["misfire", "1"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_one_off_that_a_calendar_excludes_is_recorded_at_once_or_moved() {
+    let world = World::new().await;
+    freeze(&world, json!({"dates": ["2031-05-05"]})).await;
+    let once = JobSettings {
+        job_type: JobType::OneOff,
+        schedule_config: json!({"run_at": "2031-05-05T09:00:00Z"}),
+        ..frozen("once")
+    };
+    world.save(&once).await;
+    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
+    assert_eq!(world.rows(SKIPS).await, [["calendar", "1"]]);
+    world.save(&JobSettings { name: "moved".into(), calendar_roll: CalendarRoll::NextBusinessDay, ..once }).await;
+    let moved = world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at = '2031-05-06 09:00Z'").await;
+    assert_eq!(moved, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_has_had_all_its_runs_fires_again_only_when_it_may_have_more() {
+    let world = World::new().await;
+    let job = JobSettings { max_runs: Some(3), ..settings("a") };
+    world.save(&job).await;
+    world.sql("UPDATE scheduled_jobs SET fired_count = 3, next_run_at = NULL").await;
+    world.save(&JobSettings { is_enabled: false, ..job.clone() }).await;
+    world.save(&job).await;
+    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
+    world.save(&JobSettings { max_runs: Some(4), ..job }).await;
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now()").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_not_written_by_a_calendar_that_is_being_changed() {
+    let world = World::new().await;
+    freeze(&world, json!({})).await;
+    let mut conn = world.conn().await;
+    let now = now(&world).await;
+    let changed = CalendarSettings { name: "freeze".into(), description: String::new(), definition: around(now, 1, 3) };
+    transact(&mut conn, "test_change", async |conn: &mut Conn| {
+        calendars::save(conn, TENANT, &changed, "tests").await?;
+        let writing = tokio::time::timeout(Duration::from_millis(500), try_save(&world, &frozen("a"))).await;
+        assert!(writing.is_err(), "the write did not wait");
+        Ok::<(), DbError>(())
+    })
+    .await
+    .unwrap();
+    try_save(&world, &frozen("a")).await.unwrap();
+    let late = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at >= now() + interval '2 hours'";
+    assert_eq!(world.number(late).await, 1);
+}
