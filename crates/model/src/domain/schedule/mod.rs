@@ -9,6 +9,7 @@
 //! stores. Schedules are immutable and freely shared between threads. Parsing fails with the path of the wrong field;
 //! after that only a defect in the cron engine can fail, and it does so as an error and not as a panic.
 
+pub mod calendar;
 mod config;
 pub mod cron;
 mod describe;
@@ -28,6 +29,7 @@ use chrono::{DateTime, Datelike as _, NaiveDateTime, Timelike as _, Utc};
 use self::{interval::Interval, wall_clock::WallClock};
 
 pub use self::{
+    calendar::Calendar,
     config::ScheduleSource,
     cron::CronSpec,
     describe::describe,

@@ -1,0 +1,180 @@
+//! Calendars: at which local times nothing may fire.
+//!
+//! A calendar is a definition in JSON: dates, days of the year, days and windows of the week, single windows, and
+//! RFC 5545 rules; and days on which none of them counts. Responsible for what a definition means: whether a local
+//! time is excluded, until when, and where the next exclusion begins. Not for what becomes of a fire that falls into
+//! one (skipped or moved), nor for zones: it may name one, but is asked in that zone's local time. A day is therefore
+//! the day of the local calendar, however long daylight saving makes it.
+//!
+//! ```json
+//! {
+//!   "timezone": "Europe/Berlin",
+//!   "dates":    ["2026-12-24", "2026-12-27/2026-12-30"],
+//!   "yearly":   ["12-25", "12-24/01-02"],
+//!   "weekly":   ["SAT", {"days": ["MON", "FRI"], "from": "22:00", "until": "04:30"}],
+//!   "windows":  [{"from": "2026-12-23T18:00:00", "until": "2027-01-02T06:00:00"}],
+//!   "rules":    ["DTSTART;VALUE=DATE:20261126\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH",
+//!                {"rule": "DTSTART:20260105T220000\nRRULE:FREQ=MONTHLY;BYDAY=1MO", "duration": "PT2H"}],
+//!   "except":   ["2026-12-28"]
+//! }
+//! ```
+//!
+//! Every end of a range of days is included, every `until` is not. Rules are expanded when a definition is read, up to
+//! the end of the year 2100; the rest is arithmetic and holds from the year 1 to 9999, outside of which nothing is
+//! excluded. Reading is bounded in time and memory and fails with the path of the wrong entry; after that nothing
+//! fails. Immutable, cheap to clone, freely shared.
+
+mod definition;
+mod frequency;
+mod import;
+mod notation;
+mod recurrence;
+mod rule;
+mod stretches;
+#[cfg(test)]
+mod tests;
+mod weekly;
+mod words;
+mod yearly;
+
+use std::{fmt, sync::Arc};
+
+use chrono::{Datelike as _, NaiveDate, NaiveDateTime};
+use serde_json::Value;
+
+use self::{
+    definition::{DEFINITION, Definition},
+    rule::Rule,
+    stretches::{Stretch, Stretches, midnight},
+    weekly::Weekly,
+    yearly::Yearly,
+};
+use super::{LAST_YEAR, error::ScheduleError, zone::Zone};
+
+pub use self::import::from_icalendar;
+
+/// The first day on which anything is excluded.
+const FIRST_DAY: NaiveDate = match NaiveDate::from_ymd_opt(1, 1, 1) {
+    Some(day) => day,
+    None => panic!("chrono has the first day of the year 1"),
+};
+
+/// Local times at which nothing may fire.
+///
+/// Two are equal when their definitions are.
+#[derive(Clone)]
+pub struct Calendar(Arc<Compiled>);
+
+struct Compiled {
+    definition: Value,
+    zone: Option<Zone>,
+    /// Dates, windows and occurrences of rules.
+    fixed: Stretches,
+    yearly: Yearly,
+    weekly: Weekly,
+    /// Days on which nothing is excluded.
+    except: Stretches,
+    words: Vec<String>,
+}
+
+impl Calendar {
+    /// Reads a definition. Errors carry the path of the entry, such as `definition.weekly.1.from`.
+    pub fn parse(definition: &Value) -> Result<Self, ScheduleError> {
+        let parsed = Definition::parse(definition)?;
+        let days = |(first, last): &(NaiveDate, NaiveDate)| Stretch::days(*first, *last);
+        let dates = parsed.dates.iter().map(days);
+        let rules = parsed.rules.iter().flat_map(Rule::stretches);
+        let compiled = Compiled {
+            definition: definition.clone(),
+            fixed: Stretches::merged(dates.chain(parsed.windows.iter().copied()).chain(rules).collect()),
+            yearly: Yearly::merged(&parsed.yearly),
+            weekly: Weekly::merged(&parsed.weekly),
+            except: Stretches::merged(parsed.except.iter().map(days).collect()),
+            words: words::describe(&parsed),
+            zone: parsed.zone,
+        };
+        // Every day of the year falls on every day of the week in some year, so if both lists leave something, they
+        // leave something together; one of them alone must be everything.
+        let list = if compiled.weekly.is_everything() {
+            "weekly"
+        } else if compiled.yearly.is_everything() {
+            "yearly"
+        } else {
+            return Ok(Self(Arc::new(compiled)));
+        };
+        if parsed.except.is_empty() {
+            return Err(ScheduleError::invalid(
+                format!("{DEFINITION}.{list}"),
+                "excludes every time, so that nothing would ever fire; leave some out, or give `except`",
+            ));
+        }
+        Ok(Self(Arc::new(compiled)))
+    }
+
+    /// The zone in whose local time it is to be asked; `None` means that of each job.
+    pub fn zone(&self) -> Option<&Zone> {
+        self.0.zone.as_ref()
+    }
+
+    /// The end, later than `local`, of an excluded stretch that covers a local time; `None` if it is not excluded.
+    ///
+    /// The end itself may be excluded by another entry, but never by the one that covers `local`.
+    pub fn exclusion_at(&self, local: NaiveDateTime) -> Option<NaiveDateTime> {
+        if !in_range(local) || self.0.except.covering(local).is_some() {
+            return None;
+        }
+        let end = self.0.covering(local)?;
+        Some(self.0.except.next_start(local).map_or(end, |except| end.min(except)))
+    }
+
+    /// The first local time not before `after` that is excluded; `None` if there is none up to the year 9999.
+    pub fn next_exclusion(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
+        let mut at = after.max(midnight(FIRST_DAY));
+        // Every second round leaves a stretch of `except` behind for good.
+        while in_range(at) {
+            at = match (self.0.except.covering(at), self.0.covering(at)) {
+                (Some(end), _) => end,
+                (None, Some(_)) => return Some(at),
+                (None, None) => self.0.next_start(at)?,
+            };
+        }
+        None
+    }
+
+    /// What it excludes, in English: one fragment for each kind of entry it has.
+    pub fn describe(&self) -> Vec<String> {
+        self.0.words.clone()
+    }
+}
+
+impl Compiled {
+    /// The end of what covers a time, `except` left aside.
+    fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
+        self.fixed.covering(at).max(self.yearly.covering(at)).max(self.weekly.covering(at))
+    }
+
+    /// The first beginning after a time that nothing covers, `except` left aside.
+    fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
+        let starts =
+            [self.fixed.next_start(after), self.yearly.next_start(after), self.weekly.next_start(after)];
+        starts.into_iter().flatten().min()
+    }
+}
+
+fn in_range(local: NaiveDateTime) -> bool {
+    (FIRST_DAY.year()..=LAST_YEAR).contains(&local.year())
+}
+
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.definition == other.0.definition
+    }
+}
+
+impl Eq for Calendar {}
+
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Calendar").field(&self.0.definition).finish()
+    }
+}

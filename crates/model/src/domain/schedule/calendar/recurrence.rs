@@ -1,0 +1,58 @@
+//! The expansion of an `RRULE` into its occurrences, on the rrule crate.
+//!
+//! The only place that names rrule. It is given a rule that `frequency` has checked, and local times dressed as UTC,
+//! so the crate's own zone tables (frozen at an old release) and the host's zone are never consulted. Its parser of
+//! whole sets is not used either, because that reads times without a zone in the zone of the host.
+//!
+//! The crate searches without a limit for a rule that matches nothing, up to the year 10000: some tens of
+//! milliseconds. The caller refuses such a rule, so a definition pays for one at most. Whatever it does beyond that
+//! is caught: a panic, or an occurrence out of order, becomes an error.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use chrono::{DateTime, NaiveDateTime, TimeZone as _};
+use rrule::{RRule, RRuleError, RRuleSet, Tz, Unvalidated};
+
+use super::{
+    super::error::{Quoted, ScheduleError},
+    rule::MAX_OCCURRENCES,
+};
+
+/// The occurrences from `start` to `last`, in ascending order; one more than allowed if there are too many.
+pub(super) fn expand(
+    field: &str,
+    start: NaiveDateTime,
+    rule: &str,
+    last: NaiveDateTime,
+) -> Result<Vec<NaiveDateTime>, ScheduleError> {
+    if last < start {
+        return Ok(Vec::new());
+    }
+    // Nothing outlives the call that a panic could leave half done.
+    let answer = catch_unwind(AssertUnwindSafe(|| occurrences(start, rule, last)));
+    let fault = |what: &str| {
+        ScheduleError::invalid(field, format!("cannot be expanded: {what} at RRULE {}", Quoted(rule)))
+    };
+    match answer {
+        Ok(Ok(times)) if times.is_sorted() && times.first().is_none_or(|first| *first >= start) => Ok(times),
+        Ok(Ok(_)) => Err(fault("the engine went back in time")),
+        Ok(Err(error)) => Err(fault(&error.to_string())),
+        Err(_panic) => Err(fault("the engine panicked")),
+    }
+}
+
+fn occurrences(
+    start: NaiveDateTime,
+    rule: &str,
+    last: NaiveDateTime,
+) -> Result<Vec<NaiveDateTime>, RRuleError> {
+    let start = dressed(start);
+    let rule: RRule<Unvalidated> = rule.parse()?;
+    let set = RRuleSet::new(start).rrule(rule.until(dressed(last)).validate(start)?).limit();
+    let times = set.into_iter().map(|at| at.naive_utc()).take_while(|at| *at <= last);
+    Ok(times.take(MAX_OCCURRENCES + 1).collect())
+}
+
+fn dressed(local: NaiveDateTime) -> DateTime<Tz> {
+    Tz::UTC.from_utc_datetime(&local)
+}

@@ -1,0 +1,90 @@
+//! What is excluded every week: a pattern of seconds counted from Monday, repeated for ever.
+//!
+//! Arithmetic instead of a list of dates, so it costs the same in every year. A window that goes past midnight on
+//! Sunday reaches into the next Monday. Immutable; nothing can fail.
+
+use chrono::{Datelike as _, Days, NaiveDateTime, TimeDelta, Timelike as _, Weekday};
+
+use super::stretches::midnight;
+
+pub(super) const DAY: u32 = 24 * 60 * 60;
+const WEEK: u32 = 7 * DAY;
+
+/// Part of a day on some days of the week, in seconds from midnight; one that ends not later than it begins goes on
+/// into the next day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WeeklyEntry {
+    pub(super) days: Vec<Weekday>,
+    pub(super) from: u32,
+    pub(super) until: u32,
+}
+
+/// The merged pattern: disjoint runs `(from, until)` in ascending order, seconds from the beginning of Monday.
+#[derive(Debug, Default)]
+pub(super) struct Weekly(Vec<(u32, u32)>);
+
+impl Weekly {
+    pub(super) fn merged(entries: &[WeeklyEntry]) -> Self {
+        let mut runs = Vec::new();
+        for entry in entries {
+            let length = if entry.until > entry.from {
+                entry.until - entry.from
+            } else {
+                (DAY + entry.until).saturating_sub(entry.from)
+            };
+            for day in &entry.days {
+                let from = day.num_days_from_monday() * DAY + entry.from;
+                let until = from + length;
+                runs.push((from, until.min(WEEK)));
+                if until > WEEK {
+                    runs.push((0, until - WEEK));
+                }
+            }
+        }
+        runs.sort_unstable();
+        let mut merged: Vec<(u32, u32)> = Vec::with_capacity(runs.len());
+        for (from, until) in runs {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(until),
+                _ => merged.push((from, until)),
+            }
+        }
+        Self(merged)
+    }
+
+    /// Whether no second of the week is left.
+    pub(super) fn is_everything(&self) -> bool {
+        self.0 == [(0, WEEK)]
+    }
+
+    /// The end of the run that covers a time.
+    pub(super) fn covering(&self, at: NaiveDateTime) -> Option<NaiveDateTime> {
+        let second = second_of_week(at);
+        let first_open = self.0.partition_point(|run| run.1 <= second);
+        let (_, until) = self.0.get(first_open).filter(|run| run.0 <= second)?;
+        let until = match self.0.first() {
+            // The run goes on over the end of the week; one that is the whole week is told week by week.
+            Some((0, monday)) if *until == WEEK => WEEK + monday,
+            _ => *until,
+        };
+        time_of_week(at, until)
+    }
+
+    /// The first beginning after a time that is not covered.
+    pub(super) fn next_start(&self, after: NaiveDateTime) -> Option<NaiveDateTime> {
+        let second = second_of_week(after);
+        let this_week = self.0.get(self.0.partition_point(|run| run.0 <= second)).map(|run| run.0);
+        let from = this_week.or_else(|| self.0.first().map(|run| WEEK + run.0))?;
+        time_of_week(after, from)
+    }
+}
+
+fn second_of_week(at: NaiveDateTime) -> u32 {
+    at.weekday().num_days_from_monday() * DAY + at.num_seconds_from_midnight()
+}
+
+/// So many seconds after the beginning of the week of a time.
+fn time_of_week(at: NaiveDateTime, seconds: u32) -> Option<NaiveDateTime> {
+    let monday = at.date().checked_sub_days(Days::new(at.weekday().num_days_from_monday().into()))?;
+    midnight(monday).checked_add_signed(TimeDelta::seconds(seconds.into()))
+}
