@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Where the search starts for a question from before it, so that saffron is never asked about chrono's extremes.
-const FIRST_DAY: NaiveDate = new_year(1);
+pub(super) const FIRST_DAY: NaiveDate = new_year(1);
 
 /// From here on an expression that fires at all fires within 40 years.
 const PROBE_DAY: NaiveDate = new_year(2000);

@@ -1,11 +1,12 @@
 //! One field of a crontab expression: text to a set of values, and back to its normal text.
 //!
-//! The grammar is ours and complete here; no other parser sees a user's text. It says nothing about how fields
-//! combine or when they match. Pure functions on bounded input; the one failure is an error that names the field,
-//! the offending text and what is allowed.
+//! Knows what a list of items amounts to; an item's own text is `reader`'s, and how fields combine or when they match
+//! is said elsewhere. Pure functions on bounded input; the failures are the reader's.
 
 use super::{
-    super::error::{Quoted, ScheduleError},
+    super::error::ScheduleError,
+    hash::Hashed,
+    reader::{MATCHES_EVERYTHING, Reader},
     values::{Kind, ValueSet, Weekdays},
 };
 
@@ -31,57 +32,121 @@ impl Special {
     }
 }
 
+/// What a field starts with, kept because it decides how the schedule meets daylight saving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leading {
+    /// `*/n`.
+    Star(u8),
+    /// `H/n`.
+    Hash(Hashed),
+}
+
 /// A parsed field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
     /// It is `*` as a whole.
     pub(super) star: bool,
-    /// It starts with this `*/n`; kept because a leading star decides how the schedule meets daylight saving.
-    pub(super) leading_step: Option<u8>,
-    /// The plain values; weekdays count from Sunday = 0.
+    /// The step it starts with, if it starts with one.
+    pub(super) leading: Option<Leading>,
+    /// The plain values, those that `H` stands for among them; weekdays count from Sunday = 0.
     pub(super) values: ValueSet,
+    /// The plain values that are written out.
+    written: ValueSet,
+    /// The forms of `H`, each once.
+    hashed: Vec<Hashed>,
     /// The other members, sorted, each once.
     pub(super) specials: Vec<Special>,
 }
 
+/// How the text of a field is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) weekdays: Weekdays,
+    /// What `H` is computed from.
+    pub(super) hash_key: &'a str,
+}
+
 impl Field {
     pub(super) fn any(kind: Kind) -> Self {
-        Self { star: true, leading_step: None, values: ValueSet::all(kind), specials: Vec::new() }
+        let all = ValueSet::all(kind);
+        Self { star: true, values: all, written: all, ..Self::none() }
     }
 
-    pub(super) fn starts_with_star(&self) -> bool {
-        self.star || self.leading_step.is_some()
+    pub(super) fn none() -> Self {
+        let none = ValueSet::default();
+        Self {
+            star: false,
+            leading: None,
+            values: none,
+            written: none,
+            hashed: Vec::new(),
+            specials: Vec::new(),
+        }
     }
 
-    pub(super) fn parse(kind: Kind, weekdays: Weekdays, text: &str) -> Result<Self, ScheduleError> {
-        let reader = Reader { kind, weekdays };
+    /// Whether it matches nothing, as no field that was read does.
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty() && self.specials.is_empty()
+    }
+
+    /// Whether it starts with `*` or with `H/n`, which is `*/n` spread over the jobs.
+    pub(super) fn is_wildcard(&self) -> bool {
+        self.star || self.leading.is_some()
+    }
+
+    pub(super) fn uses_hash(&self) -> bool {
+        !self.hashed.is_empty()
+    }
+
+    pub(super) fn parse(kind: Kind, reading: Reading<'_>, text: &str) -> Result<Self, ScheduleError> {
+        let reader = Reader { kind, weekdays: reading.weekdays };
         if text.is_empty() {
             return Err(reader.refuse(text, "is empty"));
         }
-        if matches!(text, "*" | "?" | "*/1") {
+        if matches!(text, "*" | "?" | "*/1" | "H/1" | "h/1") {
             return Ok(Self::any(kind));
         }
-        let mut field =
-            Self { star: false, leading_step: None, values: ValueSet::default(), specials: Vec::new() };
+        let mut field = Self::none();
         for (position, item) in text.split(',').enumerate() {
-            if let Some(step) = reader.step_of_star(item)? {
-                field.values.insert_steps(kind.min(), kind.max(), step);
-                // Steps over weekdays start at another day in each numbering; their values say it for both.
-                if position == 0 && kind != Kind::DayOfWeek {
-                    field.leading_step = Some(step);
-                }
-            } else if let Some(special) = reader.special(item)? {
-                field.specials.push(special);
-            } else {
-                reader.range(item, &mut field.values)?;
+            if let Some(leading) = field.read_item(&reader, item)?.filter(|_| position == 0) {
+                field.leading = Some(leading);
             }
         }
         if kind == Kind::DayOfWeek {
-            field.values = field.values.weekdays_from(weekdays);
+            field.written = field.written.weekdays_from(reading.weekdays);
         }
         field.specials.sort_unstable();
         field.specials.dedup();
+        // Steps last: a list that did not start with one must not do so in print.
+        field.hashed.sort_unstable_by_key(|hashed| (hashed.step_through_the_field(), *hashed));
+        field.hashed.dedup();
+        let hashed = field.hashed.iter().map(|hashed| hashed.values(kind, reading.hash_key));
+        field.values = hashed.fold(field.written, ValueSet::union);
         Ok(field)
+    }
+
+    /// Adds an item; yields the step that it is, of those that matter at the start of a field.
+    fn read_item(&mut self, reader: &Reader, item: &str) -> Result<Option<Leading>, ScheduleError> {
+        let kind = reader.kind;
+        if let Some(step) = reader.step_of_star(item)? {
+            self.written.insert_steps(kind.min(), kind.max(), step);
+            // Steps over weekdays start at another day in each numbering; their values say it for both.
+            return Ok(Some(Leading::Star(step)).filter(|_| kind != Kind::DayOfWeek));
+        }
+        if let Some(hashed) = reader.hashed(item)? {
+            self.hashed.push(hashed);
+            let through = hashed.step_through_the_field();
+            if through == Some(1) {
+                return Err(reader.refuse(item, MATCHES_EVERYTHING));
+            }
+            let time = matches!(kind, Kind::Minute | Kind::Hour);
+            return Ok(Some(Leading::Hash(hashed)).filter(|_| time && through.is_some()));
+        }
+        match reader.special(item)? {
+            Some(special) => self.specials.push(special),
+            None => reader.range(item, &mut self.written)?,
+        }
+        Ok(None)
     }
 
     /// The normal text: parsing it as crontab yields the same field.
@@ -90,14 +155,24 @@ impl Field {
             return "*".to_owned();
         }
         let mut items = Vec::new();
-        let mut rest = self.values;
-        if let Some(step) = self.leading_step {
-            items.push(format!("*/{step}"));
-            let mut covered = ValueSet::default();
-            covered.insert_steps(kind.min(), kind.max(), step);
-            rest = rest.without(covered);
+        let mut rest = self.written;
+        let mut leading_hash = None;
+        match self.leading {
+            Some(Leading::Star(step)) => {
+                items.push(format!("*/{step}"));
+                let mut covered = ValueSet::default();
+                covered.insert_steps(kind.min(), kind.max(), step);
+                rest = rest.without(covered);
+            }
+            Some(Leading::Hash(hashed)) => {
+                items.push(hashed.print(kind));
+                leading_hash = Some(hashed);
+            }
+            None => {}
         }
         rest.print(kind, &mut items);
+        let others = self.hashed.iter().filter(|hashed| Some(**hashed) != leading_hash);
+        items.extend(others.map(|hashed| hashed.print(kind)));
         items.extend(self.specials.iter().map(|special| match special {
             Special::LastDay(0) => "L".to_owned(),
             Special::LastDay(before) => format!("L-{before}"),
@@ -108,149 +183,4 @@ impl Field {
         }));
         items.join(",")
     }
-}
-
-/// The rules of one field, for the pieces of its text.
-struct Reader {
-    kind: Kind,
-    weekdays: Weekdays,
-}
-
-impl Reader {
-    fn refuse(&self, text: &str, what: &str) -> ScheduleError {
-        let allowed = self.kind.allowed(self.weekdays);
-        ScheduleError::invalid(self.kind.name(), format!("{} {what}; allowed are {allowed}", Quoted(text)))
-    }
-
-    /// `*/n` gives n.
-    fn step_of_star(&self, item: &str) -> Result<Option<u8>, ScheduleError> {
-        match item.split_once('/') {
-            Some(("*", "1")) => Err(self.refuse(item, "matches everything, so it must be the whole field")),
-            Some(("*", step)) => self.step(step, item).map(Some),
-            Some(("?", _)) => Err(self.refuse(item, "has a step after `?`, write `*/n`")),
-            _ => Ok(None),
-        }
-    }
-
-    fn step(&self, text: &str, item: &str) -> Result<u8, ScheduleError> {
-        let widest = self.kind.max() - self.kind.min();
-        number(text).filter(|step| (1..=widest).contains(step)).ok_or_else(|| {
-            self.refuse(item, &format!("has a bad step, which is a whole number from 1 to {widest}"))
-        })
-    }
-
-    fn value(&self, text: &str, item: &str) -> Result<u8, ScheduleError> {
-        self.kind.parse_value(text, self.weekdays).ok_or_else(|| {
-            if text == item {
-                self.refuse(item, "is not a value of this field")
-            } else {
-                self.refuse(item, &format!("has {}, which is not a value of this field", Quoted(text)))
-            }
-        })
-    }
-
-    /// `a`, `a-b`, `a/n` or `a-b/n`; `a` greater than `b` goes round the end.
-    fn range(&self, item: &str, into: &mut ValueSet) -> Result<(), ScheduleError> {
-        if item.is_empty() {
-            return Err(self.refuse(item, "is an empty place in the list"));
-        }
-        if matches!(item, "*" | "?") {
-            return Err(self.refuse(item, "stands beside other values, but it must be the whole field"));
-        }
-        let (range, step) = match item.split_once('/') {
-            Some((range, step)) => (range, Some(self.step(step, item)?)),
-            None => (item, None),
-        };
-        let (first, last) = match range.split_once('-') {
-            Some((first, last)) => (self.value(first, item)?, self.value(last, item)?),
-            None => {
-                let first = self.value(range, item)?;
-                (first, if step.is_some() { self.kind.max() } else { first })
-            }
-        };
-        into.insert_ring(self.kind, first, last, step.unwrap_or(1));
-        Ok(())
-    }
-
-    fn special(&self, item: &str) -> Result<Option<Special>, ScheduleError> {
-        match self.kind {
-            Kind::Day => self.day_special(&item.to_ascii_uppercase(), item),
-            Kind::DayOfWeek => self.weekday_special(item),
-            Kind::Minute | Kind::Hour | Kind::Month => Ok(None),
-        }
-    }
-
-    fn day_special(&self, upper: &str, item: &str) -> Result<Option<Special>, ScheduleError> {
-        if upper == "L" {
-            return Ok(Some(Special::LastDay(0)));
-        }
-        if upper == "LW" {
-            return Ok(Some(Special::LastWorkday));
-        }
-        if let Some(before) = upper.strip_prefix("L-") {
-            let days = number(before).filter(|days| (1..=30).contains(days));
-            return match days {
-                Some(days) => Ok(Some(Special::LastDay(days))),
-                None if before.ends_with('W') => {
-                    Err(self.refuse(item, "combines `L-n` with `W`, which is not supported"))
-                }
-                None => {
-                    Err(self.refuse(item, "counts back from the last day by something other than 1 to 30"))
-                }
-            };
-        }
-        if let Some(day) = upper.strip_suffix('W') {
-            let day = number(day).filter(|day| (1..=31).contains(day));
-            let day = day.ok_or_else(|| self.refuse(item, "needs a day from 1 to 31 before `W`"))?;
-            return Ok(Some(Special::NearestWorkday(day)));
-        }
-        if self.weekdays == Weekdays::FromMonday { self.position(item) } else { Ok(None) }
-    }
-
-    /// The field form's `last`, `2nd fri` and `last fri`.
-    fn position(&self, item: &str) -> Result<Option<Special>, ScheduleError> {
-        let lower = item.to_ascii_lowercase();
-        if lower == "last" {
-            return Ok(Some(Special::LastDay(0)));
-        }
-        let Some((position, weekday)) = lower.split_once(' ') else { return Ok(None) };
-        let weekday = Kind::DayOfWeek
-            .parse_name(weekday.trim(), Weekdays::FromSunday)
-            .ok_or_else(|| self.refuse(item, "names no weekday"))?;
-        let nth = match position {
-            "1st" => 1,
-            "2nd" => 2,
-            "3rd" => 3,
-            "4th" => 4,
-            "5th" => 5,
-            "last" => return Ok(Some(Special::LastWeekday(weekday))),
-            _ => return Err(self.refuse(item, "has a position other than 1st, 2nd, 3rd, 4th, 5th or last")),
-        };
-        Ok(Some(Special::NthWeekday(weekday, nth)))
-    }
-
-    fn weekday_special(&self, item: &str) -> Result<Option<Special>, ScheduleError> {
-        if item.eq_ignore_ascii_case("L") {
-            return Err(self.refuse(item, "reads differently from one cron to the next, write SAT or FRIL"));
-        }
-        if let Some((day, nth)) = item.split_once('#') {
-            let day = self.weekdays.counted_from_sunday(self.value(day, item)?);
-            let nth = number(nth).filter(|nth| (1..=5).contains(nth));
-            let nth = nth.ok_or_else(|| self.refuse(item, "needs a number from 1 to 5 after `#`"))?;
-            return Ok(Some(Special::NthWeekday(day, nth)));
-        }
-        match item.strip_suffix(['L', 'l']) {
-            Some(day) => {
-                Ok(Some(Special::LastWeekday(self.weekdays.counted_from_sunday(self.value(day, item)?))))
-            }
-            None => Ok(None),
-        }
-    }
-}
-
-/// A whole number of at most three digits and nothing else: no sign, no blank.
-pub(super) fn number(text: &str) -> Option<u8> {
-    let digits = (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number over 255 is out of range of every field, which is all the caller wants to know.
-    if digits { text.parse().ok() } else { None }
 }

@@ -1,8 +1,9 @@
-//! The field form of a cron schedule: an object with any of `minute`, `hour`, `day`, `month`, `day_of_week`.
+//! The field form of a cron schedule: an object with any of `minute`, `hour`, `day`, `month`, `day_of_week`, and of
+//! `second` where the caller asks for seconds.
 //!
 //! It means what `APScheduler` means by it: of the fields left out, those to the left of the least significant one
 //! given are `*` and those to its right are at their minimum, where the order is month, day, day of week, hour,
-//! minute and a weekday left out is always `*`; weekdays count from Monday = 0. Two things are ours: a wrapping range
+//! minute, second and a weekday left out is always `*`; weekdays count from Monday = 0. Two things are ours: a wrapping range
 //! is read as in an expression, and where both day fields are restricted either matches.
 //! Pure; an error names the field.
 
@@ -10,35 +11,52 @@ use serde_json::{Map, Value};
 
 use super::{
     super::error::ScheduleError,
-    CronSpec, Fields,
-    field::{Field, Special},
-    values::{Kind, ValueSet, Weekdays},
+    CronOptions, CronSpec, Fields,
+    field::{Field, Reading, Special},
+    values::{Kind, Weekdays},
 };
 
-/// The names of the fields.
+/// The names of the fields of an expression without seconds.
 pub(in super::super) const FIELD_NAMES: [&str; 5] = ["minute", "hour", "day", "month", "day_of_week"];
 
 /// From the most to the least significant, the order that decides what a field left out means.
-const SIGNIFICANCE: [Kind; 5] = [Kind::Month, Kind::Day, Kind::DayOfWeek, Kind::Hour, Kind::Minute];
+const SIGNIFICANCE: [Kind; 6] =
+    [Kind::Month, Kind::Day, Kind::DayOfWeek, Kind::Hour, Kind::Minute, Kind::Second];
+
+/// The names of the fields, in the order of an expression.
+pub const fn field_names(seconds: bool) -> &'static [&'static str] {
+    if seconds { &["second", "minute", "hour", "day", "month", "day_of_week"] } else { &FIELD_NAMES }
+}
 
 impl CronSpec {
-    /// Reads the field form. Keys other than the five are the caller's to refuse. Values are text or whole numbers.
+    /// Reads the field form without seconds, `H` with the empty key.
     pub fn from_fields(object: &Map<String, Value>) -> Result<Self, ScheduleError> {
-        let given = |kind: Kind| object.get(kind.name());
+        Self::from_fields_with(object, &CronOptions::default())
+    }
+
+    /// Reads the field form. Keys other than [`field_names`] are the caller's to refuse; without `options.seconds`
+    /// that includes `second`. Values are text or whole numbers.
+    pub fn from_fields_with(
+        object: &Map<String, Value>,
+        options: &CronOptions<'_>,
+    ) -> Result<Self, ScheduleError> {
+        let reading = Reading { weekdays: Weekdays::FromMonday, hash_key: options.hash_key };
+        let given = |kind: Kind| object.get(kind.name()).filter(|_| kind != Kind::Second || options.seconds);
         let least = SIGNIFICANCE.iter().rposition(|kind| given(*kind).is_some()).ok_or_else(|| {
             ScheduleError::invalid("expression", "is missing; give it, or at least one of the cron fields")
         })?;
         let read = |kind: Kind| {
             let right_of_least = SIGNIFICANCE.iter().position(|other| *other == kind) > Some(least);
             match given(kind) {
-                Some(value) => read_field(kind, value),
+                Some(value) => read_field(kind, reading, value),
                 None if right_of_least && kind != Kind::DayOfWeek => {
-                    Field::parse(kind, Weekdays::FromMonday, &kind.min().to_string())
+                    Field::parse(kind, reading, &kind.min().to_string())
                 }
                 None => Ok(Field::any(kind)),
             }
         };
         let mut fields = Fields {
+            second: options.seconds.then(|| read(Kind::Second)).transpose()?,
             minute: read(Kind::Minute)?,
             hour: read(Kind::Hour)?,
             day: read(Kind::Day)?,
@@ -60,19 +78,18 @@ impl Fields {
             return;
         }
         if self.day_of_week.star {
-            self.day_of_week =
-                Field { star: false, values: ValueSet::default(), ..Field::any(Kind::DayOfWeek) };
+            self.day_of_week = Field::none();
         }
         self.day_of_week.specials.extend(moved);
         self.day_of_week.specials.sort_unstable();
         self.day_of_week.specials.dedup();
-        if self.day.values.is_empty() && self.day.specials.is_empty() {
+        if self.day.is_empty() {
             self.day = Field::any(Kind::Day);
         }
     }
 }
 
-fn read_field(kind: Kind, value: &Value) -> Result<Field, ScheduleError> {
+fn read_field(kind: Kind, reading: Reading<'_>, value: &Value) -> Result<Field, ScheduleError> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) if number.is_u64() => number.to_string(),
@@ -85,5 +102,5 @@ fn read_field(kind: Kind, value: &Value) -> Result<Field, ScheduleError> {
         ));
     }
     let items: Vec<&str> = text.split(',').map(str::trim).collect();
-    Field::parse(kind, Weekdays::FromMonday, &items.join(","))
+    Field::parse(kind, reading, &items.join(","))
 }

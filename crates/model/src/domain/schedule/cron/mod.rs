@@ -4,9 +4,10 @@
 //! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`field`) and handed to the
 //! saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be met.
 //!
-//! The dialect: five fields `minute hour day month day_of_week`; 0 and 7 are Sunday, 1 is Monday; names in any case;
+//! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them where the caller asks
+//! for seconds ([`CronOptions`]), a nickname's second being 0; 0 and 7 are Sunday, 1 is Monday; names in any case;
 //! lists, ranges, steps; a range whose start is greater than its end goes round (`22-2` is 22, 23, 0, 1, 2);
-//! `?` is `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`, each also in a list; nicknames. Where both day fields are
+//! `?` is `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`, each also in a list; `H` (`hash`); nicknames. Where both day fields are
 //! restricted, a day that matches either matches; `*/1` is `*`, every other step restricts. `nW` is a day of months
 //! that have a day n: `31W` skips April instead of moving to its end, which is what `LW` is for.
 //!
@@ -18,7 +19,10 @@ mod engine;
 mod engine_faults;
 mod field;
 mod field_form;
+mod hash;
 mod pitfalls;
+mod reader;
+mod seconds;
 mod values;
 mod words;
 
@@ -28,10 +32,12 @@ use chrono::NaiveDateTime;
 
 use self::{
     engine::Engine,
-    field::Field,
-    values::{Kind, Weekdays},
+    field::{Field, Reading},
+    values::{Kind, ValueSet, Weekdays},
 };
 use super::error::{Quoted, ScheduleError};
+
+pub use field_form::field_names;
 
 pub(super) use field_form::FIELD_NAMES;
 pub(super) use pitfalls::pitfalls;
@@ -53,21 +59,34 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
+/// How an expression is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CronOptions<'a> {
+    /// What `H` is computed from: the same for one job for ever, another for another job. `H` with the empty key is
+    /// an example.
+    pub hash_key: &'a str,
+    /// Six fields, the first being the second, instead of five.
+    pub seconds: bool,
+}
+
 /// A cron expression, checked and ready to be asked for its next time.
 ///
-/// Two are equal when their normal text is.
+/// Two are equal when their normal text and the values that `H` stands for are.
 #[derive(Clone)]
 pub struct CronSpec {
     canonical: String,
     wildcard_time: bool,
     /// Boxed, for it is needed only for words and would make every schedule three times as large.
     fields: Box<Fields>,
+    /// The seconds of a minute at which it fires; `None` if it has no such field and fires on whole minutes.
+    seconds: Option<ValueSet>,
     engine: Engine,
 }
 
-/// The five fields of an expression.
-#[derive(Clone)]
+/// The five or six fields of an expression.
+#[derive(Clone, PartialEq, Eq)]
 struct Fields {
+    second: Option<Field>,
     minute: Field,
     hour: Field,
     day: Field,
@@ -75,37 +94,34 @@ struct Fields {
     day_of_week: Field,
 }
 
+impl Fields {
+    fn iter(&self) -> impl Iterator<Item = (Kind, &Field)> {
+        let second = self.second.iter().map(|second| (Kind::Second, second));
+        second.chain([
+            (Kind::Minute, &self.minute),
+            (Kind::Hour, &self.hour),
+            (Kind::Day, &self.day),
+            (Kind::Month, &self.month),
+            (Kind::DayOfWeek, &self.day_of_week),
+        ])
+    }
+}
+
 impl CronSpec {
-    /// Reads a crontab expression or a nickname such as `@daily`. Errors carry the name of the cron field that is
-    /// wrong (`minute`, `hour`, `day`, `month`, `day_of_week`), or `expression`.
+    /// Reads a crontab expression of five fields or a nickname such as `@daily`, `H` with the empty key.
     pub fn parse(text: &str) -> Result<Self, ScheduleError> {
-        let refuse = |message: String| Err(ScheduleError::invalid(EXPRESSION, message));
-        if text.len() > MAX_EXPRESSION_LENGTH {
-            return refuse(format!(
-                "is {} bytes long; at most {MAX_EXPRESSION_LENGTH} are allowed",
-                text.len()
-            ));
-        }
-        let text = text.trim();
-        if text.is_empty() {
-            return refuse("is empty; write five fields such as `0 9 * * MON-FRI`".to_owned());
-        }
-        let spelled_out = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(text));
-        if spelled_out.is_none() && text.starts_with('@') {
-            let known: Vec<&str> = NICKNAMES.iter().map(|(nickname, _)| *nickname).collect();
-            return refuse(format!("{} is no nickname; known are {}", Quoted(text), known.join(", ")));
-        }
-        let words: Vec<&str> =
-            spelled_out.map_or(text, |(_, fields)| fields).split_ascii_whitespace().collect();
-        let &[minute, hour, day, month, day_of_week] = words.as_slice() else {
-            return refuse(format!(
-                "{} has {} fields; exactly five are needed: minute hour day month day_of_week",
-                Quoted(text),
-                words.len()
-            ));
-        };
-        let field = |kind, text| Field::parse(kind, Weekdays::FromSunday, text);
+        Self::parse_with(text, &CronOptions::default())
+    }
+
+    /// Reads a crontab expression or a nickname such as `@daily`. Errors carry the name of the cron field that is
+    /// wrong (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or `expression`.
+    pub fn parse_with(text: &str, options: &CronOptions<'_>) -> Result<Self, ScheduleError> {
+        let words = words_of(text, options.seconds)?;
+        let reading = Reading { weekdays: Weekdays::FromSunday, hash_key: options.hash_key };
+        let field = |kind, text| Field::parse(kind, reading, text);
+        let (second, [minute, hour, day, month, day_of_week]) = words;
         Self::build(Fields {
+            second: second.map(|second| field(Kind::Second, second)).transpose()?,
             minute: field(Kind::Minute, minute)?,
             hour: field(Kind::Hour, hour)?,
             day: field(Kind::Day, day)?,
@@ -115,14 +131,8 @@ impl CronSpec {
     }
 
     fn build(fields: Fields) -> Result<Self, ScheduleError> {
-        let canonical = [
-            fields.minute.print(Kind::Minute),
-            fields.hour.print(Kind::Hour),
-            fields.day.print(Kind::Day),
-            fields.month.print(Kind::Month),
-            fields.day_of_week.print(Kind::DayOfWeek),
-        ]
-        .join(" ");
+        let words: Vec<String> = fields.iter().map(|(kind, field)| field.print(kind)).collect();
+        let canonical = words.join(" ");
         if canonical.len() > MAX_EXPRESSION_LENGTH {
             return Err(ScheduleError::invalid(
                 EXPRESSION,
@@ -132,44 +142,108 @@ impl CronSpec {
                 ),
             ));
         }
-        let wildcard_time = fields.minute.starts_with_star() || fields.hour.starts_with_star();
-        match Engine::compile(&fields)? {
-            Some(engine) => Ok(Self { canonical, wildcard_time, fields: Box::new(fields), engine }),
-            None => Err(ScheduleError::NeverFires {
+        let Some(engine) = Engine::compile(&fields)? else {
+            let hashed = fields.iter().any(|(_, field)| field.uses_hash());
+            let of_job = if hashed { " with the values that this job has for H" } else { "" };
+            return Err(ScheduleError::NeverFires {
                 field: EXPRESSION.to_owned(),
-                message: format!("`{canonical}` never fires; none of its months has such a day"),
-            }),
-        }
+                message: format!("`{canonical}` never fires{of_job}; none of its months has such a day"),
+            });
+        };
+        Ok(Self {
+            canonical,
+            wildcard_time: fields.minute.is_wildcard() || fields.hour.is_wildcard(),
+            seconds: fields.second.as_ref().map(|second| second.values),
+            fields: Box::new(fields),
+            engine,
+        })
     }
 
-    /// The first matching wall-clock time after `after`, always on a whole minute. `None` past the year 9999.
+    /// The first matching wall-clock time after `after`: on a whole second if the expression has seconds, else on a
+    /// whole minute. `None` past the year 9999.
     pub fn next_naive(&self, after: NaiveDateTime) -> Result<Option<NaiveDateTime>, ScheduleError> {
-        self.engine.next_after(after).map_err(|fault| ScheduleError::Engine {
+        let next = match self.seconds {
+            Some(seconds) => seconds::next_after(&self.engine, seconds, after),
+            None => self.engine.next_after(after),
+        };
+        next.map_err(|fault| ScheduleError::Engine {
             field: EXPRESSION.to_owned(),
             message: format!("`{}` cannot be computed after {after}: {fault}", self.canonical),
         })
     }
 
-    /// The expression in its normal form: parsing it yields an equal value.
+    /// The expression in its normal form: parsing it with the same options yields an equal value.
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// The expression as an English sentence, on a 24-hour clock.
+    /// The expression as an English sentence, on a 24-hour clock. `H` is said as the values it stands for.
     pub fn sentence(&self) -> String {
         words::sentence(&self.fields)
     }
 
-    /// Whether the minute or the hour field starts with `*`, so that the schedule follows elapsed time over a
-    /// daylight-saving change instead of a time on the clock.
+    /// Whether the minute or the hour field starts with `*` or with `H/n`, which is `*/n` spread over the jobs, so that
+    /// the schedule follows elapsed time over a daylight-saving change instead of a time on the clock. `H` alone and
+    /// `H` with a range are times on the clock, and the second field has no say.
     pub fn wildcard_time(&self) -> bool {
         self.wildcard_time
+    }
+
+    /// Whether the times depend on the hash key.
+    pub fn uses_hash(&self) -> bool {
+        self.fields.iter().any(|(_, field)| field.uses_hash())
+    }
+}
+
+/// The text of each field: the second's, if there are to be seconds, and the other five.
+fn words_of(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 5]), ScheduleError> {
+    let refuse = |message: String| Err(ScheduleError::invalid(EXPRESSION, message));
+    if text.len() > MAX_EXPRESSION_LENGTH {
+        return refuse(format!("is {} bytes long; at most {MAX_EXPRESSION_LENGTH} are allowed", text.len()));
+    }
+    let text = text.trim();
+    if text.is_empty() {
+        let example = if seconds {
+            "six fields such as `0 0 9 * * MON-FRI`"
+        } else {
+            "five fields such as `0 9 * * MON-FRI`"
+        };
+        return refuse(format!("is empty; write {example}"));
+    }
+    let nickname = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(text));
+    if nickname.is_none() && text.starts_with('@') {
+        let known: Vec<&str> = NICKNAMES.iter().map(|(nickname, _)| *nickname).collect();
+        return refuse(format!("{} is no nickname; known are {}", Quoted(text), known.join(", ")));
+    }
+    let words: Vec<&str> = nickname.map_or(text, |(_, fields)| fields).split_ascii_whitespace().collect();
+    match (seconds, words.as_slice()) {
+        (false, &[minute, hour, day, month, day_of_week]) => {
+            Ok((None, [minute, hour, day, month, day_of_week]))
+        }
+        (true, &[second, minute, hour, day, month, day_of_week]) => {
+            Ok((Some(second), [minute, hour, day, month, day_of_week]))
+        }
+        (true, &[minute, hour, day, month, day_of_week]) if nickname.is_some() => {
+            Ok((Some("0"), [minute, hour, day, month, day_of_week]))
+        }
+        (_, words) => {
+            let (number, names) = (words.len(), field_names(seconds).join(" "));
+            let needed = match (seconds, number) {
+                (true, _) => format!("with `\"seconds\": true` exactly six are needed: {names}"),
+                (false, 6) => format!(
+                    "exactly five are needed: {names}; for six, the first being the second, set `\"seconds\": true` beside the expression"
+                ),
+                (false, _) => format!("exactly five are needed: {names}"),
+            };
+            let plural = if number == 1 { "" } else { "s" };
+            refuse(format!("{} has {number} field{plural}; {needed}", Quoted(text)))
+        }
     }
 }
 
 impl PartialEq for CronSpec {
     fn eq(&self, other: &Self) -> bool {
-        self.canonical == other.canonical
+        self.canonical == other.canonical && self.fields == other.fields
     }
 }
 

@@ -10,13 +10,11 @@ use serde_json::{Map, Value};
 use super::{
     super::error::Quoted,
     CronSpec, Fields,
-    field::{Special, number},
-    field_form::FIELD_NAMES,
+    field::{Leading, Special},
+    reader::number,
     values::{Kind, Weekdays},
     words::{MONTHS, enumeration},
 };
-
-const KINDS: [Kind; 5] = [Kind::Minute, Kind::Hour, Kind::Day, Kind::Month, Kind::DayOfWeek];
 
 /// The fields as they were written.
 struct Written {
@@ -26,8 +24,8 @@ struct Written {
 
 /// What may surprise in `spec`, which was read from `config`.
 pub(in super::super) fn pitfalls(spec: &CronSpec, config: &Map<String, Value>) -> Vec<String> {
-    let written = Written::of(config);
     let fields = &spec.fields;
+    let written = Written::of(fields, config);
     let mut warnings = Vec::new();
     warnings.extend(written.numeric_weekday(fields));
     warnings.extend(written.either_day(fields));
@@ -40,20 +38,21 @@ pub(in super::super) fn pitfalls(spec: &CronSpec, config: &Map<String, Value>) -
 }
 
 impl Written {
-    fn of(config: &Map<String, Value>) -> Self {
+    fn of(fields: &Fields, config: &Map<String, Value>) -> Self {
+        let kinds = fields.iter().map(|(kind, _)| kind);
         let Some(expression) = config.get("expression") else {
             let text = |name: &str| match config.get(name)? {
                 Value::String(text) => Some(text.clone()),
                 number => Some(number.to_string()),
             };
-            let texts = KINDS.iter().zip(FIELD_NAMES).filter_map(|(kind, name)| Some((*kind, text(name)?)));
+            let texts = kinds.filter_map(|kind| Some((kind, text(kind.name())?)));
             return Self { weekdays: Weekdays::FromMonday, texts: texts.collect() };
         };
         let text = expression.as_str().unwrap_or_default();
         // A nickname is one word: nobody wrote the fields that it stands for.
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let words = if words.len() == KINDS.len() { words } else { Vec::new() };
-        let texts = KINDS.into_iter().zip(words.into_iter().map(str::to_owned)).collect();
+        let words = if words.len() == 1 { Vec::new() } else { words };
+        let texts = kinds.zip(words.into_iter().map(str::to_owned)).collect();
         Self { weekdays: Weekdays::FromSunday, texts }
     }
 
@@ -64,7 +63,10 @@ impl Written {
     fn numeric_weekday(&self, fields: &Fields) -> Option<String> {
         let text = self.text(Kind::DayOfWeek)?;
         let day_of = |item: &'_ str| item.split(['/', '#']).next().unwrap_or_default().to_owned();
-        let numeric = text.split(',').any(|item| day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
+        // Whoever knows `H` in an expression counts its weekdays as we do.
+        let ours = |item: &str| self.weekdays == Weekdays::FromSunday && is_hash(item);
+        let numeric =
+            text.split(',').any(|item| !ours(item) && day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
         let here = match self.weekdays {
             Weekdays::FromSunday => "here 1 is Monday, and 0 and 7 are Sunday",
             Weekdays::FromMonday => "here, in the field form, 0 is Monday and 6 is Sunday",
@@ -84,9 +86,11 @@ impl Written {
         if fields.day.star || fields.day_of_week.star {
             return None;
         }
+        let hashed = |text: &str| text.split(',').any(is_hash);
         let other = match self.weekdays {
             Weekdays::FromMonday => "APScheduler",
             Weekdays::FromSunday if day.starts_with('*') || weekday.starts_with('*') => "vixie cron",
+            Weekdays::FromSunday if hashed(day) || hashed(weekday) => "Jenkins",
             Weekdays::FromSunday => return None,
         };
         Some(format!(
@@ -97,10 +101,27 @@ impl Written {
     }
 }
 
+/// Whether an item is `H` in any form.
+fn is_hash(item: &str) -> bool {
+    item.starts_with(['H', 'h'])
+}
+
 /// A step that is meant to go on and on, but begins again before it has come round.
 fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
     let (range, step) = item.split_once('/')?;
     let step = number(step).filter(|step| *step > 1)?;
+    let (unit, cycle) = unit_and_cycle(kind);
+    let size = kind.max() - kind.min() + 1;
+    if range.eq_ignore_ascii_case("H") {
+        let seldom = if kind == Kind::Day { "seldom" } else { "not" };
+        return (kind == Kind::Day || !size.is_multiple_of(step)).then(|| {
+            format!(
+                "{}: {} begins again every {cycle}, so the step from one {cycle} to the next is {seldom} {step} {unit}",
+                kind.name(),
+                Quoted(item)
+            )
+        });
+    }
     let first = match range.split_once('-') {
         None if range == "*" => kind.min(),
         None => kind.parse_value(range, weekdays)?,
@@ -112,19 +133,12 @@ fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
             kind.min()
         }
     };
-    let (unit, cycle) = match kind {
-        Kind::Minute => ("minutes", "hour"),
-        Kind::Hour => ("hours", "day"),
-        Kind::Month => ("months", "year"),
-        Kind::DayOfWeek => ("days", "week"),
-        Kind::Day => {
-            return Some(format!(
-                "day: {} begins again at {first} every month, so the last step of a month is seldom {step} days",
-                Quoted(item)
-            ));
-        }
-    };
-    let size = kind.max() - kind.min() + 1;
+    if kind == Kind::Day {
+        return Some(format!(
+            "day: {} begins again at {first} every month, so the last step of a month is seldom {step} days",
+            Quoted(item)
+        ));
+    }
     let last = kind.max().checked_sub(first)? / step * step + first;
     let distance = size - (last - first);
     let name = |value| match kind {
@@ -142,10 +156,21 @@ fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
     })
 }
 
+fn unit_and_cycle(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Second => ("seconds", "minute"),
+        Kind::Minute => ("minutes", "hour"),
+        Kind::Hour => ("hours", "day"),
+        Kind::Day => ("days", "month"),
+        Kind::Month => ("months", "year"),
+        Kind::DayOfWeek => ("days", "week"),
+    }
+}
+
 /// Days 29 to 31 that some of the months lack. The end of a run (`25-31`) means the end of the month and is left alone,
 /// and so are steps, of which `uneven_step` speaks.
 fn missing_days(fields: &Fields) -> Vec<String> {
-    if fields.day.star || fields.day.leading_step.is_some() {
+    if fields.day.star || matches!(fields.day.leading, Some(Leading::Star(_))) {
         return Vec::new();
     }
     let days: Vec<u8> = fields.day.values.iter().collect();

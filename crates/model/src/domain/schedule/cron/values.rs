@@ -1,9 +1,9 @@
-//! The five kinds of fields, the values each can hold, and sets of such values.
+//! The kinds of fields, the values each can hold, and sets of such values.
 //!
 //! Knows ranges, names and numbering; not the grammar around them. Plain data, no concurrency; a value outside its
 //! field is `None`, never a panic.
 
-use super::field::number;
+use super::reader::number;
 
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
@@ -12,6 +12,7 @@ const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 /// Which field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
+    Second,
     Minute,
     Hour,
     Day,
@@ -41,6 +42,7 @@ impl Weekdays {
 impl Kind {
     pub(super) const fn name(self) -> &'static str {
         match self {
+            Self::Second => "second",
             Self::Minute => "minute",
             Self::Hour => "hour",
             Self::Day => "day",
@@ -51,14 +53,14 @@ impl Kind {
 
     pub(super) const fn min(self) -> u8 {
         match self {
-            Self::Minute | Self::Hour | Self::DayOfWeek => 0,
+            Self::Second | Self::Minute | Self::Hour | Self::DayOfWeek => 0,
             Self::Day | Self::Month => 1,
         }
     }
 
     pub(super) const fn max(self) -> u8 {
         match self {
-            Self::Minute => 59,
+            Self::Second | Self::Minute => 59,
             Self::Hour => 23,
             Self::Day => 31,
             Self::Month => 12,
@@ -66,21 +68,29 @@ impl Kind {
         }
     }
 
+    /// First and last of the values that `H` chooses from; days only as far as every month has them.
+    pub(super) const fn hash_range(self) -> (u8, u8) {
+        match self {
+            Self::Day => (1, 28),
+            _ => (self.min(), self.max()),
+        }
+    }
+
     /// What the field accepts, for a message.
     pub(super) fn allowed(self, weekdays: Weekdays) -> &'static str {
         match (self, weekdays) {
-            (Self::Minute, _) => "0-59, `*`, lists, ranges and steps",
-            (Self::Hour, _) => "0-23, `*`, lists, ranges and steps",
-            (Self::Day, Weekdays::FromSunday) => "1-31, `*`, lists, ranges, steps, L, L-n, LW and nW",
+            (Self::Second | Self::Minute, _) => "0-59, `*`, lists, ranges, steps and H",
+            (Self::Hour, _) => "0-23, `*`, lists, ranges, steps and H",
+            (Self::Day, Weekdays::FromSunday) => "1-31, `*`, lists, ranges, steps, H, L, L-n, LW and nW",
             (Self::Day, Weekdays::FromMonday) => {
-                "1-31, `*`, lists, ranges, steps, L, L-n, LW, nW, `last` and `1st mon` to `last sun`"
+                "1-31, `*`, lists, ranges, steps, H, L, L-n, LW, nW, `last` and `1st mon` to `last sun`"
             }
-            (Self::Month, _) => "1-12 or JAN-DEC, `*`, lists, ranges and steps",
+            (Self::Month, _) => "1-12 or JAN-DEC, `*`, lists, ranges, steps and H",
             (Self::DayOfWeek, Weekdays::FromSunday) => {
-                "0-7 (0 and 7 are Sunday) or SUN-SAT, `*`, lists, ranges, steps, n#k and nL"
+                "0-7 (0 and 7 are Sunday) or SUN-SAT, `*`, lists, ranges, steps, H, n#k and nL"
             }
             (Self::DayOfWeek, Weekdays::FromMonday) => {
-                "0-6 (0 is Monday) or mon-sun, `*`, lists, ranges, steps, n#k and nL"
+                "0-6 (0 is Monday) or mon-sun, `*`, lists, ranges, steps, H, n#k and nL"
             }
         }
     }
@@ -102,7 +112,7 @@ impl Kind {
             (Self::Month, _) => position(&MONTHS)? + 1,
             (Self::DayOfWeek, Weekdays::FromSunday) => position(&WEEKDAYS)?,
             (Self::DayOfWeek, Weekdays::FromMonday) => (position(&WEEKDAYS)? + 6) % 7,
-            (Self::Minute | Self::Hour | Self::Day, _) => return None,
+            (Self::Second | Self::Minute | Self::Hour | Self::Day, _) => return None,
         };
         u8::try_from(index).ok()
     }
@@ -146,6 +156,10 @@ impl ValueSet {
         for distance in (0..=length).step_by(usize::from(step.max(1))) {
             self.insert((first - kind.min() + distance) % size + kind.min());
         }
+    }
+
+    pub(super) fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     pub(super) fn without(self, other: Self) -> Self {

@@ -3,10 +3,12 @@
 mod config;
 mod daylight_saving;
 mod dialect;
+mod hashed;
 mod plans;
 mod preview;
 mod properties;
 mod reference;
+mod seconds;
 mod transitions;
 mod warnings;
 mod words;

@@ -1,10 +1,13 @@
 //! A slow, plain reading of crontab expressions, written apart from the real one and without its engine.
 //!
-//! It takes valid crontab text with numbers only and asks of every single minute whether it matches.
+//! It takes valid crontab text with numbers only, of five fields or six, and asks of every single minute, or second,
+//! whether it matches.
 
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, TimeDelta, Timelike, Weekday};
+use sha2::{Digest as _, Sha256};
 
 pub(super) struct Reference {
+    seconds: Vec<bool>,
     minutes: Vec<bool>,
     hours: Vec<bool>,
     months: Vec<bool>,
@@ -14,10 +17,12 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) fn new(expression: &str) -> Self {
-        let fields: Vec<&str> = expression.split(' ').collect();
+        let mut fields: Vec<&str> = expression.split(' ').collect();
+        let second = if fields.len() == 6 { fields.remove(0) } else { "0" };
         let table =
             |field: &str, low, high| (0..=high).map(|value| in_list(field, value, low, high)).collect();
         Self {
+            seconds: table(second, 0, 59),
             minutes: table(fields[0], 0, 59),
             hours: table(fields[1], 0, 23),
             months: table(fields[3], 1, 12),
@@ -31,7 +36,11 @@ impl Reference {
     }
 
     fn matches_time(&self, at: NaiveDateTime) -> bool {
-        at.second() == 0 && self.minutes[at.minute() as usize] && self.hours[at.hour() as usize]
+        self.seconds[at.second() as usize] && self.matches_minute(at)
+    }
+
+    fn matches_minute(&self, at: NaiveDateTime) -> bool {
+        self.minutes[at.minute() as usize] && self.hours[at.hour() as usize]
     }
 
     fn matches_date(&self, date: NaiveDate) -> bool {
@@ -48,7 +57,8 @@ impl Reference {
             }
     }
 
-    /// The first match after a time and not later than `days` days, found by trying every minute of every day.
+    /// The first match after a time and not later than `days` days, found by trying every minute of every day, and
+    /// every second of the minutes that match.
     pub(super) fn next_after(&self, after: NaiveDateTime, days: u64) -> Option<NaiveDateTime> {
         (0..=days)
             .map(|distance| after.date() + Days::new(distance))
@@ -57,8 +67,52 @@ impl Reference {
                 let midnight = date.and_hms_opt(0, 0, 0).expect("midnight");
                 (0..1440)
                     .map(|minute| midnight + TimeDelta::minutes(minute))
+                    .filter(|at| self.matches_minute(*at))
+                    .flat_map(|minute| (0..60).map(move |second| minute + TimeDelta::seconds(second)))
                     .find(|at| *at > after && self.matches_time(*at))
             })
+    }
+}
+
+/// An expression of six fields with every `H` replaced by the values it stands for, as they are documented.
+pub(super) fn without_hashes(expression: &str, key: &str) -> String {
+    let fields = [
+        ("second", 0, 59),
+        ("minute", 0, 59),
+        ("hour", 0, 23),
+        ("day", 1, 28),
+        ("month", 1, 12),
+        ("day_of_week", 0, 6),
+    ];
+    let words = expression.split(' ').zip(fields).map(|(word, (name, low, high))| {
+        let mut input = key.as_bytes().to_vec();
+        input.push(0);
+        input.extend(name.bytes());
+        let digest = Sha256::digest(&input);
+        let hash = digest.iter().take(8).fold(0_u64, |number, byte| number * 256 + u64::from(*byte));
+        let items: Vec<String> = word.split(',').map(|item| without_hash(item, hash, low, high)).collect();
+        items.join(",")
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn without_hash(item: &str, hash: u64, low: u32, high: u32) -> String {
+    let Some(form) = item.strip_prefix('H') else { return item.to_owned() };
+    let (range, step) = form.split_once('/').map_or((form, None), |(range, step)| (range, Some(step)));
+    let (low, high) = range.strip_prefix('(').map_or((low, high), |range| {
+        let (low, high) = range.trim_end_matches(')').split_once('-').expect("a range");
+        (number(low), number(high))
+    });
+    match step.map(number) {
+        None => (u64::from(low) + hash % u64::from(high - low + 1)).to_string(),
+        Some(step) => {
+            let first = low + (hash % u64::from(step)) as u32;
+            let values: Vec<String> = (first..=high)
+                .filter(|value| (value - first).is_multiple_of(step))
+                .map(|value| value.to_string())
+                .collect();
+            values.join(",")
+        }
     }
 }
 

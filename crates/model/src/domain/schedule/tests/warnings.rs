@@ -91,6 +91,18 @@ fn each_pitfall_of_an_expression_has_its_warning() {
             "0 0 31W * *",
             "day: February, April, June, September and November have no day 31, so `31W` skips them; `LW` is the last working day of every month",
         ),
+        (
+            "H/7 * * * *",
+            "minute: `H/7` begins again every hour, so the step from one hour to the next is not 7 minutes",
+        ),
+        (
+            "0 0 H/7 * *",
+            "day: `H/7` begins again every month, so the step from one month to the next is seldom 7 days",
+        ),
+        (
+            "0 0 H * MON",
+            "day, day_of_week: a day that matches either `H` or `MON` fires here; Jenkins would need both to match",
+        ),
         ("0 0 29 2 *", "schedule_config: nothing fires for more than a year, until 2028-02-29T00:00:00Z"),
     ] {
         let warnings = of_cron(text);
@@ -118,6 +130,11 @@ fn what_reads_alike_everywhere_warns_of_nothing() {
         "0 0 1 1 *",
         "0 0 1-31 * *",
         "0 0 * * FRIL",
+        "H H * * *",
+        "H/15 H/2 * * *",
+        "0 0 H * *",
+        "0 0 13 * THU",
+        "0 0 * * H(1-5)",
     ] {
         assert_eq!(of_cron(text), [""; 0], "{text}");
     }

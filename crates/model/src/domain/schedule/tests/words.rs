@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    super::{CronSpec, JobType, Schedule, describe},
+    super::{CronSpec, JobType, Schedule, cron::CronOptions, describe},
     parse,
     properties::expression,
-    spec, utc,
+    seconds, spec, utc,
 };
 
 #[test]
@@ -85,6 +85,45 @@ fn an_expression_reads_as_an_exact_sentence() {
 }
 
 #[test]
+fn seconds_are_said_where_they_say_something() {
+    for (text, sentence) in [
+        ("* * * * * *", "Every second."),
+        ("*/10 * * * * *", "Every 10 seconds."),
+        ("0,30 * * * * *", "Every 30 seconds."),
+        ("30 * * * * *", "At second 30 of every minute."),
+        ("5/10 * * * * *", "At seconds 5, 15, 25, 35, 45 and 55 of every minute."),
+        ("*/7 * * * * *", "At every 7th second from 0 to 56 of every minute."),
+        ("0 * * * * *", "Every minute."),
+        ("0 */15 * * * *", "Every 15 minutes."),
+        ("0 30 9 * * *", "At 09:30 every day."),
+        ("30 0 9 * * *", "At 09:00:30 every day."),
+        ("0,30 0 9,17 * * *", "At 09:00:00, 09:00:30, 17:00:00 and 17:00:30 every day."),
+        ("30 0 9-17 * * 1-5", "Every hour from 09:00:30 to 17:00:30, Monday to Friday."),
+        ("30 */15 9-17 * * *", "Every 15 minutes from 09:00:30 to 17:45:30 every day."),
+        ("30 */15 * * * *", "Every 15 minutes from 00:00:30 to 23:45:30."),
+        ("30 5 * * * *", "At second 30 of minute 5 of every hour."),
+        ("30 * 9 * * *", "Every minute from 09:00:30 to 09:59:30 every day."),
+        ("* 0 9 * * *", "Every second from 09:00:00 to 09:00:59 every day."),
+        ("*/20 0-4 9 * * *", "Every 20 seconds from 09:00:00 to 09:04:40 every day."),
+        (
+            "*/20 0-4 9,10 * * *",
+            "Every 20 seconds from 09:00:00 to 09:04:40 and from 10:00:00 to 10:04:40 every day.",
+        ),
+        ("*/10 * 9-10 * * *", "Every 10 seconds from 09:00:00 to 10:59:50 every day."),
+        ("*/30 */2 9 * * *", "Every 30 seconds in every 2nd minute from 0 to 58 of hour 9 every day."),
+        ("* 0,30 * * * *", "Every second in minutes 0 and 30 of every hour."),
+        ("* * */2 * * *", "Every second in every minute of every 2nd hour from 0 to 22 every day."),
+        ("1,2 * 1,3,5,7 * * *", "At seconds 1 and 2 of every minute of hours 1, 3, 5 and 7 every day."),
+        ("*/10 * * * 1 *", "Every 10 seconds in January."),
+        ("*/10 * * 13 * FRI", "Every 10 seconds on day 13 of the month or on Friday."),
+    ] {
+        let options = CronOptions { hash_key: "", seconds: true };
+        let spec = CronSpec::parse_with(text, &options).unwrap_or_else(|error| panic!("`{text}`: {error}"));
+        assert_eq!(spec.sentence(), sentence, "{text}");
+    }
+}
+
+#[test]
 fn every_other_kind_of_schedule_has_its_sentence() {
     for (job_type, config, sentence) in [
         (JobType::Interval, json!({"minutes": 90}), "Every 90 minutes, counted from 2026-01-05T08:30:00Z."),
@@ -148,6 +187,24 @@ proptest! {
             prop_assert_eq!(fires(&one, 200), fires(&two, 200), "{} and {} are both: {}", text, other, one.sentence());
         }
         prop_assert_eq!(spec(one.canonical()).sentence(), one.sentence());
+    }
+
+    #[test]
+    fn every_expression_with_seconds_has_a_sentence_of_its_own_meaning(
+        (text, other) in neighbours(), second in seconds::second(), others in seconds::second(),
+    ) {
+        let parse = |second: &str, text: &str| {
+            CronSpec::parse_with(&format!("{second} {text}"), &CronOptions { hash_key: "", seconds: true })
+        };
+        let (Ok(one), Ok(two), Ok(three)) = (parse(&second, &text), parse(&others, &text), parse(&second, &other)) else {
+            return Ok(());
+        };
+        prop_assert!(!one.sentence().contains("  ") && !one.sentence().contains(" ."), "{}", one.sentence());
+        for two in [two, three] {
+            if one.sentence() == two.sentence() {
+                prop_assert_eq!(fires(&one, 300), fires(&two, 300), "{} and {} are both: {}", one, two, one.sentence());
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,135 @@
+//! The days and months of an expression in words.
+//!
+//! Says which days and how they are joined to the times before them; the times are `times`'. Pure and total.
+
+use super::{
+    super::{
+        Fields,
+        field::Special,
+        values::{Kind, ValueSet},
+    },
+    enumeration, values,
+};
+
+pub(in super::super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const ORDINALS: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
+
+/// The days and months, with what joins them to the times.
+pub(super) fn dates(fields: &Fields, all_hours: bool) -> String {
+    let months: Vec<u8> = fields.month.values.iter().collect();
+    let all_months = fields.month.values == ValueSet::all(Kind::Month);
+    if every_day(fields) {
+        let daily = if all_hours { "" } else { " every day" };
+        return if all_months { daily.to_owned() } else { format!("{daily} {}", in_months(&months)) };
+    }
+    let weekdays: Vec<u8> =
+        if fields.day_of_week.star { Vec::new() } else { fields.day_of_week.values.iter().collect() };
+    // A weekday is no day "of January", so beside one the month is said on its own.
+    let named_month = match months.as_slice() {
+        [only] if weekdays.is_empty() => Some(name(&MONTHS, only - 1)),
+        _ => None,
+    };
+    let days = day_phrases(fields, named_month.unwrap_or("the month"));
+    let days = match (days.as_slice(), weekday_run(&weekdays)) {
+        ([], Some((first, last))) => format!(", {first} to {last}"),
+        (_, Some((first, last))) => {
+            let run = format!("on any day from {first} to {last}");
+            format!(" {}", enumeration(&[days, vec![run]].concat(), "or"))
+        }
+        (_, None) if weekdays.is_empty() => format!(" {}", enumeration(&days, "or")),
+        (_, None) => {
+            let names: Vec<String> = weekdays_from_monday(&weekdays).map(str::to_owned).collect();
+            let list = format!("on {}", enumeration(&names, "and"));
+            format!(" {}", enumeration(&[days, vec![list]].concat(), "or"))
+        }
+    };
+    if all_months || named_month.is_some() { days } else { format!("{days}, {}", in_months(&months)) }
+}
+
+/// Whether no day is left out, be it that no field restricts the day or that one allows them all.
+fn every_day(fields: &Fields) -> bool {
+    let (day, weekday) = (&fields.day, &fields.day_of_week);
+    (day.star && weekday.star)
+        || (!day.star && day.values == ValueSet::all(Kind::Day))
+        || (!weekday.star && weekday.values == ValueSet::all(Kind::DayOfWeek))
+}
+
+/// Every choice of days except plain weekdays.
+fn day_phrases(fields: &Fields, month: &str) -> Vec<String> {
+    let mut phrases = Vec::new();
+    if !fields.day.star {
+        let days: Vec<u8> = fields.day.values.iter().collect();
+        if !days.is_empty() {
+            phrases.push(format!("on {} of {month}", values("day", &days)));
+        }
+        phrases.extend(fields.day.specials.iter().map(|special| special_day(*special, month)));
+    }
+    if !fields.day_of_week.star {
+        phrases.extend(fields.day_of_week.specials.iter().map(|special| special_day(*special, month)));
+    }
+    phrases
+}
+
+fn special_day(special: Special, month: &str) -> String {
+    match special {
+        Special::LastDay(0) => format!("on the last day of {month}"),
+        Special::LastDay(1) => format!("on the day before the last day of {month}"),
+        Special::LastDay(before) => format!("{before} days before the last day of {month}"),
+        Special::LastWorkday => format!("on the last working day (Monday to Friday) of {month}"),
+        Special::NearestWorkday(day) => {
+            format!("on the working day (Monday to Friday) nearest to day {day} of {month}")
+        }
+        Special::NthWeekday(day, nth) => {
+            format!("on the {} {} of {month}", name(&ORDINALS, nth - 1), name(&WEEKDAYS, day))
+        }
+        Special::LastWeekday(day) => format!("on the last {} of {month}", name(&WEEKDAYS, day)),
+    }
+}
+
+fn name(names: &[&'static str], index: u8) -> &'static str {
+    names.get(usize::from(index)).copied().unwrap_or_default()
+}
+
+fn weekdays_from_monday(days: &[u8]) -> impl Iterator<Item = &'static str> {
+    (1..=7_u8).map(|day| day % 7).filter(|day| days.contains(day)).map(|day| name(&WEEKDAYS, day))
+}
+
+/// First and last of three or more weekdays in a row, also round the end of the week.
+fn weekday_run(days: &[u8]) -> Option<(&'static str, &'static str)> {
+    let (first, last) = ring_run(days, 0, 7)?;
+    Some((name(&WEEKDAYS, first), name(&WEEKDAYS, last)))
+}
+
+fn in_months(months: &[u8]) -> String {
+    if let Some((first, last)) = ring_run(months, 1, 12) {
+        return format!("from {} to {}", name(&MONTHS, first - 1), name(&MONTHS, last - 1));
+    }
+    let names: Vec<String> = months.iter().map(|month| name(&MONTHS, month - 1).to_owned()).collect();
+    format!("in {}", enumeration(&names, "and"))
+}
+
+/// First and last of three or more values that follow one another on the ring of `size` values from `low`.
+fn ring_run(values: &[u8], low: u8, size: u8) -> Option<(u8, u8)> {
+    let next = |value: u8| (value - low + 1) % size + low;
+    let before = |value: u8| (value - low + size - 1) % size + low;
+    let mut starts = values.iter().filter(|value| !values.contains(&before(**value)));
+    let ends = values.iter().find(|value| !values.contains(&next(**value)));
+    match (starts.next(), starts.next(), ends) {
+        (Some(first), None, Some(last)) if values.len() > 2 => Some((*first, *last)),
+        _ => None,
+    }
+}
