@@ -200,6 +200,7 @@ mod tests {
             Reason::SingletonTaken,
             Reason::Inactive,
             Reason::Concurrent,
+            Reason::InUse,
             Reason::KeyReused,
         ];
         let refused = reasons.map(|reason| {

@@ -5,6 +5,7 @@
 
 pub(crate) mod apply;
 mod auditing;
+pub(crate) mod calendars;
 pub(crate) mod dispatches;
 pub(crate) mod executions;
 pub(crate) mod fleet;

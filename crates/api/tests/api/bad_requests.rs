@@ -23,6 +23,17 @@ const CASES: &[Case<'static>] = &[
     ("GET", "/api/v1/jobs/a%00b", &[], None, 404, "not_found", ""),
     ("GET", "/api/v1/jobs/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
     ("POST", "/api/v1/jobs/nobody/trigger", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/calendars/nobody", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/calendars/a%00b", &[], None, 404, "not_found", ""),
+    ("DELETE", "/api/v1/calendars/nobody", &[], None, 404, "not_found", ""),
+    ("DELETE", "/api/v1/calendars/a%00b", &[], None, 404, "not_found", ""),
+    ("DELETE", "/api/v1/calendars/a?force=1", &[], None, 400, "invalid_parameters", "force"),
+    ("DELETE", "/api/v1/calendars", &[], None, 405, "method_not_allowed", ""),
+    ("POST", "/api/v1/calendars/a", JSON, Some("{}"), 405, "method_not_allowed", ""),
+    ("PUT", "/api/v1/calendars/a", JSON, None, 400, "malformed_json", ""),
+    ("PUT", "/api/v1/calendars/a", &[], Some("{}"), 415, "unsupported_media_type", ""),
+    ("PUT", "/api/v1/calendars/A", JSON, Some(r#"{"weekly": ["SUN"]}"#), 400, "invalid_parameters", "name"),
+    ("PUT", "/api/v1/calendars/a", &[("origin", "http://evil.example")], None, 403, "cross_site", ""),
     ("GET", "/api/v1/dispatches/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
     ("GET", "/api/v1/dispatches/12", &[], None, 400, "invalid_parameters", "id"),
     ("GET", "/api/v1/executions/x", &[], None, 400, "invalid_parameters", "id"),
@@ -101,7 +112,7 @@ async fn refusals_are_problem_documents_that_name_the_field() {
         let answer = app.send(method, path, headers, *body).await;
         check(&answer, *status, code, pointer, path);
     }
-    for rows in ["scheduled_jobs", "task_functions", "job_dispatch", "audit_log"] {
+    for rows in ["scheduled_jobs", "task_functions", "calendars", "job_dispatch", "audit_log"] {
         assert_eq!(app.count(&format!("SELECT count(*) FROM {rows}")).await, 0, "{rows}");
     }
 }

@@ -8,6 +8,7 @@
 
 mod apply;
 mod bad_requests;
+mod calendars;
 mod jobs;
 mod life;
 mod lists;

@@ -5,6 +5,7 @@ use std::path::Path;
 use chrono::DateTime;
 use sched_model::domain::handler_config::ProcessConfig;
 use sched_model::domain::job::JobSettings;
+use sched_model::domain::schedule::Calendar;
 use serde_json::{Value, json};
 
 use super::Files;
@@ -47,7 +48,14 @@ fn every_example_is_right_by_the_rules() {
             let config = Value::from(function.handler_config.clone());
             ProcessConfig::parse(config).unwrap_or_else(|wrong| panic!("{}: {wrong:?}", function.name));
         }
+        let calendars: Vec<_> = files.calendars().cloned().collect();
+        for calendar in &calendars {
+            let definition = Value::Object(calendar.clone().into_definition());
+            Calendar::parse(&definition).unwrap_or_else(|wrong| panic!("{}: {wrong}", calendar.name));
+        }
         for job in files.jobs() {
+            let is_there = |name: &String| calendars.iter().any(|calendar| calendar.name == *name);
+            assert!(job.calendars.iter().all(is_there), "{}", job.name);
             let settings = settings(job);
             assert_eq!(settings.check(), [], "{}", job.name);
             settings.schedule(DateTime::UNIX_EPOCH).unwrap();
