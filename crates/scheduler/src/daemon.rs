@@ -4,7 +4,7 @@
 //! Run: the election, the leader's tasks, the listener for hints. Stop: first the leader's tasks, then leadership is handed
 //! over, then the rest. A task that ends by itself ends the process: it is never left silently without one of its parts.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sched_model::db::instances::NewInstance;
@@ -185,7 +185,12 @@ impl Parts {
             let scope = Scope { database: database.clone(), instance, term };
             let poll_interval = config.poll_interval;
             starting.start(
-                Dispatch { scope: scope.clone(), batch_size: config.batch_size, poll_interval },
+                Dispatch {
+                    scope: scope.clone(),
+                    batch_size: config.batch_size,
+                    poll_interval,
+                    calendars: Mutex::default(),
+                },
                 poll_interval,
             );
             starting.start(

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod calendars;
 pub mod config;
 mod daemon;
 pub mod leader_scope;

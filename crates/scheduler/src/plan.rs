@@ -9,10 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use chrono::{DateTime, Utc};
 use sched_model::db::tick::{Batch, CursorMove, DueJob, NewDispatch, NewSkip};
 use sched_model::domain::ids::{DispatchId, time_ordered};
-use sched_model::domain::job::{OverlapPolicy, seconds};
+use sched_model::domain::job::seconds;
+use sched_model::domain::schedule::overlap::Load;
 use sched_model::domain::schedule::{
-    MisfirePolicy, Plan, Schedule, ScheduleError, ScheduleSource, SkipReason, misfire, plan,
+    Decision, ScheduleError, ScheduleSource, Situation, Timetable, TimetableSource, decide, hash_key, jitter,
+    misfire,
 };
+
+use crate::calendars::Calendars;
 
 /// A job that must be disabled, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +31,10 @@ pub struct Disabled {
 /// up keeps its cursor at the first one left, and the next batch goes on there.
 pub const MAX_DISPATCHES: usize = 5_000;
 
-/// Decides about the jobs of a batch at `now`, which is not earlier than any cursor. Jobs for which no dispatch is left in the
-/// batch are not touched: they have no cursor to move and stay due.
+/// Decides about the jobs of a batch at `now`, which is not earlier than any cursor; `calendars` holds those they name. Jobs
+/// for which no dispatch is left in the batch are not touched: they have no cursor to move and stay due.
 #[must_use]
-pub fn plan_batch(jobs: &[DueJob], now: DateTime<Utc>) -> (Batch, Vec<Disabled>) {
+pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> (Batch, Vec<Disabled>) {
     let mut batch = Batch::default();
     let mut disabled = Vec::new();
     for (position, job) in jobs.iter().enumerate() {
@@ -38,10 +42,10 @@ pub fn plan_batch(jobs: &[DueJob], now: DateTime<Utc>) -> (Batch, Vec<Disabled>)
         if room == 0 {
             break;
         }
-        let decided = catch_unwind(AssertUnwindSafe(|| decide(job, now)))
+        let decided = catch_unwind(AssertUnwindSafe(|| decide_about(job, calendars, now, room)))
             .unwrap_or_else(|panic| Err(format!("computing its fire times failed: {}", panic_text(&*panic))));
         match decided {
-            Ok(decision) => decision.within(room).add_to(&mut batch, job, now),
+            Ok(decided) => decided.add_to(&mut batch, job, now),
             Err(reason) => {
                 batch.cursors.push(CursorMove { disable: Some(reason.clone()), ..still(job) });
                 disabled.push(Disabled { position, reason });
@@ -73,87 +77,81 @@ fn still(job: &DueJob) -> CursorMove {
         to: None,
         disable: None,
         tzdata_version: None,
+        settled_until: None,
     }
 }
 
-struct Decision {
-    plan: Plan,
-    /// How many of the plan's fires, counted from the latest, are dispatched; there is no room for the others.
-    dispatched: usize,
-    tzdata_version: Option<&'static str>,
+/// What happens to a job.
+enum Decided {
+    /// Nothing, and it fires no more: somebody disabled it past the API, and nobody expects it to.
+    Stop,
+    /// What its policies say.
+    Go { decision: Decision, tzdata_version: Option<&'static str> },
 }
 
 /// The decision, or the reason for which the job must be disabled.
-fn decide(job: &DueJob, now: DateTime<Utc>) -> Result<Decision, String> {
+fn decide_about(
+    job: &DueJob,
+    calendars: &Calendars,
+    now: DateTime<Utc>,
+    room: usize,
+) -> Result<Decided, String> {
     if !job.is_enabled {
-        // Somebody disabled the job past the API: it fires no more, and nobody expects it to.
-        let plan = Plan { fires: Vec::new(), skipped: Vec::new(), next: None };
-        return Ok(Decision { plan, dispatched: 0, tzdata_version: None });
+        return Ok(Decided::Stop);
     }
     if !job.is_function_active {
         return Err("its task function is inactive".into());
     }
-    let schedule = schedule(job).map_err(|error| error.to_string())?;
-    let mut plan = match job.paused_by {
-        Some(_) => plan(&schedule, job.cursor, now, MisfirePolicy::Skip, Some(std::time::Duration::ZERO)),
-        None => {
-            let policy = job.misfire_policy.with_cap(job.misfire_cap);
-            plan(&schedule, job.cursor, now, policy, job.misfire_grace_seconds.map(seconds))
-        }
-    }
-    .map_err(|error| error.to_string())?;
-    let dispatched = match job.paused_by {
-        Some(reason) => {
-            // A fire due at this very instant is no misfire yet, but the kill switch holds it all the same.
-            plan.skipped.iter_mut().for_each(|range| range.reason = reason);
-            0
-        }
-        None => room(job).min(plan.fires.len()),
-    };
-    Ok(Decision { plan, dispatched, tzdata_version: schedule.tzdata_version() })
+    let timetable = timetable(job, calendars)?;
+    let decision = decide(&Situation {
+        timetable: &timetable,
+        settled_until: job.settled_until,
+        cursor: job.cursor,
+        now,
+        misfire: job.misfire_policy.with_cap(job.misfire_cap),
+        grace: job.misfire_grace_seconds.map(seconds),
+        overlap: job.overlap_policy,
+        load: Load { open: natural(job.active_dispatches), max_instances: natural(job.max_instances) },
+        runs_left: job.max_runs.map(|most| u64::try_from(most - job.fired_count).unwrap_or(0)),
+        held_by: job.paused_by,
+        limit: room,
+    });
+    let tzdata_version = timetable.schedule().tzdata_version();
+    decision.map(|decision| Decided::Go { decision, tzdata_version }).map_err(|error| error.to_string())
 }
 
-fn schedule(job: &DueJob) -> Result<Schedule, ScheduleError> {
-    Schedule::parse(&ScheduleSource {
-        job_type: job.job_type,
-        config: &job.schedule_config,
-        timezone: &job.timezone,
-        dst_gap: job.dst_gap,
-        dst_overlap: job.dst_overlap,
-        created_at: job.created_at,
-    })
+fn timetable(job: &DueJob, calendars: &Calendars) -> Result<Timetable, String> {
+    let calendars = calendars.of(job)?;
+    let timetable = Timetable::parse(&TimetableSource {
+        schedule: ScheduleSource {
+            job_type: job.job_type,
+            config: &job.schedule_config,
+            timezone: &job.timezone,
+            dst_gap: job.dst_gap,
+            dst_overlap: job.dst_overlap,
+            created_at: job.created_at,
+            hash_key: &hash_key(job.tenant_id, &job.name),
+        },
+        start_at: job.start_at,
+        end_at: job.end_at,
+        calendars: &calendars,
+        roll: job.calendar_roll,
+    });
+    timetable.map_err(|error: ScheduleError| error.to_string())
 }
 
-/// How many fires of the job may be dispatched now.
-fn room(job: &DueJob) -> usize {
-    match job.overlap_policy {
-        OverlapPolicy::Skip => usize::try_from(job.max_instances - job.active_dispatches).unwrap_or(0),
-        // The others keep waiting fires in line, which is what a dispatch is.
-        OverlapPolicy::Allow | OverlapPolicy::Queue | OverlapPolicy::CancelOldest => usize::MAX,
-    }
+fn natural(number: i32) -> usize {
+    usize::try_from(number).unwrap_or(0)
 }
 
-/// Why fires that were due together did not all find room: they overlap with what is open, or, when nothing is, only with
-/// each other, because they were not seen in time.
-const fn why_no_room(job: &DueJob) -> SkipReason {
-    if job.active_dispatches > 0 { SkipReason::Overlap } else { SkipReason::Misfire }
-}
-
-impl Decision {
-    /// The same with at most `room` dispatches; the fires beyond are left for the next batch.
-    fn within(mut self, room: usize) -> Self {
-        if self.dispatched > room {
-            self.plan.next = self.plan.fires.get(room).copied();
-            self.plan.fires.truncate(room);
-            self.dispatched = room;
-        }
-        self
-    }
-
+impl Decided {
     fn add_to(self, batch: &mut Batch, job: &DueJob, now: DateTime<Utc>) {
-        let (held_back, dispatched) = self.plan.fires.split_at(self.plan.fires.len() - self.dispatched);
-        batch.dispatches.extend(dispatched.iter().map(|fire| dispatch(job, *fire, now)));
-        batch.skips.extend(self.plan.skipped.iter().map(|range| NewSkip {
+        let Self::Go { decision, tzdata_version } = self else {
+            batch.cursors.push(still(job));
+            return;
+        };
+        batch.dispatches.extend(decision.fires.iter().map(|fire| dispatch(job, *fire, now)));
+        batch.skips.extend(decision.skipped.iter().map(|range| NewSkip {
             tenant_id: job.tenant_id,
             job_id: job.id,
             first_fire_at: range.first,
@@ -162,20 +160,10 @@ impl Decision {
             is_count_exact: range.count.is_exact(),
             reason: range.reason,
         }));
-        if let (Some(first), Some(last)) = (held_back.first(), held_back.last()) {
-            batch.skips.push(NewSkip {
-                tenant_id: job.tenant_id,
-                job_id: job.id,
-                first_fire_at: *first,
-                last_fire_at: *last,
-                fire_count: i64::try_from(held_back.len()).unwrap_or(i64::MAX),
-                is_count_exact: true,
-                reason: job.paused_by.unwrap_or(why_no_room(job)),
-            });
-        }
         batch.cursors.push(CursorMove {
-            to: self.plan.next,
-            tzdata_version: self.tzdata_version,
+            to: decision.next,
+            tzdata_version,
+            settled_until: Some(decision.settled_until),
             ..still(job)
         });
     }
@@ -189,6 +177,7 @@ fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatc
         tenant_id: job.tenant_id,
         job_id: job.id,
         scheduled_for: fire,
+        available_at: fire + jitter(job.id, fire, seconds(job.jitter_seconds)),
         queue: job.queue.clone(),
         priority: job.priority,
         args: job.args.clone(),
@@ -200,8 +189,8 @@ fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatc
 mod tests {
     use chrono::TimeDelta;
     use sched_model::domain::ids::{JobId, TenantId};
-    use sched_model::domain::job::MisfireKind;
-    use sched_model::domain::schedule::JobType;
+    use sched_model::domain::job::{MisfireKind, OverlapPolicy};
+    use sched_model::domain::schedule::{CalendarRoll, JobType, SkipReason};
     use serde_json::json;
 
     use super::*;
@@ -224,6 +213,14 @@ mod tests {
             timezone: "UTC".into(),
             dst_gap: None,
             dst_overlap: None,
+            start_at: None,
+            end_at: None,
+            max_runs: None,
+            jitter_seconds: 0,
+            calendars: Vec::new(),
+            calendar_roll: CalendarRoll::Skip,
+            settled_until: at("2026-03-01T11:59:30Z"),
+            fired_count: 0,
             misfire_policy: MisfireKind::FireOnce,
             misfire_grace_seconds: Some(30),
             misfire_cap: 100,
@@ -248,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_due_job_is_dispatched_and_advanced() {
-        let (batch, disabled) = plan_batch(&[job()], at(NOW));
+        let (batch, disabled) = plan_batch(&[job()], &Calendars::default(), at(NOW));
         assert_eq!(fires(&batch), [at("2026-03-01T12:00:00Z")]);
         assert!(!batch.dispatches[0].is_catch_up);
         assert!(batch.skips.is_empty() && disabled.is_empty());
@@ -259,7 +256,8 @@ mod tests {
     #[test]
     fn after_an_outage_the_latest_fires_once_and_the_others_are_recorded() {
         let late = at(NOW) + TimeDelta::hours(1);
-        let (batch, _) = plan_batch(&[DueJob { misfire_grace_seconds: Some(1), ..job() }], late);
+        let (batch, _) =
+            plan_batch(&[DueJob { misfire_grace_seconds: Some(1), ..job() }], &Calendars::default(), late);
         assert_eq!(fires(&batch), [at("2026-03-01T13:00:00Z")]);
         assert!(batch.dispatches[0].is_catch_up);
         let skipped: i64 = batch.skips.iter().map(|s| s.fire_count).sum();
@@ -270,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_fire_that_overlaps_is_recorded_and_not_dispatched() {
-        let (batch, _) = plan_batch(&[DueJob { active_dispatches: 1, ..job() }], at(NOW));
+        let (batch, _) =
+            plan_batch(&[DueJob { active_dispatches: 1, ..job() }], &Calendars::default(), at(NOW));
         assert!(batch.dispatches.is_empty());
         assert_eq!((batch.skips[0].reason, batch.skips[0].fire_count), (SkipReason::Overlap, 1));
         assert_eq!(batch.cursors[0].to, Some(at("2026-03-01T12:01:00Z")));
@@ -279,7 +278,7 @@ mod tests {
     #[test]
     fn of_fires_that_come_due_together_the_latest_is_dispatched_and_the_others_were_missed() {
         let often = DueJob { job_type: JobType::Interval, schedule_config: json!({"seconds": 5}), ..job() };
-        let (batch, _) = plan_batch(&[often], job().cursor + TimeDelta::seconds(17));
+        let (batch, _) = plan_batch(&[often], &Calendars::default(), job().cursor + TimeDelta::seconds(17));
         assert_eq!(fires(&batch), [job().cursor + TimeDelta::seconds(15)]);
         assert_eq!(
             (batch.skips.len(), batch.skips[0].fire_count, batch.skips[0].reason),
@@ -290,7 +289,7 @@ mod tests {
     #[test]
     fn overlapping_is_allowed_where_the_job_says_so() {
         let busy = DueJob { active_dispatches: 5, overlap_policy: OverlapPolicy::Allow, ..job() };
-        assert_eq!(fires(&plan_batch(&[busy], at(NOW)).0).len(), 1);
+        assert_eq!(fires(&plan_batch(&[busy], &Calendars::default(), at(NOW)).0).len(), 1);
     }
 
     #[test]
@@ -305,7 +304,7 @@ mod tests {
             overlap_policy: OverlapPolicy::Allow,
             ..job()
         };
-        let (batch, _) = plan_batch(&[greedy.clone(), greedy.clone()], now);
+        let (batch, _) = plan_batch(&[greedy.clone(), greedy.clone()], &Calendars::default(), now);
         assert_eq!(
             (batch.dispatches.len(), batch.cursors.len()),
             (MAX_DISPATCHES, 1),
@@ -313,7 +312,7 @@ mod tests {
         );
         let left = batch.cursors[0].to.unwrap();
         assert_eq!(left, batch.dispatches[MAX_DISPATCHES - 1].scheduled_for + TimeDelta::seconds(1));
-        let (rest, _) = plan_batch(&[DueJob { cursor: left, ..greedy }], now);
+        let (rest, _) = plan_batch(&[DueJob { cursor: left, ..greedy }], &Calendars::default(), now);
         assert_eq!(rest.dispatches[0].scheduled_for, left);
         assert_eq!(batch.dispatches.len() + rest.dispatches.len(), 9_001, "every fire once");
         assert!(rest.skips.is_empty() && rest.cursors[0].to.unwrap() > now);
@@ -323,7 +322,7 @@ mod tests {
     fn a_kill_switch_holds_every_fire_even_one_due_right_now() {
         for now in [job().cursor, at(NOW), at(NOW) + TimeDelta::hours(2)] {
             let paused = DueJob { paused_by: Some(SkipReason::PausedQueue), ..job() };
-            let (batch, _) = plan_batch(&[paused], now);
+            let (batch, _) = plan_batch(&[paused], &Calendars::default(), now);
             assert!(batch.dispatches.is_empty());
             assert!(batch.skips.iter().all(|s| s.reason == SkipReason::PausedQueue));
             let minutes = (now - job().cursor).num_minutes() + 1;
@@ -336,7 +335,7 @@ mod tests {
     fn a_job_that_cannot_be_computed_is_disabled_and_the_others_go_on() {
         let broken = DueJob { schedule_config: json!({"expression": "not cron"}), ..job() };
         let inactive = DueJob { is_function_active: false, ..job() };
-        let (batch, disabled) = plan_batch(&[broken, inactive, job()], at(NOW));
+        let (batch, disabled) = plan_batch(&[broken, inactive, job()], &Calendars::default(), at(NOW));
         assert_eq!(disabled.iter().map(|d| d.position).collect::<Vec<_>>(), [0, 1]);
         assert!(disabled[0].reason.contains("schedule_config"), "{}", disabled[0].reason);
         assert_eq!(fires(&batch).len(), 1);
@@ -346,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_job_disabled_past_the_api_just_stops() {
-        let (batch, disabled) = plan_batch(&[DueJob { is_enabled: false, ..job() }], at(NOW));
+        let (batch, disabled) =
+            plan_batch(&[DueJob { is_enabled: false, ..job() }], &Calendars::default(), at(NOW));
         assert!(batch.dispatches.is_empty() && batch.skips.is_empty() && disabled.is_empty());
         assert_eq!(batch.cursors[0].to, None);
     }

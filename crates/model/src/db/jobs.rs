@@ -4,18 +4,26 @@
 //! the schedule is touched, a new cursor. The scheduler's own writes of the cursor are in [`super::tick`].
 
 mod cursor;
+mod reschedule;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use self::cursor::Cursor;
+use self::reschedule::{parsed, stored_timetable};
+use super::calendars;
 use super::functions::{Change, stored_policy};
 use super::schema::{projects, scheduled_job_versions, scheduled_jobs, task_functions};
 use super::{Conn, DbError, DbResult, clock, functions, tenants};
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::ids::{JobId, ProjectId, TenantId, time_ordered};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
-use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, ScheduleError};
+use crate::domain::schedule::{
+    Calendar, CalendarRoll, DstGap, DstOverlap, JobType, ScheduleError, Timetable,
+};
+
+pub use self::reschedule::reschedule_users_of;
 
 /// A job as it is kept.
 #[derive(Debug, Clone)]
@@ -41,6 +49,8 @@ pub struct JobState {
     pub last_status: Option<DispatchStatus>,
     pub last_dispatched_at: Option<DateTime<Utc>>,
     pub total_run_count: i64,
+    pub fired_count: i64,
+    pub settled_until: DateTime<Utc>,
     pub active_dispatches: i32,
     pub tzdata_version: Option<String>,
     pub version: i64,
@@ -298,6 +308,7 @@ struct Write<'a> {
     is_enabled: bool,
     disabled_reason: Option<&'a str>,
     next_run_at: Option<DateTime<Utc>>,
+    settled_until: DateTime<Utc>,
     tzdata_version: Option<&'a str>,
     version: i64,
     updated_src: &'a str,
@@ -315,13 +326,15 @@ pub async fn save(
     mode: SaveMode,
     source: &str,
 ) -> Result<SavedJob, SaveError> {
+    // Calendars first, then jobs: whoever changes a calendar locks in this order too.
+    let calendars = calendars_of(conn, tenant, settings).await?;
     let existing = lock_by_name(conn, tenant, &settings.name).await?;
     match existing {
         Some(_) if mode == SaveMode::Create => Err(SaveError::Exists(settings.name.clone())),
         Some(job) if job.settings == *settings => {
             Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
         }
-        existing => write(conn, tenant, settings, existing, mode, source).await,
+        existing => write(conn, tenant, settings, &calendars, existing, mode, source).await,
     }
 }
 
@@ -346,6 +359,7 @@ async fn write(
     conn: &mut Conn,
     tenant: TenantId,
     settings: &JobSettings,
+    calendars: &[Calendar],
     existing: Option<Job>,
     mode: SaveMode,
     source: &str,
@@ -353,8 +367,11 @@ async fn write(
     let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
     let now = clock::now(conn).await?;
     let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
-    let schedule = settings.schedule(created_at)?;
-    let cursor = cursor::after_change(conn, tenant, existing.as_ref(), settings, &schedule, now).await?;
+    let timetable = settings.timetable(tenant, created_at, calendars)?;
+    let cursor = match &existing {
+        None => cursor::of_new(settings, &timetable, now)?,
+        Some(job) => changed_cursor(conn, tenant, job, settings, &timetable, now).await?,
+    };
     let version = existing.as_ref().map_or(1, |job| job.state.version + 1);
     let row = Write {
         tenant_id: tenant,
@@ -390,8 +407,9 @@ async fn write(
             Some(job) if !settings.is_enabled => job.state.disabled_reason.as_deref(),
             _ => None,
         },
-        next_run_at: cursor,
-        tzdata_version: schedule.tzdata_version(),
+        next_run_at: cursor.next_run_at,
+        settled_until: cursor.settled_until,
+        tzdata_version: timetable.schedule().tzdata_version(),
         version,
         updated_src: source,
     };
@@ -420,11 +438,44 @@ async fn write(
             id
         }
     };
+    cursor.record(conn, tenant, id).await?;
     let before = existing.map(|job| job.settings);
     keep_version(conn, tenant, id, version, before.as_ref(), settings, source).await?;
     let job = by_id(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
     let change = if before.is_some() { Change::Updated } else { Change::Created };
     Ok(SavedJob { job, before, change })
+}
+
+/// The cursor after a job becomes `settings`: as it was, if that changes nothing about its fires.
+async fn changed_cursor(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: &Job,
+    settings: &JobSettings,
+    timetable: &Timetable,
+    now: DateTime<Utc>,
+) -> Result<Cursor, SaveError> {
+    if settings.is_enabled && job.settings.is_enabled && job.settings.has_same_timetable(settings) {
+        return Ok(Cursor::unchanged(job));
+    }
+    let calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
+    let old = stored_timetable(tenant, job, &calendars);
+    cursor::after_change(conn, job, old.as_ref(), settings, timetable, now).await
+}
+
+/// The calendars that settings name, held to the end of the transaction.
+async fn calendars_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+) -> Result<Vec<Calendar>, SaveError> {
+    let found = calendars::lock_named(conn, tenant, &settings.calendars).await?;
+    let missing =
+        settings.calendars.iter().find(|name| !found.iter().any(|calendar| calendar.name == **name));
+    if let Some(name) = missing {
+        return Err(SaveError::Missing { field: "calendars", kind: "calendar", name: name.clone() });
+    }
+    Ok(parsed(&found)?)
 }
 
 struct Named {

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::{Conn, DbError, DbResult};
 use crate::domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term};
 use crate::domain::job::{MisfireKind, OverlapPolicy};
-use crate::domain::schedule::{DstGap, DstOverlap, JobType, SkipReason};
+use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
 statement! {
     /// Proves leadership for the length of the transaction.
@@ -47,6 +47,14 @@ pub struct DueJob {
     pub timezone: String,
     pub dst_gap: Option<DstGap>,
     pub dst_overlap: Option<DstOverlap>,
+    pub start_at: Option<DateTime<Utc>>,
+    pub end_at: Option<DateTime<Utc>>,
+    pub max_runs: Option<i64>,
+    pub jitter_seconds: i32,
+    pub calendars: Vec<String>,
+    pub calendar_roll: CalendarRoll,
+    pub settled_until: DateTime<Utc>,
+    pub fired_count: i64,
     pub misfire_policy: MisfireKind,
     pub misfire_grace_seconds: Option<i32>,
     pub misfire_cap: i32,
@@ -67,6 +75,7 @@ pub struct DueJob {
 type DueColumns = (
     SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, Timestamptz, Timestamptz,
     Text, Jsonb, Text, Nullable<Text>, Nullable<Text>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
     Text, Nullable<Int4>, Int4, Int4, Text, Int4,
     Jsonb, Text, Int2, BigInt, Bool, Bool, Nullable<Text>,
 );
@@ -82,6 +91,44 @@ statement! {
 /// When the database cannot be asked.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
     Ok(LockDue { now, limit }.load(conn).await?)
+}
+
+statement! {
+    /// Definitions of calendars, each for a job's tenant.
+    Calendars<'a> = "tick_calendars.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        names: &'a [&'a str] as Array<Text>,
+    ) -> (SqlUuid, SqlUuid, Text, BigInt, Jsonb)
+}
+
+/// A calendar that a due job names.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct NamedCalendar {
+    pub tenant_id: TenantId,
+    pub id: Uuid,
+    pub name: String,
+    pub version: i64,
+    pub definition: serde_json::Value,
+}
+
+/// The calendars that due jobs name, each once. Nothing is asked where none names any, which is nearly always.
+///
+/// Whoever changes a calendar waits for the jobs that use it, so what is read here is what the cursors of the locked jobs
+/// were computed with.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<NamedCalendar>> {
+    let named: std::collections::BTreeSet<(Uuid, &str)> = jobs
+        .iter()
+        .flat_map(|job| job.calendars.iter().map(|name| (job.tenant_id.0, name.as_str())))
+        .collect();
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (tenants, names): (Vec<Uuid>, Vec<&str>) = named.into_iter().unzip();
+    Ok(Calendars { tenants: &tenants, names: &names }.load(conn).await?)
 }
 
 statement! {
@@ -118,6 +165,7 @@ pub struct NewDispatch {
     pub tenant_id: TenantId,
     pub job_id: JobId,
     pub scheduled_for: DateTime<Utc>,
+    pub available_at: DateTime<Utc>,
     pub queue: String,
     pub priority: i16,
     pub args: serde_json::Value,
@@ -152,6 +200,8 @@ pub struct CursorMove {
     pub disable: Option<String>,
     /// Version of the zone tables `to` was computed from.
     pub tzdata_version: Option<&'static str>,
+    /// Every fire time up to and including this instant has had its fate with this batch; `None` to leave that as it is.
+    pub settled_until: Option<DateTime<Utc>>,
 }
 
 /// What a batch did.
@@ -173,6 +223,7 @@ statement! {
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
         scheduled_for: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        available_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
         queues: &'a [&'a str] as Array<Text>,
         priorities: &'a [i16] as Array<Int2>,
         args: &'a [&'a serde_json::Value] as Array<Jsonb>,
@@ -202,6 +253,7 @@ statement! {
         dispatched: &'a [i32] as Array<Int4>,
         disable: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         tzdata: &'a [Option<&'static str>] as Array<Nullable<Text>>,
+        settled: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
     ) -> SqlUuid
 }
 
@@ -245,6 +297,7 @@ async fn insert_dispatches(
         tenants: &column(|d| d.tenant_id.0),
         jobs: &column(|d| d.job_id.0),
         scheduled_for: &new.iter().map(|d| d.scheduled_for).collect::<Vec<_>>(),
+        available_at: &new.iter().map(|d| d.available_at).collect::<Vec<_>>(),
         queues: &new.iter().map(|d| d.queue.as_str()).collect::<Vec<_>>(),
         priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
         args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
@@ -290,6 +343,7 @@ async fn move_cursors(conn: &mut Conn, moves: &[CursorMove], created: &[Uuid]) -
             .collect::<Vec<_>>(),
         disable: &moves.iter().map(|m| m.disable.as_deref()).collect::<Vec<_>>(),
         tzdata: &moves.iter().map(|m| m.tzdata_version).collect::<Vec<_>>(),
+        settled: &moves.iter().map(|m| m.settled_until).collect::<Vec<_>>(),
     }
     .execute(conn)
     .await?;

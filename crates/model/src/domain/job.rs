@@ -5,13 +5,16 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::FieldError;
+use super::ids::TenantId;
 use super::retry::RetryPolicy;
 use super::schedule::{
-    CalendarRoll, DstGap, DstOverlap, JobType, MisfirePolicy, Schedule, ScheduleError, ScheduleSource,
+    Calendar, CalendarRoll, DstGap, DstOverlap, JobType, LONGEST_ROLL, MisfirePolicy, Schedule,
+    ScheduleError, ScheduleSource, Timetable, TimetableSource, hash_key,
 };
 
 text_enum! {
@@ -51,6 +54,12 @@ text_enum! {
         FireAll = "fire_all",
     }
 }
+
+/// Longest jitter: a day.
+pub const MAX_JITTER_SECONDS: i32 = 24 * 3600;
+
+/// Most calendars of a job.
+pub const MAX_CALENDARS: usize = 10;
 
 /// Longest timeout of an attempt: a week.
 pub const MAX_TIMEOUT_SECONDS: i32 = 7 * 24 * 3600;
@@ -124,19 +133,49 @@ pub struct JobSettings {
 }
 
 impl JobSettings {
-    /// The schedule these settings describe, for a job created at `created_at`.
+    /// When the job fires by these settings, if it belongs to `tenant`, was created at `created_at`, and the calendars it names
+    /// are `calendars`.
     ///
     /// # Errors
-    /// When they describe none.
-    pub fn schedule(&self, created_at: DateTime<Utc>) -> Result<Schedule, ScheduleError> {
-        Schedule::parse(&ScheduleSource {
-            job_type: self.job_type,
-            config: &self.schedule_config,
-            timezone: &self.timezone,
-            dst_gap: self.dst_gap,
-            dst_overlap: self.dst_overlap,
-            created_at,
+    /// When they describe no timetable.
+    pub fn timetable(
+        &self,
+        tenant: TenantId,
+        created_at: DateTime<Utc>,
+        calendars: &[Calendar],
+    ) -> Result<Timetable, ScheduleError> {
+        Timetable::parse(&TimetableSource {
+            schedule: ScheduleSource {
+                job_type: self.job_type,
+                config: &self.schedule_config,
+                timezone: &self.timezone,
+                dst_gap: self.dst_gap,
+                dst_overlap: self.dst_overlap,
+                created_at,
+                hash_key: &hash_key(tenant, &self.name),
+            },
+            start_at: self.start_at,
+            end_at: self.end_at,
+            calendars,
+            roll: self.calendar_roll,
         })
+    }
+
+    /// Whether two settings fire at the same times, given the same calendars, tenant and time of creation.
+    #[must_use]
+    pub fn has_same_timetable(&self, other: &Self) -> bool {
+        // The name is what `H` in a cron expression is computed from.
+        self.name == other.name
+            && self.job_type == other.job_type
+            && self.schedule_config == other.schedule_config
+            && self.timezone == other.timezone
+            && self.dst_gap == other.dst_gap
+            && self.dst_overlap == other.dst_overlap
+            && self.start_at == other.start_at
+            && self.end_at == other.end_at
+            && self.max_runs == other.max_runs
+            && self.calendars == other.calendars
+            && self.calendar_roll == other.calendar_roll
     }
 
     /// Everything that is wrong with the settings; empty when nothing is.
@@ -161,10 +200,22 @@ impl JobSettings {
         if !self.task_args.is_object() {
             wrong("task_args", "must be an object".into());
         }
-        // The instant only anchors intervals; it changes nothing about what is accepted.
-        if let Err(error) = self.schedule(DateTime::<Utc>::UNIX_EPOCH) {
+        // The tenant and the instant only place fires; they change nothing about what is accepted.
+        if let Err(error) = self.timetable(TenantId(Uuid::nil()), DateTime::<Utc>::UNIX_EPOCH, &[]) {
             wrong(error.field(), error.message().to_owned());
         }
+        self.check_calendars(&mut wrong);
+        if let Some(runs) = self.max_runs.filter(|runs| *runs < 1) {
+            wrong("max_runs", format!("must be at least 1, not {runs}"));
+        }
+        range(&mut wrong, "jitter_seconds", Some(self.jitter_seconds), 0, MAX_JITTER_SECONDS);
+        range(
+            &mut wrong,
+            "expected_duration_seconds",
+            self.expected_duration_seconds,
+            1,
+            MAX_TIMEOUT_SECONDS,
+        );
         range(&mut wrong, "misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_TIMEOUT_SECONDS);
         range(&mut wrong, "misfire_cap", Some(self.misfire_cap), 1, 10_000);
         range(&mut wrong, "max_instances", Some(self.max_instances), 1, 10_000);
@@ -176,18 +227,37 @@ impl JobSettings {
         found
     }
 
+    fn check_calendars(&self, wrong: &mut impl FnMut(&str, String)) {
+        if self.calendars.len() > MAX_CALENDARS {
+            wrong(
+                "calendars",
+                format!("names {}; at most {MAX_CALENDARS} are allowed", self.calendars.len()),
+            );
+        }
+        for (index, name) in self.calendars.iter().enumerate() {
+            if let Err(message) = check_name(name, 100) {
+                wrong(&format!("calendars.{index}"), message);
+            } else if self.calendars.iter().take(index).any(|earlier| earlier == name) {
+                wrong(&format!("calendars.{index}"), format!("names {name:?} again"));
+            }
+        }
+        if self.calendars.is_empty() && self.calendar_roll != CalendarRoll::Skip {
+            wrong("calendar_roll", "has no meaning without calendars; name one or leave it out".into());
+        }
+    }
+
     /// The job's first cursor when its schedule takes effect at `now`: a one-off keeps its instant even if that has
     /// passed, so that the misfire policy decides about it and it is never silently dropped.
     ///
     /// # Errors
     /// When the next fire time cannot be computed.
     pub fn first_cursor(
-        schedule: &Schedule,
+        timetable: &Timetable,
         now: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, ScheduleError> {
-        match schedule {
-            Schedule::OneOff(at) => Ok(Some(*at)),
-            schedule => schedule.next_after(now),
+        match timetable.schedule() {
+            Schedule::OneOff(at) => timetable.next_after((*at - TimeDelta::days(LONGEST_ROLL + 1)).min(now)),
+            _ => timetable.next_after(now),
         }
     }
 }
@@ -309,7 +379,7 @@ mod tests {
     fn a_one_off_in_the_past_keeps_its_instant() {
         let at: DateTime<Utc> = "2020-01-01T00:00:00Z".parse().unwrap();
         let now = at + chrono::TimeDelta::days(1000);
-        assert_eq!(JobSettings::first_cursor(&Schedule::OneOff(at), now), Ok(Some(at)));
-        assert_eq!(JobSettings::first_cursor(&Schedule::Manual, now), Ok(None));
+        assert_eq!(JobSettings::first_cursor(&Schedule::OneOff(at).into(), now), Ok(Some(at)));
+        assert_eq!(JobSettings::first_cursor(&Schedule::Manual.into(), now), Ok(None));
     }
 }

@@ -48,6 +48,7 @@ fn cursor_move(job: &DueJob, to: Option<DateTime<Utc>>) -> CursorMove {
         to,
         disable: None,
         tzdata_version: None,
+        settled_until: Some(job.cursor),
     }
 }
 
@@ -58,6 +59,7 @@ fn batch(jobs: &[DueJob]) -> Batch {
         tenant_id: job.tenant_id,
         job_id: job.id,
         scheduled_for: job.cursor,
+        available_at: job.cursor,
         queue: job.queue.clone(),
         priority: job.priority,
         args: job.args.clone(),

@@ -58,7 +58,7 @@ fn every_example_is_right_by_the_rules() {
             assert!(job.calendars.iter().all(is_there), "{}", job.name);
             let settings = settings(job);
             assert_eq!(settings.check(), [], "{}", job.name);
-            settings.schedule(DateTime::UNIX_EPOCH).unwrap();
+            settings.timetable(TenantId(Uuid::nil()), DateTime::UNIX_EPOCH, &[]).unwrap();
             assert!(functions.iter().any(|function| function.name == job.function), "{}", job.name);
         }
     }

@@ -6,6 +6,7 @@
 //! next leader finds the same jobs due; if it dies after, the dispatches are there and only the hint is missing.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -18,6 +19,7 @@ use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
 use super::{Scope, within};
+use crate::calendars::Calendars;
 use crate::plan::{Disabled, MAX_DISPATCHES, disable_all, plan_batch};
 
 /// A run may take no longer; what it has committed stays.
@@ -36,6 +38,8 @@ pub struct Dispatch {
     pub batch_size: i64,
     /// Longest sleep; the task asks for a shorter one when a job is due earlier.
     pub poll_interval: Duration,
+    /// Calendars read so far in this term. Locked only while a batch is decided, never across an await.
+    pub calendars: Mutex<Calendars>,
 }
 
 /// What a run did, summed over its batches.
@@ -154,7 +158,13 @@ impl Dispatch {
         if jobs.is_empty() {
             return Ok(None);
         }
-        let (batch, disabled) = plan_batch(&jobs, now);
+        let found = tick::calendars_of(conn, &jobs).await?;
+        let (batch, disabled) = {
+            // A panic in between leaves whole entries only.
+            let mut calendars = self.calendars.lock().unwrap_or_else(PoisonError::into_inner);
+            calendars.update(&jobs, found);
+            plan_batch(&jobs, &calendars, now)
+        };
         let written = tick::write(conn, instance, term, &batch).await?;
         events::append(conn, &disabled_events(&jobs, &disabled)).await?;
         Ok(Some(Done { now, jobs, batch, disabled, written }))

@@ -1,11 +1,11 @@
-//! Where a job's cursor goes when its settings change, so that no fire is lost or doubled by the change.
+//! Where a job's cursor goes when its settings or its calendars change, so that no fire is lost or doubled by the change.
 //!
-//! A fire that is due when the settings change has not been seen by the scheduler yet. It is not the change's to swallow: the
-//! latest such fire stays the cursor, and the scheduler decides about it as about any other; those before it, and all of them
-//! when the job is disabled, are recorded as skipped. A one-off whose instant has had its fate does not come back.
-//! All of this happens under the lock on the job, in the transaction of the change.
+//! A fire that is due at that moment has not been seen by the scheduler yet. It is not the change's to swallow: the latest
+//! such fire stays the cursor, and the scheduler decides about it as about any other; those before it, and all of them when
+//! the job is disabled, are recorded as skipped, as is what the old calendars excluded until now. A listed instant that has
+//! had its fate does not come back. All of this happens under the lock on the job, in the transaction of the change.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -14,94 +14,158 @@ use super::super::schema::skipped_fires;
 use super::super::{Conn, DbResult};
 use super::{Job, SaveError};
 use crate::domain::ids::{JobId, TenantId};
-use crate::domain::job::JobSettings;
-use crate::domain::schedule::{MisfirePolicy, Schedule, SkipReason, SkippedRange, plan};
+use crate::domain::job::{JobSettings, OverlapPolicy};
+use crate::domain::schedule::overlap::Load;
+use crate::domain::schedule::{
+    Decision, MisfirePolicy, Situation, SkipReason, SkippedRange, Timetable, decide, settle_quiet,
+};
 
-/// The cursor after `existing` (if the job is not new) becomes `settings`, which describe `schedule`.
+/// What the database distinguishes: a fire a tick later than another is another.
+const TICK: TimeDelta = TimeDelta::microseconds(1);
+
+/// Where a job stands after a change.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor {
+    /// Its next fire.
+    pub(super) next_run_at: Option<DateTime<Utc>>,
+    /// Every fire time up to and including this instant has had its fate.
+    pub(super) settled_until: DateTime<Utc>,
+    /// What is to be recorded once the job is written.
+    skipped: Vec<SkippedRange>,
+}
+
+impl Cursor {
+    /// Where the job stands already.
+    pub(super) fn unchanged(job: &Job) -> Self {
+        Self::resting(job.state.next_run_at, job.state.settled_until)
+    }
+
+    fn resting(next_run_at: Option<DateTime<Utc>>, settled_until: DateTime<Utc>) -> Self {
+        Self { next_run_at, settled_until, skipped: Vec::new() }
+    }
+
+    /// Records what the change skips.
+    pub(super) async fn record(&self, conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
+        use skipped_fires as s;
+        let rows: Vec<_> = self
+            .skipped
+            .iter()
+            .map(|range| {
+                (
+                    s::tenant_id.eq(tenant),
+                    s::job_id.eq(job),
+                    s::first_fire_at.eq(range.first),
+                    s::last_fire_at.eq(range.last),
+                    s::fire_count.eq(i64::try_from(range.count.value()).unwrap_or(i64::MAX)),
+                    s::is_count_exact.eq(range.count.is_exact()),
+                    s::reason.eq(range.reason),
+                    s::detail.eq("when the settings of the job or its calendars were changed"),
+                )
+            })
+            .collect();
+        if !rows.is_empty() {
+            diesel::insert_into(s::table).values(rows).on_conflict_do_nothing().execute(conn).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The cursor of a new job.
+pub(super) fn of_new(
+    settings: &JobSettings,
+    timetable: &Timetable,
+    now: DateTime<Utc>,
+) -> Result<Cursor, SaveError> {
+    if !settings.is_enabled {
+        return Ok(Cursor::resting(None, now));
+    }
+    let next = JobSettings::first_cursor(timetable, now)?;
+    let (skipped, settled_until) = settle_quiet(timetable, now, next, now)?;
+    Ok(Cursor { next_run_at: next, settled_until, skipped })
+}
+
+/// The cursor after a job with the timetable `old` (`None` if that cannot be computed any more) becomes `settings`, which
+/// describe `timetable`.
 pub(super) async fn after_change(
     conn: &mut Conn,
-    tenant: TenantId,
-    existing: Option<&Job>,
+    job: &Job,
+    old: Option<&Timetable>,
     settings: &JobSettings,
-    schedule: &Schedule,
+    timetable: &Timetable,
     now: DateTime<Utc>,
-) -> Result<Option<DateTime<Utc>>, SaveError> {
-    let Some(job) = existing else {
-        return if settings.is_enabled { Ok(JobSettings::first_cursor(schedule, now)?) } else { Ok(None) };
-    };
-    let is_same_schedule = has_same_schedule(&job.settings, settings);
-    if settings.is_enabled && job.settings.is_enabled && is_same_schedule {
-        return Ok(job.state.next_run_at);
+) -> Result<Cursor, SaveError> {
+    let mut cursor = settled(job, old, now, settings.is_enabled)?;
+    if !settings.is_enabled || cursor.next_run_at.is_some() {
+        return Ok(cursor);
     }
-    let due = job.state.next_run_at.filter(|cursor| *cursor <= now);
-    let kept = match due {
-        Some(cursor) => settle_due(conn, tenant, job, cursor, now, settings.is_enabled).await?,
-        None => None,
-    };
-    if !settings.is_enabled {
-        return Ok(None);
+    if settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs) {
+        return Ok(cursor);
     }
-    if kept.is_some() {
-        return Ok(kept);
-    }
-    let first = JobSettings::first_cursor(schedule, now)?;
-    match (schedule, first) {
-        (Schedule::OneOff(_), Some(at)) if has_fate(conn, job.id, at).await? => Ok(None),
-        (_, first) => Ok(first),
-    }
+    cursor.next_run_at = first_without_fate(conn, job.id, timetable, now).await?;
+    let (skipped, settled_until) =
+        settle_quiet(timetable, cursor.settled_until, cursor.next_run_at, cursor.settled_until)?;
+    cursor.skipped.extend(skipped);
+    cursor.settled_until = settled_until;
+    Ok(cursor)
 }
 
-/// Decides about the fires of the old schedule that are due: records all but the latest as skipped and returns that one, or
-/// records it too if the job is being disabled.
-async fn settle_due(
-    conn: &mut Conn,
-    tenant: TenantId,
+/// Settles the old timetable of a job up to now. The latest fire that is due stays the cursor, unless the job is being disabled.
+fn settled(
     job: &Job,
-    cursor: DateTime<Utc>,
+    old: Option<&Timetable>,
     now: DateTime<Utc>,
     stays_enabled: bool,
-) -> Result<Option<DateTime<Utc>>, SaveError> {
-    let (policy, reason) = match stays_enabled {
-        true => (MisfirePolicy::FireOnce, SkipReason::Misfire),
-        false => (MisfirePolicy::Skip, SkipReason::Disabled),
+) -> Result<Cursor, SaveError> {
+    if !job.settings.is_enabled {
+        // Nothing was to fire, so there is nothing to account for.
+        return Ok(Cursor::resting(None, now));
+    }
+    let (settled_until, next) = (job.state.settled_until, job.state.next_run_at);
+    let due = next.filter(|cursor| *cursor <= now);
+    let Some(old) = old else {
+        // The one fire that is known of a timetable that cannot be computed is the cursor.
+        return Ok(Cursor::resting(due.filter(|_| stays_enabled), now));
     };
-    let Ok(old) = job.settings.schedule(job.state.created_at) else {
-        // The old schedule cannot be computed any more; its one known fire is the cursor.
-        return Ok(Some(cursor).filter(|_| stays_enabled));
+    let Some(cursor) = due else {
+        // What lies ahead is the new timetable's: only the past is settled.
+        let (skipped, settled_until) = settle_quiet(old, settled_until, next.or(Some(now + TICK)), now)?;
+        return Ok(Cursor { next_run_at: None, settled_until, skipped });
     };
-    let mut due = plan(&old, cursor, now, policy, Some(std::time::Duration::ZERO))?;
-    let kept = due.fires.pop().filter(|_| stays_enabled);
-    record(conn, tenant, job.id, &due.skipped, reason).await?;
-    Ok(kept)
+    let decision = decide(&Situation {
+        timetable: old,
+        settled_until,
+        cursor,
+        // Just after now, so that a fire of this very instant is among those that are late.
+        now: now + TICK,
+        misfire: MisfirePolicy::FireOnce,
+        grace: Some(std::time::Duration::ZERO),
+        overlap: OverlapPolicy::Allow,
+        load: Load { open: 0, max_instances: 1 },
+        runs_left: None,
+        held_by: (!stays_enabled).then_some(SkipReason::Disabled),
+        limit: 1,
+    })?;
+    let Decision { fires, skipped, settled_until, .. } = decision;
+    let kept = fires.into_iter().next();
+    let settled_until = kept.map_or(settled_until.min(now), |kept| kept - TICK);
+    Ok(Cursor { next_run_at: kept, settled_until, skipped })
 }
 
-async fn record(
+/// The first fire of the new timetable. Of a list of instants, the first that has had no fate, even if it has passed.
+async fn first_without_fate(
     conn: &mut Conn,
-    tenant: TenantId,
     job: JobId,
-    skipped: &[SkippedRange],
-    reason: SkipReason,
-) -> DbResult<()> {
-    use skipped_fires as s;
-    let rows: Vec<_> = skipped
-        .iter()
-        .map(|range| {
-            (
-                s::tenant_id.eq(tenant),
-                s::job_id.eq(job),
-                s::first_fire_at.eq(range.first),
-                s::last_fire_at.eq(range.last),
-                s::fire_count.eq(i64::try_from(range.count.value()).unwrap_or(i64::MAX)),
-                s::is_count_exact.eq(range.count.is_exact()),
-                s::reason.eq(reason),
-                s::detail.eq("due when the settings of the job were changed"),
-            )
-        })
-        .collect();
-    if !rows.is_empty() {
-        diesel::insert_into(s::table).values(rows).on_conflict_do_nothing().execute(conn).await?;
+    timetable: &Timetable,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, SaveError> {
+    let mut next = JobSettings::first_cursor(timetable, now)?;
+    while let Some(at) = next.filter(|at| *at <= now) {
+        if !has_fate(conn, job, at).await? {
+            break;
+        }
+        next = timetable.next_after(at)?;
     }
-    Ok(())
+    Ok(next)
 }
 
 statement! {
@@ -111,13 +175,4 @@ statement! {
 
 async fn has_fate(conn: &mut Conn, job: JobId, at: DateTime<Utc>) -> DbResult<bool> {
     Ok(HasFate { job, at }.get_result(conn).await?)
-}
-
-/// Whether two settings fire at the same times.
-fn has_same_schedule(a: &JobSettings, b: &JobSettings) -> bool {
-    a.job_type == b.job_type
-        && a.schedule_config == b.schedule_config
-        && a.timezone == b.timezone
-        && a.dst_gap == b.dst_gap
-        && a.dst_overlap == b.dst_overlap
 }

@@ -1,13 +1,15 @@
 -- Compare-and-set: a cursor that does not stand where it was read is not moved, and the caller rolls back.
 UPDATE scheduled_jobs j
 SET next_run_at = u.next_run_at,
+    settled_until = greatest(j.settled_until, u.settled_until),
+    fired_count = j.fired_count + u.dispatched,
     tzdata_version = CASE WHEN u.next_run_at IS NULL THEN j.tzdata_version ELSE u.tzdata_version END,
     last_dispatched_at = CASE WHEN u.dispatched > 0 THEN clock_timestamp() ELSE j.last_dispatched_at END,
     total_run_count = j.total_run_count + u.dispatched,
     active_dispatches = j.active_dispatches + u.dispatched,
     is_enabled = j.is_enabled AND u.disabled_reason IS NULL,
     disabled_reason = coalesce(u.disabled_reason, j.disabled_reason)
-FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::text[], $7::text[])
-    AS u (tenant_id, id, from_run_at, next_run_at, dispatched, disabled_reason, tzdata_version)
+FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::text[], $7::text[], $8::timestamptz[])
+    AS u (tenant_id, id, from_run_at, next_run_at, dispatched, disabled_reason, tzdata_version, settled_until)
 WHERE j.tenant_id = u.tenant_id AND j.id = u.id AND j.next_run_at = u.from_run_at
 RETURNING j.id

@@ -20,6 +20,7 @@ pub fn describe(schedule: &Schedule) -> String {
         Schedule::Interval(interval) => describe_interval(interval),
         Schedule::OneOff(at) => format!("Once, at {}.", instant(*at)),
         Schedule::Manual => "Only when triggered.".to_owned(),
+        Schedule::Union(members) => members.iter().map(describe).collect::<Vec<_>>().join(" Also: "),
     }
 }
 

@@ -92,6 +92,12 @@ impl Interval {
         self.calendar.is_some()
     }
 
+    /// Most fires of one day: of a period shorter than a day, as many as 24 hours hold, rounded up.
+    pub(super) fn most_per_day(&self) -> u64 {
+        let period = u64::try_from(self.period.num_seconds()).unwrap_or(1).max(1);
+        86_400_u64.div_ceil(period)
+    }
+
     pub(super) fn period(&self) -> TimeDelta {
         self.period
     }

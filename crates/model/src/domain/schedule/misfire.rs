@@ -22,6 +22,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::{
     Schedule,
     error::{Quoted, ScheduleError},
+    interval::Interval,
     names::SkipReason,
 };
 
@@ -38,7 +39,7 @@ pub const MAX_FIRES: usize = 10_000;
 pub const COUNT_LIMIT: u64 = 250;
 
 /// The spacing of fire times: what the database stores.
-const TICK: TimeDelta = TimeDelta::microseconds(1);
+pub(super) const TICK: TimeDelta = TimeDelta::microseconds(1);
 
 /// What to do with misfires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +89,31 @@ impl MisfirePolicy {
             Self::Skip => 0,
             Self::FireOnce => 1,
             Self::FireAll { cap } => usize::try_from(cap).unwrap_or(MAX_FIRES).clamp(1, MAX_FIRES),
+        }
+    }
+}
+
+/// Something that has fire times: a schedule, or a timetable.
+pub trait Occurrences {
+    /// The first fire after an instant; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the cron engine has a defect.
+    fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError>;
+
+    /// The interval whose fires these are, all of them and no others, if there is one: it can be computed with, not only asked.
+    fn as_interval(&self) -> Option<&Interval>;
+}
+
+impl Occurrences for Schedule {
+    fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        Self::next_after(self, after)
+    }
+
+    fn as_interval(&self) -> Option<&Interval> {
+        match self {
+            Self::Interval(interval) => Some(interval),
+            _ => None,
         }
     }
 }
@@ -144,11 +170,23 @@ impl Count {
 /// `cursor` is the job's stored next fire time and itself a fire, whatever the schedule says of it by now. `grace` is
 /// [`DEFAULT_GRACE`] if the job does not say.
 pub fn plan(
-    schedule: &Schedule,
+    schedule: &impl Occurrences,
     cursor: DateTime<Utc>,
     now: DateTime<Utc>,
     policy: MisfirePolicy,
     grace: Option<Duration>,
+) -> Result<Plan, ScheduleError> {
+    plan_some(schedule, cursor, now, policy, grace, MAX_FIRES)
+}
+
+/// [`plan`] with room for at most `limit` fires, instead of [`MAX_FIRES`].
+pub(super) fn plan_some(
+    schedule: &impl Occurrences,
+    cursor: DateTime<Utc>,
+    now: DateTime<Utc>,
+    policy: MisfirePolicy,
+    grace: Option<Duration>,
+    limit: usize,
 ) -> Result<Plan, ScheduleError> {
     let mut plan = Plan { fires: Vec::new(), skipped: Vec::new(), next: Some(cursor) };
     let grace = TimeDelta::from_std(grace.unwrap_or(DEFAULT_GRACE)).unwrap_or(TimeDelta::MAX);
@@ -169,7 +207,7 @@ pub fn plan(
         }
     }
     while let Some(fire) = plan.next.filter(|next| *next <= now) {
-        if plan.fires.len() == MAX_FIRES {
+        if plan.fires.len() >= limit.min(MAX_FIRES) {
             break;
         }
         plan.fires.push(fire);
@@ -178,17 +216,26 @@ pub fn plan(
     Ok(plan)
 }
 
+/// The latest fire not later than `until`, given one that is not later either.
+pub(super) fn latest_until(
+    schedule: &impl Occurrences,
+    known: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Result<DateTime<Utc>, ScheduleError> {
+    Due { schedule, cursor: known }.latest(until)
+}
+
 /// The fires of a schedule from a cursor on, which is the first of them.
-struct Due<'a> {
-    schedule: &'a Schedule,
+struct Due<'a, S> {
+    schedule: &'a S,
     cursor: DateTime<Utc>,
 }
 
-impl Due<'_> {
+impl<S: Occurrences> Due<'_, S> {
     /// The latest fire not later than `until`; the cursor if there is no other.
     fn latest(&self, until: DateTime<Utc>) -> Result<DateTime<Utc>, ScheduleError> {
         let Some(second) = self.next_until(self.cursor, until)? else { return Ok(self.cursor) };
-        if let Schedule::Interval(interval) = self.schedule
+        if let Some(interval) = self.schedule.as_interval()
             && let Some(last) = interval.latest(until)
         {
             return Ok(last.max(second));
@@ -219,7 +266,7 @@ impl Due<'_> {
         if wanted <= 1 || last == self.cursor {
             return Ok(Some(last).filter(|_| wanted > 0));
         }
-        if let Schedule::Interval(interval) = self.schedule
+        if let Some(interval) = self.schedule.as_interval()
             && let Some(earlier) = interval.earlier(last, wanted - 1)
         {
             return Ok(Some(if earlier > self.cursor { earlier } else { self.cursor }));
@@ -248,7 +295,7 @@ impl Due<'_> {
 
     /// How many fires there are from the cursor to `last`, both included.
     fn count(&self, last: DateTime<Utc>) -> Result<Count, ScheduleError> {
-        if let Schedule::Interval(interval) = self.schedule
+        if let Some(interval) = self.schedule.as_interval()
             && let Some(after_cursor) = interval.count_between(self.cursor, last)
         {
             return Ok(Count::Exact(after_cursor.saturating_add(1)));

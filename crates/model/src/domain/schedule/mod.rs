@@ -1,9 +1,10 @@
 //! Schedules: when a job fires.
 //!
-//! A [`Schedule`] is a pure function from an instant to the next fire time, and [`misfire::plan`] decides what to do
-//! with fire times that have passed. Responsible for what a user writes (`schedule_config`, time zone, daylight-saving
-//! choices) and what it means in UTC. Not for when to ask, nor for storing or dispatching: no clock is read here, and
-//! nothing is fetched except the zone tables (`zone`).
+//! A [`Schedule`] is a pure function from an instant to the next fire time; a [`Timetable`] is a schedule within its bounds
+//! and calendars; and [`decide()`] says what becomes of the fire times that have come due: which are dispatched, which are
+//! recorded as skipped and why, and what is next. Responsible for what a user writes (`schedule_config`, time zone,
+//! daylight-saving choices, bounds, calendars, policies) and what it means in UTC. Not for when to ask, nor for storing or
+//! dispatching: no clock is read here, and nothing is fetched except the zone tables (`zone`).
 //!
 //! `next_after` is total, later than its argument, monotone, and exact to the microsecond, which is what the database
 //! stores. Schedules are immutable and freely shared between threads. Parsing fails with the path of the wrong field;
@@ -12,14 +13,19 @@
 pub mod calendar;
 mod config;
 pub mod cron;
+mod decide;
 mod describe;
 mod error;
+mod exclusions;
 pub mod interval;
+mod jitter;
 pub mod misfire;
 mod names;
+pub mod overlap;
 mod preview;
 #[cfg(test)]
 mod tests;
+mod timetable;
 mod wall_clock;
 mod warnings;
 pub mod zone;
@@ -30,13 +36,16 @@ use self::{interval::Interval, wall_clock::WallClock};
 
 pub use self::{
     calendar::Calendar,
-    config::ScheduleSource,
-    cron::CronSpec,
+    config::{ScheduleSource, hash_key},
+    cron::{CronOptions, CronSpec},
+    decide::{Decision, Situation, decide, settle_quiet},
     describe::describe,
     error::ScheduleError,
+    jitter::jitter,
     misfire::{Count, MisfirePolicy, Plan, SkippedRange, plan},
     names::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType, SkipReason},
     preview::{FireTime, MAX_FIRE_TIMES, Preview, preview},
+    timetable::{LONGEST_ROLL, Timetable, TimetableSource},
     warnings::warnings,
     zone::{Zone, tzdata_version},
 };
@@ -55,6 +64,8 @@ pub enum Schedule {
     OneOff(DateTime<Utc>),
     /// Never by itself.
     Manual,
+    /// Whenever one of several of the same kind fires; two that fire at one instant are one fire.
+    Union(Vec<Self>),
 }
 
 /// A cron expression in a zone.
@@ -107,6 +118,13 @@ impl Schedule {
             Self::Interval(interval) => interval.next_after(after),
             Self::OneOff(at) => Some(*at).filter(|at| *at > after),
             Self::Manual => None,
+            Self::Union(members) => {
+                let mut earliest = None;
+                for next in members.iter().map(|member| member.next_after(after)) {
+                    earliest = [earliest, next?].into_iter().flatten().min();
+                }
+                earliest
+            }
         };
         Ok(next.filter(|at| at.year() <= LAST_YEAR))
     }
@@ -118,6 +136,7 @@ impl Schedule {
             Self::Interval(_) => JobType::Interval,
             Self::OneOff(_) => JobType::OneOff,
             Self::Manual => JobType::Manual,
+            Self::Union(members) => members.first().map_or(JobType::Manual, Self::job_type),
         }
     }
 
@@ -127,15 +146,40 @@ impl Schedule {
             Self::Cron(_) => Some(tzdata_version()),
             Self::Interval(interval) => interval.is_calendar().then(tzdata_version),
             Self::OneOff(_) | Self::Manual => None,
+            Self::Union(members) => members.iter().find_map(Self::tzdata_version),
         }
     }
 
-    /// The wall clock it keeps to; `None` if it names no times of day.
+    /// The schedules it is the union of: itself alone, unless it is one.
+    fn members(&self) -> &[Self] {
+        match self {
+            Self::Union(members) => members,
+            single => std::slice::from_ref(single),
+        }
+    }
+
+    /// Most fires of one day, or more; what is not bounded by the day counts by its shortest distance.
+    fn most_per_day(&self) -> u64 {
+        match self {
+            Self::Cron(cron) => cron.spec().most_per_day(),
+            Self::Interval(interval) => interval.most_per_day(),
+            Self::OneOff(_) => 1,
+            Self::Manual => 0,
+            Self::Union(members) => members.iter().map(Self::most_per_day).sum(),
+        }
+    }
+
+    /// Whether it fires at listed instants only, and never again after the last.
+    fn is_list(&self) -> bool {
+        self.members().iter().all(|member| matches!(member, Self::OneOff(_) | Self::Manual))
+    }
+
+    /// The wall clock it keeps to; `None` if it names no times of day, and for a union, whose members have their own.
     fn wall_clock(&self) -> Option<&WallClock> {
         match self {
             Self::Cron(cron) => Some(&cron.clock),
             Self::Interval(interval) => interval.wall_clock(),
-            Self::OneOff(_) | Self::Manual => None,
+            Self::OneOff(_) | Self::Manual | Self::Union(_) => None,
         }
     }
 
@@ -144,7 +188,7 @@ impl Schedule {
         match self {
             Self::Cron(cron) => cron.spec.next_naive(after),
             Self::Interval(interval) => Ok(interval.next_named(after)),
-            Self::OneOff(_) | Self::Manual => Ok(None),
+            Self::OneOff(_) | Self::Manual | Self::Union(_) => Ok(None),
         }
     }
 }

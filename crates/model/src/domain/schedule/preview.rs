@@ -4,10 +4,10 @@
 //! the clocks moved or doubled one. The sentence is `describe`'s, the warnings are `warnings`'. Nothing is stored
 //! and nothing is dispatched. Pure; the number of fire times is bounded. Fails as the schedule does.
 
-use chrono::{DateTime, FixedOffset, Offset as _, TimeDelta, Utc};
+use chrono::{DateTime, FixedOffset, Offset as _, SecondsFormat, TimeDelta, Utc};
 
 use super::{
-    Schedule, ScheduleError, ScheduleSource,
+    Schedule, ScheduleError, Timetable, TimetableSource,
     names::{DstGap, FireNote},
     wall_clock::just_before,
     zone::{Span, Zone, local},
@@ -25,6 +25,8 @@ pub struct FireTime {
     pub local: DateTime<FixedOffset>,
     /// What a change of the clocks did to it.
     pub note: Option<FireNote>,
+    /// The fire time that a calendar moved here; `None` if it was not moved.
+    pub moved_from: Option<DateTime<Utc>>,
 }
 
 /// Everything a preview shows of a schedule.
@@ -41,17 +43,22 @@ pub struct Preview {
 impl Preview {
     /// Previews a schedule as it is stored or sent: at most `count` fire times after an instant.
     pub fn of(
-        source: &ScheduleSource<'_>,
+        source: &TimetableSource<'_>,
         after: DateTime<Utc>,
         count: usize,
     ) -> Result<Self, ScheduleError> {
-        let schedule = Schedule::parse(source)?;
-        let zone = Zone::parse(source.timezone)?;
-        Ok(Self {
-            fire_times: preview(&schedule, &zone, after, count)?,
-            description: super::describe(&schedule),
-            warnings: super::warnings(source, after)?,
-        })
+        let timetable = Timetable::parse(source)?;
+        let zone = Zone::parse(source.schedule.timezone)?;
+        let fire_times = preview(&timetable, &zone, after, count)?;
+        let mut warnings = super::warnings(source, after)?;
+        let until = match fire_times.last() {
+            Some(last) if fire_times.len() >= count.min(MAX_FIRE_TIMES) => last.utc,
+            _ => DateTime::<Utc>::MAX_UTC,
+        };
+        if count > 0 && (until < DateTime::<Utc>::MAX_UTC || timetable.is_finite()) {
+            warnings.extend(excluded(&timetable, after, until)?);
+        }
+        Ok(Self { fire_times, description: super::describe(timetable.schedule()), warnings })
     }
 }
 
@@ -60,18 +67,20 @@ impl Preview {
 /// They are shown in the zone of the schedule, or in `zone` if the schedule has none of its own: one-offs and elapsed
 /// intervals. A fire that a gap moved onto a regular one counts as shifted.
 pub fn preview(
-    schedule: &Schedule,
+    timetable: &Timetable,
     zone: &Zone,
     after: DateTime<Utc>,
     count: usize,
 ) -> Result<Vec<FireTime>, ScheduleError> {
-    let zone = schedule.wall_clock().map_or(zone, |clock| &clock.zone);
+    let schedule = timetable.schedule();
+    let zone = schedule.members().iter().find_map(Schedule::wall_clock).map_or(zone, |clock| &clock.zone);
     let count = count.min(MAX_FIRE_TIMES);
     let mut fire_times = Vec::new();
     let mut at = after;
     let mut span = zone.span_at(after);
     while fire_times.len() < count {
-        let Some(utc) = schedule.next_after(at)? else { break };
+        let Some(fire) = timetable.next_fire(at)? else { break };
+        let utc = fire.at;
         if span.end.is_some_and(|(end, _)| end <= utc) {
             span = zone.span_at(utc);
         }
@@ -79,10 +88,26 @@ pub fn preview(
             utc,
             local: utc.with_timezone(&fixed(span.offset)),
             note: note(schedule, zone, &span, utc)?,
+            moved_from: (fire.nominal != utc).then_some(fire.nominal),
         });
         at = utc;
     }
     Ok(fire_times)
+}
+
+/// What the calendars exclude in `(after, until]`, as a warning.
+fn excluded(
+    timetable: &Timetable,
+    after: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Result<Option<String>, ScheduleError> {
+    let excluded = timetable.excluded_between(after, until)?;
+    Ok(excluded.map(|(first, _, count)| {
+        let (more, number) = (if count.is_exact() { "" } else { "at least " }, count.value());
+        let what = if number == 1 { "fire time is" } else { "fire times are" };
+        let first = first.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+        format!("calendars: {more}{number} {what} excluded and skipped, the first at {first}")
+    }))
 }
 
 /// An instant as the clocks of a zone show it.
@@ -110,6 +135,15 @@ fn note(
 
 /// Whether the schedule names a time in the gap that ends at `at`.
 fn is_shifted(schedule: &Schedule, span: &Span, at: DateTime<Utc>) -> Result<bool, ScheduleError> {
+    for member in schedule.members() {
+        if is_member_shifted(member, span, at)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_member_shifted(schedule: &Schedule, span: &Span, at: DateTime<Utc>) -> Result<bool, ScheduleError> {
     let shifts = schedule.wall_clock().is_some_and(|clock| clock.gap == DstGap::Shift);
     match span.start {
         Some((start, before)) if shifts && start == at && before < span.offset => {

@@ -53,6 +53,18 @@ impl WallClock {
         }
     }
 
+    /// The instant of one local time, by the rules of this clock. A time that never comes, because it is skipped or lies
+    /// beyond the calendar, is taken as if it were in UTC.
+    pub(super) fn instant_of(&self, wanted: NaiveDateTime) -> DateTime<Utc> {
+        // No zone is further than a day from UTC, so the search begins before the wanted time and ends soon after.
+        let before = wanted.checked_sub_signed(TimeDelta::days(2)).unwrap_or(wanted).and_utc();
+        let source = |after| Ok::<_, std::convert::Infallible>(Some(wanted).filter(|wanted| *wanted > after));
+        match self.next_after(before, source) {
+            Ok(found) => found.unwrap_or(wanted.and_utc()),
+            Err(never) => match never {},
+        }
+    }
+
     /// The local time after which this stretch's times count: the second pass of an overlap is left out if only the
     /// first counts.
     fn opening(&self, span: &Span) -> NaiveDateTime {

@@ -7,7 +7,8 @@ use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::{
-    Schedule, ScheduleError, ScheduleSource,
+    Schedule, ScheduleError, Timetable, TimetableSource,
+    config::ANY_OF,
     cron::pitfalls,
     names::{DstGap, DstOverlap},
     wall_clock::{WallClock, just_before},
@@ -21,22 +22,37 @@ const LONG_SILENCE: TimeDelta = TimeDelta::days(367);
 const HORIZON: TimeDelta = TimeDelta::days(366);
 
 /// What may surprise in a schedule, asked at an instant. Fails where the schedule cannot be parsed.
-pub fn warnings(source: &ScheduleSource<'_>, now: DateTime<Utc>) -> Result<Vec<String>, ScheduleError> {
-    let schedule = Schedule::parse(source)?;
+pub fn warnings(source: &TimetableSource<'_>, now: DateTime<Utc>) -> Result<Vec<String>, ScheduleError> {
+    let timetable = Timetable::parse(source)?;
+    let schedule = timetable.schedule();
     let mut warnings = Vec::new();
-    if let (Schedule::Cron(cron), Value::Object(config)) = (&schedule, source.config) {
-        warnings.extend(pitfalls(cron.spec(), config));
+    for (member, config) in schedule.members().iter().zip(configs(source.schedule.config)) {
+        let mut found = Vec::new();
+        if let (Schedule::Cron(cron), Value::Object(config)) = (member, config) {
+            found.extend(pitfalls(cron.spec(), config));
+        }
+        if let Some(clock) = member.wall_clock() {
+            found.extend(clock_changes(member, clock, now)?);
+        }
+        // Members of one job share a zone, and often a warning.
+        found.retain(|warning| !warnings.contains(warning));
+        warnings.append(&mut found);
     }
-    if let Some(clock) = schedule.wall_clock() {
-        warnings.extend(clock_changes(&schedule, clock, now)?);
-    }
-    warnings.extend(silence(&schedule, now)?);
+    warnings.extend(silence(&timetable, now)?);
     Ok(warnings)
 }
 
+/// The configs of the members of a schedule: its own, unless it is a union.
+fn configs(config: &Value) -> &[Value] {
+    match config.get(ANY_OF) {
+        Some(Value::Array(members)) => members,
+        _ => std::slice::from_ref(config),
+    }
+}
+
 /// A long time without fires, before the first or after it.
-fn silence(schedule: &Schedule, now: DateTime<Utc>) -> Result<Option<String>, ScheduleError> {
-    if *schedule == Schedule::Manual {
+fn silence(schedule: &Timetable, now: DateTime<Utc>) -> Result<Option<String>, ScheduleError> {
+    if *schedule.schedule() == Schedule::Manual {
         return Ok(None);
     }
     let Some(first) = schedule.next_after(now)? else {

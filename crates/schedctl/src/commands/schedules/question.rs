@@ -63,8 +63,9 @@ impl Question {
             dst_gap: *dst_gap,
             dst_overlap: *dst_overlap,
             created_at: *after,
+            hash_key: "",
         };
-        Preview::of(&source, *after, *count).map_err(|error| self.mistake(&error))
+        Preview::of(&source.into(), *after, *count).map_err(|error| self.mistake(&error))
     }
 
     fn mistake(&self, error: &ScheduleError) -> Mistake {

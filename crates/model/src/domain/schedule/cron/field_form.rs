@@ -17,7 +17,7 @@ use super::{
 };
 
 /// The names of the fields of an expression without seconds.
-pub(in super::super) const FIELD_NAMES: [&str; 5] = ["minute", "hour", "day", "month", "day_of_week"];
+const FIELD_NAMES: [&str; 5] = ["minute", "hour", "day", "month", "day_of_week"];
 
 /// From the most to the least significant, the order that decides what a field left out means.
 const SIGNIFICANCE: [Kind; 6] =

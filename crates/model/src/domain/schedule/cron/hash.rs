@@ -54,7 +54,7 @@ impl Hashed {
     }
 }
 
-/// The number of a key and a field, below `size`, which is no field's more than 60.
+/// The number of a key and a field, brought below `size`.
 fn below(size: u8, kind: Kind, key: &str) -> u8 {
     let digest = Sha256::new().chain_update(key).chain_update([0]).chain_update(kind.name()).finalize();
     let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(digest);

@@ -1,15 +1,17 @@
 //! Cron: wall-clock times named by a crontab expression, or by its field form.
 //!
 //! Responsible for the dialect users write and for the next matching wall-clock time. Knows no zone: what a
-//! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`field`) and handed to the
-//! saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be met.
+//! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`split`, `field`, `reader`)
+//! and handed to the saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be
+//! met.
 //!
 //! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them where the caller asks
-//! for seconds ([`CronOptions`]), a nickname's second being 0; 0 and 7 are Sunday, 1 is Monday; names in any case;
-//! lists, ranges, steps; a range whose start is greater than its end goes round (`22-2` is 22, 23, 0, 1, 2);
-//! `?` is `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`, each also in a list; `H` (`hash`); nicknames. Where both day fields are
-//! restricted, a day that matches either matches; `*/1` is `*`, every other step restricts. `nW` is a day of months
-//! that have a day n: `31W` skips April instead of moving to its end, which is what `LW` is for.
+//! for seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are Sunday, 1 is Monday; names in any case;
+//! lists, ranges, steps; a range whose start is greater than its end goes round (`22-2` is 22, 23, 0, 1, 2); `?` is
+//! `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`, each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`);
+//! nicknames. Where both day fields are restricted, a day that matches either matches; `*/1` is `*`, every other step
+//! restricts. `nW` is a day of months that have a day n: `31W` skips April instead of moving to its end, which is what
+//! `LW` is for.
 //!
 //! A `CronSpec` is immutable and freely shared. Parsing fails with the field, the offending text and what is allowed;
 //! `next_naive` does not panic and is bounded, and an engine that misbehaves all the same becomes an error.
@@ -23,6 +25,7 @@ mod hash;
 mod pitfalls;
 mod reader;
 mod seconds;
+mod split;
 mod values;
 mod words;
 
@@ -35,11 +38,10 @@ use self::{
     field::{Field, Reading},
     values::{Kind, ValueSet, Weekdays},
 };
-use super::error::{Quoted, ScheduleError};
+use super::error::ScheduleError;
 
 pub use field_form::field_names;
 
-pub(super) use field_form::FIELD_NAMES;
 pub(super) use pitfalls::pitfalls;
 pub(super) use words::enumeration;
 
@@ -49,21 +51,11 @@ pub const MAX_EXPRESSION_LENGTH: usize = 256;
 /// The field name that errors about an expression as a whole carry.
 const EXPRESSION: &str = "expression";
 
-const NICKNAMES: [(&str, &str); 7] = [
-    ("@hourly", "0 * * * *"),
-    ("@daily", "0 0 * * *"),
-    ("@midnight", "0 0 * * *"),
-    ("@weekly", "0 0 * * 0"),
-    ("@monthly", "0 0 1 * *"),
-    ("@yearly", "0 0 1 1 *"),
-    ("@annually", "0 0 1 1 *"),
-];
-
 /// How an expression is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CronOptions<'a> {
-    /// What `H` is computed from: the same for one job for ever, another for another job. `H` with the empty key is
-    /// an example.
+    /// What `H` is computed from, by the rule in the module `hash`: the same for one job for ever, another for another
+    /// job. With the empty key `H` is an example.
     pub hash_key: &'a str,
     /// Six fields, the first being the second, instead of five.
     pub seconds: bool,
@@ -116,10 +108,9 @@ impl CronSpec {
     /// Reads a crontab expression or a nickname such as `@daily`. Errors carry the name of the cron field that is
     /// wrong (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or `expression`.
     pub fn parse_with(text: &str, options: &CronOptions<'_>) -> Result<Self, ScheduleError> {
-        let words = words_of(text, options.seconds)?;
         let reading = Reading { weekdays: Weekdays::FromSunday, hash_key: options.hash_key };
         let field = |kind, text| Field::parse(kind, reading, text);
-        let (second, [minute, hour, day, month, day_of_week]) = words;
+        let (second, [minute, hour, day, month, day_of_week]) = split::fields(text, options.seconds)?;
         Self::build(Fields {
             second: second.map(|second| field(Kind::Second, second)).transpose()?,
             minute: field(Kind::Minute, minute)?,
@@ -182,6 +173,14 @@ impl CronSpec {
         words::sentence(&self.fields)
     }
 
+    /// Most fires of one day.
+    pub(super) fn most_per_day(&self) -> u64 {
+        let values = |values: ValueSet| u64::try_from(values.iter().count()).unwrap_or(u64::MAX);
+        values(self.fields.minute.values)
+            * values(self.fields.hour.values)
+            * self.seconds.map_or(1, values)
+    }
+
     /// Whether the minute or the hour field starts with `*` or with `H/n`, which is `*/n` spread over the jobs, so that
     /// the schedule follows elapsed time over a daylight-saving change instead of a time on the clock. `H` alone and
     /// `H` with a range are times on the clock, and the second field has no say.
@@ -192,52 +191,6 @@ impl CronSpec {
     /// Whether the times depend on the hash key.
     pub fn uses_hash(&self) -> bool {
         self.fields.iter().any(|(_, field)| field.uses_hash())
-    }
-}
-
-/// The text of each field: the second's, if there are to be seconds, and the other five.
-fn words_of(text: &str, seconds: bool) -> Result<(Option<&str>, [&str; 5]), ScheduleError> {
-    let refuse = |message: String| Err(ScheduleError::invalid(EXPRESSION, message));
-    if text.len() > MAX_EXPRESSION_LENGTH {
-        return refuse(format!("is {} bytes long; at most {MAX_EXPRESSION_LENGTH} are allowed", text.len()));
-    }
-    let text = text.trim();
-    if text.is_empty() {
-        let example = if seconds {
-            "six fields such as `0 0 9 * * MON-FRI`"
-        } else {
-            "five fields such as `0 9 * * MON-FRI`"
-        };
-        return refuse(format!("is empty; write {example}"));
-    }
-    let nickname = NICKNAMES.iter().find(|(nickname, _)| nickname.eq_ignore_ascii_case(text));
-    if nickname.is_none() && text.starts_with('@') {
-        let known: Vec<&str> = NICKNAMES.iter().map(|(nickname, _)| *nickname).collect();
-        return refuse(format!("{} is no nickname; known are {}", Quoted(text), known.join(", ")));
-    }
-    let words: Vec<&str> = nickname.map_or(text, |(_, fields)| fields).split_ascii_whitespace().collect();
-    match (seconds, words.as_slice()) {
-        (false, &[minute, hour, day, month, day_of_week]) => {
-            Ok((None, [minute, hour, day, month, day_of_week]))
-        }
-        (true, &[second, minute, hour, day, month, day_of_week]) => {
-            Ok((Some(second), [minute, hour, day, month, day_of_week]))
-        }
-        (true, &[minute, hour, day, month, day_of_week]) if nickname.is_some() => {
-            Ok((Some("0"), [minute, hour, day, month, day_of_week]))
-        }
-        (_, words) => {
-            let (number, names) = (words.len(), field_names(seconds).join(" "));
-            let needed = match (seconds, number) {
-                (true, _) => format!("with `\"seconds\": true` exactly six are needed: {names}"),
-                (false, 6) => format!(
-                    "exactly five are needed: {names}; for six, the first being the second, set `\"seconds\": true` beside the expression"
-                ),
-                (false, _) => format!("exactly five are needed: {names}"),
-            };
-            let plural = if number == 1 { "" } else { "s" };
-            refuse(format!("{} has {number} field{plural}; {needed}", Quoted(text)))
-        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! The second field, laid over an engine that knows whole minutes.
 //!
 //! The first matching second is in the minute that was asked about, if that minute matches and has a later one, else
-//! it is the first second of the next matching minute. Pure; at most two questions to the engine, whose faults are
-//! passed on.
+//! it is the first second of the next matching minute. Pure; one question to the engine, whose faults are passed on.
 
 use chrono::{NaiveDateTime, NaiveTime, TimeDelta, Timelike as _};
 
@@ -20,12 +19,11 @@ pub(super) fn next_after(
     let after = after.max(FIRST_DAY.and_time(NaiveTime::MIN));
     // Every minute has a second 0 and every second a nanosecond 0.
     let minute = after.with_second(0).and_then(|at| at.with_nanosecond(0)).unwrap_or(after);
-    let Some(found) = engine.next_after(minute - TimeDelta::seconds(1))? else { return Ok(None) };
-    let later = |minute: NaiveDateTime| {
-        seconds.iter().map(|second| minute + TimeDelta::seconds(second.into())).find(|at| *at > after)
-    };
-    if let Some(at) = later(found) {
-        return Ok(Some(at));
-    }
-    Ok(engine.next_after(minute)?.and_then(later))
+    let later = u8::try_from(after.second()).ok().and_then(|second| seconds.first_from(second + 1));
+    let first = seconds.first_from(0).unwrap_or_default();
+    let from = if later.is_some() { minute - TimeDelta::seconds(1) } else { minute };
+    Ok(engine.next_after(from)?.map(|found| {
+        let second = later.filter(|_| found == minute).unwrap_or(first);
+        found + TimeDelta::seconds(second.into())
+    }))
 }

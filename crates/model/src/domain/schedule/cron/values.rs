@@ -174,6 +174,12 @@ impl ValueSet {
         (0..64_u8).filter(move |value| self.0 >> value & 1 == 1)
     }
 
+    /// The least member that is not less than `low`.
+    pub(super) fn first_from(self, low: u8) -> Option<u8> {
+        let rest = self.0 & u64::MAX.checked_shl(low.into()).unwrap_or(0);
+        u8::try_from(rest.trailing_zeros()).ok().filter(|value| *value < 64)
+    }
+
     /// Keeps the members for which `keep` holds.
     pub(super) fn filtered(self, keep: impl Fn(u8) -> bool) -> Self {
         let mut set = Self::default();

@@ -55,6 +55,7 @@ fn parse(job_type: JobType, config: &Value, timezone: &str) -> Result<Schedule, 
         dst_gap: None,
         dst_overlap: None,
         created_at: utc("2026-01-05T08:30:00Z"),
+        hash_key: "",
     })
 }
 

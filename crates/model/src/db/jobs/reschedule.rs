@@ -1,0 +1,78 @@
+//! New cursors for jobs whose settings stay as they are, while what they count on changes: their calendars.
+//!
+//! Runs in the transaction of the change, which holds the calendar against everybody who writes a job; each job is locked before
+//! its cursor is computed, and the leader's tick, which holds the jobs it works on, is waited for.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::super::calendars::{self, CalendarRecord};
+use super::super::schema::scheduled_jobs;
+use super::super::{Conn, clock};
+use super::{Job, SaveError, by_id, cursor};
+use crate::domain::ids::{JobId, TenantId};
+use crate::domain::schedule::{Calendar, ScheduleError, Timetable};
+
+/// Reschedules the jobs that name a calendar whose definition has just been changed from `before`, in the transaction of the
+/// change: their next fires follow the new definition, and what the old one excluded until now is recorded. Jobs whose
+/// timetable cannot be computed are left to the scheduler, which disables them with the reason. Returns how many were moved.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn reschedule_users_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+    before: &serde_json::Value,
+) -> Result<usize, SaveError> {
+    let mut moved = 0;
+    for id in calendars::jobs_using(conn, tenant, name).await? {
+        let locked: Option<JobId> = scheduled_jobs::table
+            .find((tenant, id))
+            .filter(scheduled_jobs::deleted_at.is_null())
+            .select(scheduled_jobs::id)
+            .for_no_key_update()
+            .get_result(conn)
+            .await
+            .optional()?;
+        let Some(job) = (if locked.is_some() { by_id(conn, tenant, id).await? } else { None }) else {
+            continue;
+        };
+        let mut calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
+        let new = stored_timetable(tenant, &job, &calendars);
+        for calendar in calendars.iter_mut().filter(|calendar| calendar.name == name) {
+            calendar.definition = before.clone();
+        }
+        let (Some(new), true) = (new, job.settings.is_enabled) else { continue };
+        let old = stored_timetable(tenant, &job, &calendars);
+        let now = clock::now(conn).await?;
+        let cursor = cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await?;
+        diesel::update(scheduled_jobs::table.find((tenant, id)))
+            .set((
+                scheduled_jobs::next_run_at.eq(cursor.next_run_at),
+                scheduled_jobs::settled_until.eq(cursor.settled_until),
+                // The settings are the same; setting the version to itself tells the leader to look.
+                scheduled_jobs::version.eq(scheduled_jobs::version),
+            ))
+            .execute(conn)
+            .await?;
+        cursor.record(conn, tenant, id).await?;
+        moved += 1;
+    }
+    Ok(moved)
+}
+
+/// When a stored job fires, given the calendars it names; `None` if that cannot be computed.
+pub(super) fn stored_timetable(
+    tenant: TenantId,
+    job: &Job,
+    calendars: &[CalendarRecord],
+) -> Option<Timetable> {
+    let calendars = parsed(calendars).ok()?;
+    job.settings.timetable(tenant, job.state.created_at, &calendars).ok()
+}
+
+/// The calendars as they are computed with.
+pub(super) fn parsed(calendars: &[CalendarRecord]) -> Result<Vec<Calendar>, ScheduleError> {
+    calendars.iter().map(|calendar| Calendar::parse(&calendar.definition)).collect()
+}
