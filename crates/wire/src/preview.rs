@@ -90,10 +90,20 @@ pub struct FireTime {
     pub local: DateTime<FixedOffset>,
     /// What a change of the clocks did to it.
     pub note: Option<FireNote>,
+    /// The fire time that a calendar moved here; absent if it was not moved.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_utc")]
+    pub moved_from: Option<DateTime<Utc>>,
 }
 
 fn utc<S: Serializer>(at: &DateTime<Utc>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&at.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+}
+
+fn maybe_utc<S: Serializer>(at: &Option<DateTime<Utc>>, to: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => utc(at, to),
+        None => to.serialize_none(),
+    }
 }
 
 /// The offset is written as numbers even where it is zero: `Z` would say that no clock shows this.
@@ -111,7 +121,8 @@ mod tests {
     fn fire_times_are_written_in_utc_and_with_the_offset_of_the_zone() {
         let fire = |text: &str| {
             let local = DateTime::parse_from_rfc3339(text).unwrap();
-            let fire = FireTime { utc: local.to_utc(), local, note: Some(FireNote::Shifted) };
+            let note = Some(FireNote::Shifted);
+            let fire = FireTime { utc: local.to_utc(), local, note, moved_from: None };
             let written = serde_json::to_value(fire).unwrap();
             assert_eq!(serde_json::from_value::<FireTime>(written.clone()).unwrap(), fire);
             written

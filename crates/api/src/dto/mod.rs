@@ -5,6 +5,7 @@
 
 pub(crate) mod calendar;
 pub(crate) mod manifest;
+pub(crate) mod preview;
 pub(crate) mod show;
 pub(crate) mod spec;
 mod words;

@@ -18,7 +18,7 @@ use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_wire::{Applied, ApplyResult, Kind};
 
-use super::{ACTOR, Answer, Id, State, auditing};
+use super::{ACTOR, Answer, Id, State, auditing, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
@@ -33,7 +33,8 @@ pub(crate) async fn apply(
     body: Body,
 ) -> Answer<ApplyResult> {
     let tenant = state.tenant()?;
-    let mut checked = manifest::read(body.required()?, &state.default_timezone);
+    let (body, timezone) = (body.required()?, state.default_timezone.clone());
+    let mut checked = compute(move || manifest::read(body, &timezone)).await?;
     let looked_up = look_up(&state, tenant, &checked).await;
     match looked_up {
         Ok(missing) => checked.mistakes.extend(missing),

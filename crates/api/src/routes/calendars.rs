@@ -8,14 +8,14 @@ use actix_web::{HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
 use sched_model::db::functions::Change;
-use sched_model::db::jobs::SaveError;
+use sched_model::db::jobs::{self, SaveError};
 use sched_model::db::{Conn, audit, transact};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
 use serde_json::Value;
 
-use super::{ACTOR, Answer, Id, State, auditing};
+use super::{ACTOR, Answer, Id, State, auditing, compute};
 use crate::dto::calendar::{read_calendar, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
@@ -49,7 +49,9 @@ pub(crate) async fn put(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = state.tenant()?;
-    let settings = settings(&name, body.required()?)?;
+    let (name, body) = (name.into_inner(), body.required()?);
+    // Rules are expanded when a definition is read.
+    let settings = compute(move || settings(&name, body)).await??;
     let mut conn = state.database.conn().await?;
     let saved = transact(&mut conn, "put_calendar", async |conn: &mut Conn| {
         let mut entries = Vec::new();
@@ -104,7 +106,7 @@ pub(crate) async fn delete(
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Writes a calendar, in the caller's transaction, with its entry for the audit log.
+/// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.
 pub(super) async fn write(
     conn: &mut Conn,
     tenant: TenantId,
@@ -115,6 +117,9 @@ pub(super) async fn write(
     let saved = calendars::save(conn, tenant, settings, ACTOR).await?;
     if saved.change != Change::Unchanged {
         entries.push(auditing::of_calendar(tenant, &saved, request));
+    }
+    if let Some(before) = saved.before.as_ref().filter(|_| saved.changes_fires()) {
+        jobs::reschedule_users_of(conn, tenant, &settings.name, &before.definition).await?;
     }
     Ok(saved)
 }

@@ -208,6 +208,45 @@ async fn calendars_that_jobs_name_are_in_the_file_or_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_new_job_names_calendars_that_exist() {
+    let app = TestApp::start().await;
+    app.apply(&json!({"task_functions": [function("f")]})).await;
+    let refused = app.post("/api/v1/jobs", &heeding("report", &["nobodys"])).await;
+    assert_eq!((refused.status, refused.json()["code"].as_str()), (422, Some("invalid")), "{}", refused.body);
+    assert_eq!(pointers(&refused.json()), ["/calendars"]);
+    assert!(refused.body.contains("nobodys"), "{}", refused.body);
+    put(&app, "/api/v1/calendars/nobodys", &days_off()).await;
+    assert_eq!(app.post("/api/v1/jobs", &heeding("report", &["nobodys"])).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_follow_a_calendar_that_changes() {
+    let app = TestApp::start().await;
+    let manifest = |day: &str| {
+        json!({
+            "calendars": [{"name": "holidays", "yearly": [day]}],
+            "task_functions": [function("f")],
+            "jobs": [{
+                "name": "report", "function": "f", "job_type": "cron", "calendars": ["holidays"],
+                "schedule_config": {"expression": "0 12 24,25 12 *"},
+            }],
+        })
+    };
+    let next = async || {
+        let job = app.get("/api/v1/jobs/report").await.json();
+        let text = job["next_run_at"].as_str().unwrap().to_owned();
+        (text.split_once('-').unwrap().1.to_owned(), job["version"].clone())
+    };
+    app.apply(&manifest("12-25")).await;
+    assert_eq!(next().await, ("12-24T12:00:00Z".to_owned(), json!(1)));
+    assert_eq!(put(&app, HOLIDAYS, &json!({"yearly": ["12-24"]})).await.status, 200);
+    assert_eq!(next().await, ("12-25T12:00:00Z".to_owned(), json!(1)));
+    let results = app.apply(&manifest("12-25")).await;
+    assert_eq!(results, ["calendar holidays updated", "task_function f unchanged", "job report unchanged"]);
+    assert_eq!(next().await, ("12-24T12:00:00Z".to_owned(), json!(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calendars_of_another_tenant_are_not_there() {
     let app = TestApp::start().await;
     let client = app.db.client().await;

@@ -12,5 +12,6 @@ mod calendars;
 mod jobs;
 mod life;
 mod lists;
+mod previews;
 mod support;
 mod triggers;
