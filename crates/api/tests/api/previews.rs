@@ -81,6 +81,15 @@ async fn bounds_and_calendars_are_heeded() {
         json!([{"utc": "2026-12-28T09:00:00Z", "local": "2026-12-28T09:00:00+00:00", "note": null, "moved_from": "2026-12-26T09:00:00Z"}])
     );
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action <> 'create_calendar'").await, 0);
+
+    // The example of the README.
+    let monthly = with(
+        cron("0 9 1 * *"),
+        json!({"after": "2027-04-15T00:00:00Z", "count": 1, "calendars": [{"yearly": ["05-01"]}], "calendar_roll": "next_business_day"}),
+    );
+    let answer = app.post(PREVIEW, &monthly).await.body;
+    let readme: String = include_str!("../../README.md").lines().map(str::trim).collect();
+    assert!(readme.contains(&answer), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
