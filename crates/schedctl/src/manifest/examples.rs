@@ -4,9 +4,11 @@ use std::path::Path;
 
 use chrono::DateTime;
 use sched_model::domain::handler_config::ProcessConfig;
+use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::schedule::Calendar;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::Files;
 

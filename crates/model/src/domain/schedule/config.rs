@@ -188,8 +188,7 @@ impl Reader<'_> {
     /// The field form; naming a second is asking for seconds.
     fn cron_fields(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
         place.refuse_unknown(config, &[&["expression"][..], cron::field_names(true)].concat())?;
-        let options =
-            CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };
+        let options = CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };
         CronSpec::from_fields_with(config, &options)
             .map_err(|error| error.relocated(|field, message| (place.field(&field), message)))
     }

@@ -4,7 +4,7 @@
 //! so the crate's own zone tables (frozen at an old release) and the host's zone are never consulted. Its parser of
 //! whole sets is not used either, because that reads times without a zone in the zone of the host.
 //!
-//! The crate searches without a limit for a rule that matches nothing, up to the year 10000: some tens of
+//! For a rule that matches nothing the crate searches 100,000 steps or up to the year 10000, which takes some tens of
 //! milliseconds. The caller refuses such a rule, so a definition pays for one at most. Whatever it does beyond that
 //! is caught: a panic, or an occurrence out of order, becomes an error.
 

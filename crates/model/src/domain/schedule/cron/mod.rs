@@ -176,9 +176,7 @@ impl CronSpec {
     /// Most fires of one day.
     pub(super) fn most_per_day(&self) -> u64 {
         let values = |values: ValueSet| u64::try_from(values.iter().count()).unwrap_or(u64::MAX);
-        values(self.fields.minute.values)
-            * values(self.fields.hour.values)
-            * self.seconds.map_or(1, values)
+        values(self.fields.minute.values) * values(self.fields.hour.values) * self.seconds.map_or(1, values)
     }
 
     /// Whether the minute or the hour field starts with `*` or with `H/n`, which is `*/n` spread over the jobs, so that

@@ -2,6 +2,7 @@
 
 mod config;
 mod daylight_saving;
+mod decisions;
 mod dialect;
 mod hashed;
 mod plans;
@@ -9,6 +10,7 @@ mod preview;
 mod properties;
 mod reference;
 mod seconds;
+mod timetables;
 mod transitions;
 mod warnings;
 mod words;

@@ -15,7 +15,8 @@ use super::{
 
 /// The next fires, each as `local` or `local note`.
 fn shown(schedule: &Schedule, zone_name: &str, after: &str, count: usize) -> Vec<String> {
-    let fires = preview(&schedule.clone().into(), &zone(zone_name), utc(after), count).expect("the engine works");
+    let fires =
+        preview(&schedule.clone().into(), &zone(zone_name), utc(after), count).expect("the engine works");
     let text = |local: String, note: Option<FireNote>| match note {
         Some(note) => format!("{local} {note}"),
         None => local,
@@ -26,7 +27,8 @@ fn shown(schedule: &Schedule, zone_name: &str, after: &str, count: usize) -> Vec
 #[test]
 fn fire_times_are_shown_in_utc_and_on_the_clock() {
     let weekdays = cron("0 0 * * 1-5", "Europe/Berlin");
-    let fires = preview(&weekdays.into(), &zone("Europe/Berlin"), utc("2026-03-26T12:00:00Z"), 4).expect("fires");
+    let fires =
+        preview(&weekdays.into(), &zone("Europe/Berlin"), utc("2026-03-26T12:00:00Z"), 4).expect("fires");
     let shown: Vec<(String, String)> =
         fires.iter().map(|fire| (fire.utc.to_rfc3339(), fire.local.to_rfc3339())).collect();
     let expected = [

@@ -168,7 +168,7 @@ fn is_everything(entries: &[Entry]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn a_time_is_excluded_when_the_model_says_so(entries in prop::collection::vec(entry(), 0..7), times in prop::collection::vec(time(), 20)) {

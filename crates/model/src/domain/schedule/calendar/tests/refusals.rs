@@ -240,7 +240,7 @@ fn lines_of_rules_say_what_is_wrong_with_them() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn no_text_makes_the_parser_panic(text in any::<String>(), list in prop::sample::select(&["dates", "yearly", "weekly", "windows", "rules", "except", "timezone"][..])) {

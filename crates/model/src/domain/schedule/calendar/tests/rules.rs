@@ -306,7 +306,7 @@ fn model() -> impl Strategy<Value = Model> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
     fn a_rule_occurs_on_the_days_of_the_model(model in model()) {

@@ -1,0 +1,352 @@
+//! Bounds, calendars and rolls, by table and against a slow model that lists every nominal fire.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use proptest::{prelude::*, sample::select};
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        Calendar, CalendarRoll, Count, JobType, Preview, Schedule, ScheduleError, ScheduleSource, Timetable,
+        TimetableSource, preview, timetable::LONGEST_ROLL,
+    },
+    utc, zone,
+};
+
+fn calendar(definition: &Value) -> Calendar {
+    Calendar::parse(definition).unwrap_or_else(|error| panic!("{definition} is refused: {error}"))
+}
+
+fn source<'a>(
+    job_type: JobType,
+    config: &'a Value,
+    timezone: &'a str,
+    calendars: &'a [Calendar],
+    roll: CalendarRoll,
+) -> TimetableSource<'a> {
+    TimetableSource {
+        schedule: ScheduleSource {
+            job_type,
+            config,
+            timezone,
+            dst_gap: None,
+            dst_overlap: None,
+            created_at: utc("2026-01-05T08:30:00Z"),
+            hash_key: "",
+        },
+        start_at: None,
+        end_at: None,
+        calendars,
+        roll,
+    }
+}
+
+fn cron(text: &str, timezone: &str, definition: &Value, roll: CalendarRoll) -> Timetable {
+    let config = json!({"expression": text});
+    let calendars = [calendar(definition)];
+    Timetable::parse(&source(JobType::Cron, &config, timezone, &calendars, roll)).expect("a timetable")
+}
+
+fn bounded(config: &Value, job_type: JobType, start: Option<&str>, end: Option<&str>) -> Timetable {
+    let source = source(job_type, config, "UTC", &[], CalendarRoll::Skip);
+    Timetable::parse(&TimetableSource { start_at: start.map(utc), end_at: end.map(utc), ..source })
+        .expect("a timetable")
+}
+
+fn fires(timetable: &Timetable, after: &str, count: usize) -> Vec<DateTime<Utc>> {
+    let next = |at: &DateTime<Utc>| timetable.next_after(*at).expect("the engine works");
+    std::iter::successors(next(&utc(after)), next).take(count).collect()
+}
+
+fn assert_fires(timetable: &Timetable, after: &str, expected: &[&str]) {
+    let expected: Vec<_> = expected.iter().map(|text| utc(text)).collect();
+    assert_eq!(fires(timetable, after, expected.len()), expected, "{timetable:?}");
+}
+
+#[test]
+fn nothing_fires_before_the_start_or_at_the_end() {
+    let hourly = json!({"expression": "0 * * * *"});
+    let table = bounded(
+        &hourly,
+        JobType::Cron,
+        Some("2026-03-01T10:00:00Z"),
+        Some("2026-03-01T13:00:00Z"),
+    );
+    let expected =
+        ["2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z"].map(|text| utc(text));
+    assert_eq!(fires(&table, "2020-01-01T00:00:00Z", 10), expected);
+    assert_eq!(table.next_after(utc("2026-03-01T12:00:00Z")), Ok(None));
+    assert_fires(&table, "2026-03-01T10:00:00Z", &["2026-03-01T11:00:00Z"]);
+}
+
+#[test]
+fn the_end_must_be_later_than_the_start() {
+    let config = json!({"expression": "0 * * * *"});
+    for end in ["2026-03-01T10:00:00Z", "2026-03-01T09:59:59Z"] {
+        let source = source(JobType::Cron, &config, "UTC", &[], CalendarRoll::Skip);
+        let start_at = Some(utc("2026-03-01T10:00:00Z"));
+        let error = Timetable::parse(&TimetableSource { start_at, end_at: Some(utc(end)), ..source });
+        assert_eq!(error.expect_err("it is refused").field(), "end_at");
+    }
+}
+
+#[test]
+fn an_excluded_fire_is_skipped_where_the_job_says_nothing_else() {
+    let holidays = json!({"yearly": ["12-25", "12-26"], "weekly": ["SAT", "SUN"]});
+    // Christmas 2026 is a Friday, the 26th a Saturday.
+    assert_fires(
+        &cron("0 9 * * *", "Europe/Berlin", &holidays, CalendarRoll::Skip),
+        "2026-12-23T12:00:00Z",
+        &["2026-12-24T08:00:00Z", "2026-12-28T08:00:00Z", "2026-12-29T08:00:00Z"],
+    );
+}
+
+#[test]
+fn a_freeze_is_a_window_to_the_minute() {
+    let freeze = json!({"windows": [{"from": "2026-03-01T10:30:00", "until": "2026-03-01T12:00:00"}]});
+    assert_fires(
+        &cron("*/30 * * * *", "UTC", &freeze, CalendarRoll::Skip),
+        "2026-03-01T09:45:00Z",
+        &["2026-03-01T10:00:00Z", "2026-03-01T12:00:00Z", "2026-03-01T12:30:00Z"],
+    );
+}
+
+#[test]
+fn a_calendar_may_have_a_zone_of_its_own() {
+    let holiday = json!({"timezone": "Asia/Tokyo", "dates": ["2026-03-02"]});
+    // The second of March in Tokyo is 15:00 on the first to 15:00 on the second in UTC.
+    assert_fires(
+        &cron("0 */6 * * *", "UTC", &holiday, CalendarRoll::Skip),
+        "2026-03-01T06:00:00Z",
+        &["2026-03-01T12:00:00Z", "2026-03-02T18:00:00Z"],
+    );
+}
+
+#[test]
+fn a_fire_on_a_holiday_moves_to_the_next_or_the_previous_business_day() {
+    let weekends = json!({"weekly": ["SAT", "SUN"], "dates": ["2026-04-03", "2026-04-06"]});
+    // Payday on the 5th: April's is Easter Sunday, between Good Friday and Easter Monday.
+    let next = cron("0 9 5 * *", "Europe/Berlin", &weekends, CalendarRoll::NextBusinessDay);
+    assert_fires(&next, "2026-03-20T00:00:00Z", &["2026-04-07T07:00:00Z", "2026-05-05T07:00:00Z"]);
+    let previous = cron("0 9 5 * *", "Europe/Berlin", &weekends, CalendarRoll::PreviousBusinessDay);
+    assert_fires(&previous, "2026-03-20T00:00:00Z", &["2026-04-02T07:00:00Z", "2026-05-05T07:00:00Z"]);
+}
+
+#[test]
+fn a_moved_fire_keeps_its_time_on_the_clock_over_a_change() {
+    let weekends = json!({"weekly": ["SAT", "SUN"]});
+    // Clocks go forward on Sunday 29 March 2026 in Berlin.
+    let next = cron("0 9 28 3 *", "Europe/Berlin", &weekends, CalendarRoll::NextBusinessDay);
+    assert_fires(&next, "2026-03-20T00:00:00Z", &["2026-03-30T07:00:00Z"]);
+}
+
+#[test]
+fn a_fire_that_meets_another_is_one_fire() {
+    let weekends = json!({"weekly": ["SAT", "SUN"]});
+    for roll in [CalendarRoll::NextBusinessDay, CalendarRoll::PreviousBusinessDay] {
+        assert_fires(
+            &cron("0 9 * * *", "UTC", &weekends, roll),
+            "2026-03-05T12:00:00Z",
+            &["2026-03-06T09:00:00Z", "2026-03-09T09:00:00Z", "2026-03-10T09:00:00Z"],
+        );
+    }
+}
+
+#[test]
+fn a_fire_is_not_moved_out_of_the_bounds_nor_too_far() {
+    let config = json!({"expression": "0 9 5 * *"});
+    let calendars = [calendar(&json!({"dates": ["2026-04-05/2026-04-08", "2026-06-01/2026-12-31"]}))];
+    let source = source(JobType::Cron, &config, "UTC", &calendars, CalendarRoll::NextBusinessDay);
+    let table = Timetable::parse(&TimetableSource { end_at: Some(utc("2026-04-09T09:00:00Z")), ..source });
+    let table = table.expect("a timetable");
+    assert_eq!(table.next_after(utc("2026-04-01T00:00:00Z")), Ok(None), "the ninth is the end");
+    let table = Timetable::parse(&source).expect("a timetable");
+    // From June to October a free day is too far; November's and December's come within sixty days.
+    assert_fires(&table, "2026-05-01T00:00:00Z", &["2026-05-05T09:00:00Z", "2027-01-01T09:00:00Z"]);
+    let lost = table.excluded_between(utc("2026-05-01T00:00:00Z"), utc("2027-01-01T00:00:00Z"));
+    let expected = (utc("2026-06-05T09:00:00Z"), utc("2026-10-05T09:00:00Z"), Count::Exact(5));
+    assert_eq!(lost, Ok(Some(expected)));
+}
+
+#[test]
+fn rolling_is_for_schedules_of_few_fires_a_day() {
+    let calendars = [calendar(&json!({"weekly": ["SUN"]}))];
+    let roll = CalendarRoll::NextBusinessDay;
+    for (job_type, config) in [
+        (JobType::Cron, json!({"expression": "*/30 * * * *"})),
+        (JobType::Interval, json!({"minutes": 59})),
+        (JobType::Cron, json!({"any_of": [{"expression": "0 * * * *"}, {"expression": "30 1 * * *"}]})),
+    ] {
+        let error = Timetable::parse(&source(job_type, &config, "UTC", &calendars, roll));
+        assert_eq!(error.expect_err("it is refused").field(), "calendar_roll", "{config}");
+    }
+    for (job_type, config) in
+        [(JobType::Cron, json!({"expression": "0 * * * *"})), (JobType::Interval, json!({"hours": 1}))]
+    {
+        assert!(Timetable::parse(&source(job_type, &config, "UTC", &calendars, roll)).is_ok(), "{config}");
+    }
+}
+
+#[test]
+fn what_excludes_every_fire_ends_the_search() {
+    let table = cron("0 9 * * SUN", "UTC", &json!({"weekly": ["SUN"]}), CalendarRoll::Skip);
+    assert_eq!(table.next_after(utc("2026-03-01T00:00:00Z")), Ok(None));
+    let often = cron("* * * * SUN", "UTC", &json!({"weekly": ["SUN"]}), CalendarRoll::Skip);
+    assert_eq!(often.next_after(utc("2026-03-01T00:00:00Z")), Ok(None));
+}
+
+#[test]
+fn a_preview_says_what_moved_and_what_is_excluded() {
+    let config = json!({"expression": "0 9 5 * *"});
+    let weekends = [calendar(&json!({"weekly": ["SAT", "SUN"]}))];
+    let table = source(JobType::Cron, &config, "UTC", &weekends, CalendarRoll::NextBusinessDay);
+    let table = Timetable::parse(&table).expect("a timetable");
+    let fires = preview(&table, &zone("UTC"), utc("2026-03-20T00:00:00Z"), 2).expect("fires");
+    let shown: Vec<_> = fires.iter().map(|fire| (fire.utc, fire.moved_from)).collect();
+    assert_eq!(
+        shown,
+        [
+            (utc("2026-04-06T09:00:00Z"), Some(utc("2026-04-05T09:00:00Z"))),
+            (utc("2026-05-05T09:00:00Z"), None)
+        ]
+    );
+    let skip = source(JobType::Cron, &config, "UTC", &weekends, CalendarRoll::Skip);
+    let preview = Preview::of(&skip, utc("2026-03-20T00:00:00Z"), 3).expect("a preview");
+    let said = preview.warnings.iter().find(|warning| warning.starts_with("calendars: 3 fire times"));
+    assert!(said.is_some_and(|said| said.contains("2026-04-05T09:00:00Z")), "{:?}", preview.warnings);
+}
+
+#[test]
+fn several_schedules_are_their_union() {
+    let config = json!({"any_of": [
+        {"expression": "0 9 * * MON-FRI"}, {"expression": "0 12 * * SAT"}, {"minute": "0", "hour": "9", "day_of_week": "4"},
+    ]});
+    let table = Timetable::from(super::parse(JobType::Cron, &config, "UTC").expect("a union"));
+    assert_fires(
+        &table,
+        "2026-03-05T12:00:00Z",
+        &["2026-03-06T09:00:00Z", "2026-03-07T12:00:00Z", "2026-03-09T09:00:00Z"],
+    );
+    let dates = json!({"any_of": [{"run_at": "2026-03-02T00:00:00Z"}, {"run_at": "2026-03-01T00:00:00Z"}]});
+    let table = Timetable::from(super::parse(JobType::OneOff, &dates, "UTC").expect("a union"));
+    let expected = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"].map(|text| utc(text));
+    assert_eq!(fires(&table, "2020-01-01T00:00:00Z", 10), expected);
+}
+
+#[test]
+fn a_wrong_member_of_a_union_is_pointed_at() {
+    let refused = |job_type, config: Value| -> ScheduleError {
+        super::parse(job_type, &config, "UTC").expect_err("it is refused")
+    };
+    let field = |job_type, config: Value| refused(job_type, config).field().to_owned();
+    let good = json!({"expression": "0 9 * * *"});
+    for (job_type, config, expected) in [
+        (JobType::Cron, json!({"any_of": [good, {"expression": "60 * * * *"}]}), "schedule_config.any_of.1.expression"),
+        (JobType::Cron, json!({"any_of": [{"minute": "99"}]}), "schedule_config.any_of.0.minute"),
+        (JobType::Cron, json!({"any_of": [{"any_of": [good]}]}), "schedule_config.any_of.0"),
+        (JobType::Interval, json!({"any_of": [{"seconds": 0}]}), "schedule_config.any_of.0"),
+        (JobType::Cron, json!({"any_of": ["0 9 * * *"]}), "schedule_config.any_of.0"),
+        (JobType::Cron, json!({"any_of": []}), "schedule_config.any_of"),
+        (JobType::Cron, json!({"any_of": good}), "schedule_config.any_of"),
+        (JobType::Cron, json!({"any_of": vec![good.clone(); 21]}), "schedule_config.any_of"),
+        (JobType::Manual, json!({"any_of": [{}]}), "schedule_config.any_of"),
+        (JobType::Cron, json!({"any_of": [good], "expression": "* * * * *"}), "schedule_config"),
+    ] {
+        assert_eq!(field(job_type, config.clone()), expected, "{config}");
+    }
+}
+
+#[test]
+fn seconds_and_hashes_are_read_from_the_config() {
+    let parse = |config: Value| super::parse(JobType::Cron, &config, "UTC");
+    let every_ten = parse(json!({"expression": "*/10 * * * * *", "seconds": true})).expect("six fields");
+    super::assert_fires(&every_ten, "2026-03-01T00:00:05Z", &["2026-03-01T00:00:10Z", "2026-03-01T00:00:20Z"]);
+    let fields = parse(json!({"second": "30", "minute": "*"})).expect("the field form");
+    super::assert_fires(&fields, "2026-03-01T00:00:30Z", &["2026-03-01T00:01:30Z"]);
+    let error = parse(json!({"expression": "*/10 * * * * *"})).expect_err("it is refused");
+    assert!(error.message().contains("\"seconds\": true"), "{error}");
+    assert_eq!(
+        parse(json!({"expression": "* * * * * *", "seconds": 1})).expect_err("it is refused").field(),
+        "schedule_config.seconds"
+    );
+    let config = json!({"expression": "H H * * *"});
+    let of = |key| {
+        let source = source(JobType::Cron, &config, "UTC", &[], CalendarRoll::Skip);
+        Schedule::parse(&ScheduleSource { hash_key: key, ..source.schedule }).expect("a schedule")
+    };
+    assert_eq!(of("a"), of("a"));
+    assert_ne!(of("a"), of("b"));
+}
+
+/// What a day of the model excludes.
+const DEFINITIONS: [&str; 5] = [
+    r#"{"weekly": ["SAT", "SUN"]}"#,
+    r#"{"weekly": ["SAT", "SUN"], "dates": ["2026-03-27", "2026-03-30/2026-04-02", "2026-10-26"]}"#,
+    r#"{"weekly": [{"days": ["SUN", "MON"], "from": "01:00", "until": "10:00"}], "yearly": ["03-20/03-28"]}"#,
+    r#"{"windows": [{"from": "2026-03-25T12:00:00", "until": "2026-04-08T09:30:00"}], "timezone": "America/New_York"}"#,
+    r#"{"dates": ["2026-03-01/2026-05-20"], "except": ["2026-03-29", "2026-04-15"]}"#,
+];
+
+/// Every fire of a timetable in `(after, until]`, by moving every nominal one around, found from far outside.
+fn slow_fires(
+    nominal: &Schedule,
+    calendar: &Calendar,
+    timezone: &str,
+    roll: CalendarRoll,
+    after: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Vec<DateTime<Utc>> {
+    let job_zone = zone(timezone);
+    let excluded = |at: DateTime<Utc>| {
+        let zone = calendar.zone().unwrap_or(&job_zone);
+        calendar.exclusion_at(at.naive_utc() + zone.offset_at(at)).is_some()
+    };
+    let moved = |fire: DateTime<Utc>| -> Option<DateTime<Utc>> {
+        let step = match roll {
+            CalendarRoll::Skip => return Some(fire).filter(|fire| !excluded(*fire)),
+            CalendarRoll::NextBusinessDay => 1,
+            CalendarRoll::PreviousBusinessDay => -1,
+        };
+        let local = fire.naive_utc() + job_zone.offset_at(fire);
+        (0..=LONGEST_ROLL).find_map(|days| {
+            let wanted = local + TimeDelta::days(days * step);
+            // The fires of the model lie between 05:00 and 12:00, where no clock of its zones changes.
+            let at = (wanted - job_zone.offset_at(wanted.and_utc())).and_utc();
+            Some(if days == 0 { fire } else { at }).filter(|at| !excluded(*at))
+        })
+    };
+    let margin = TimeDelta::days(LONGEST_ROLL + 2);
+    let mut at = after - margin;
+    let mut found = std::collections::BTreeSet::new();
+    while let Some(fire) = nominal.next_after(at).expect("the engine works").filter(|fire| *fire <= until + margin) {
+        found.extend(moved(fire).filter(|moved| *moved > after && *moved <= until));
+        at = fire;
+    }
+    found.into_iter().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_timetable_fires_as_the_slow_model_does(
+        expression in select(vec!["0 9 * * *", "30 5,11 * * *", "15 6 */3 * *", "0 5-12 * * MON", "0 8 1,15,29 * *", "20 7 * * SUN"]),
+        timezone in select(vec!["UTC", "Europe/Berlin", "America/New_York"]),
+        definition in select(DEFINITIONS.to_vec()),
+        roll in select(CalendarRoll::ALL.to_vec()),
+        minutes in 0_i64..200_000,
+    ) {
+        let definition: Value = serde_json::from_str(definition).expect("a definition");
+        let table = cron(expression, timezone, &definition, roll);
+        let after = utc("2026-02-01T00:00:00Z") + TimeDelta::minutes(minutes);
+        let until = after + TimeDelta::days(25);
+        let expected = slow_fires(table.schedule(), &calendar(&definition), timezone, roll, after, until);
+        let mut found = Vec::new();
+        let mut at = after;
+        while let Some(fire) = table.next_after(at).expect("the engine works").filter(|fire| *fire <= until) {
+            prop_assert!(fire > at);
+            found.push(fire);
+            at = fire;
+        }
+        prop_assert_eq!(found, expected);
+    }
+}
