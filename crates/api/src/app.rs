@@ -11,7 +11,7 @@ use sched_wire::BASE_PATH;
 
 use crate::error::ApiError;
 use crate::guard;
-use crate::routes::{apply, dispatches, executions, fleet, functions, jobs, triggers};
+use crate::routes::{apply, calendars, dispatches, executions, fleet, functions, jobs, previews, triggers};
 use crate::state::ApiState;
 
 /// Puts an application together.
@@ -42,7 +42,16 @@ fn api() -> actix_web::Scope {
         )
         .service(at("/jobs/{job}", "GET").route(web::get().to(jobs::get)))
         .service(at("/jobs/{job}/trigger", "POST").route(web::post().to(triggers::trigger)))
+        .service(at("/jobs/{job}/preview", "GET").route(web::get().to(previews::of_job)))
+        .service(at("/schedules/preview", "POST").route(web::post().to(previews::of_schedule)))
         .service(at("/apply", "POST").route(web::post().to(apply::apply)))
+        .service(at("/calendars", "GET").route(web::get().to(calendars::list)))
+        .service(
+            at("/calendars/{name}", "GET, PUT, DELETE")
+                .route(web::get().to(calendars::get))
+                .route(web::put().to(calendars::put))
+                .route(web::delete().to(calendars::delete)),
+        )
         .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
         .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))

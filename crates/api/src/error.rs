@@ -72,6 +72,9 @@ pub(crate) enum ApiError {
     /// The database is too busy with the same rows.
     #[error("the database did not get to it in time; try again")]
     Busy(#[source] DbError),
+    /// A computation broke off: it panicked, which the log has told, or the daemon is ending.
+    #[error("something went wrong inside; the log has it under the id of this request")]
+    Broken,
     /// Anything we did not expect.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Internal(#[source] DbError),
@@ -123,7 +126,7 @@ impl ApiError {
             Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
             Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
-            Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            Self::Broken | Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         }
     }
 
@@ -200,6 +203,7 @@ mod tests {
             Reason::SingletonTaken,
             Reason::Inactive,
             Reason::Concurrent,
+            Reason::InUse,
             Reason::KeyReused,
         ];
         let refused = reasons.map(|reason| {
@@ -220,6 +224,7 @@ mod tests {
             ApiError::Starting,
             ApiError::Unavailable(outage()),
             ApiError::Busy(outage()),
+            ApiError::Broken,
             ApiError::Internal(outage()),
         ];
         for error in refused.into_iter().chain(others) {

@@ -25,6 +25,8 @@ pub(crate) enum Reason {
     Inactive,
     /// Somebody else wrote the same thing at the same moment.
     Concurrent,
+    /// Other things name it.
+    InUse,
     /// The key of an earlier request came with other content.
     KeyReused,
 }
@@ -38,6 +40,7 @@ impl Reason {
             Self::SingletonTaken => "singleton_taken",
             Self::Inactive => "inactive",
             Self::Concurrent => "concurrent_change",
+            Self::InUse => "in_use",
             Self::KeyReused => "idempotency_key_reused",
         }
     }
@@ -46,7 +49,9 @@ impl Reason {
     pub(crate) const fn is_conflict(self) -> bool {
         match self {
             Self::Invalid | Self::KeyReused => false,
-            Self::AlreadyExists | Self::SingletonTaken | Self::Inactive | Self::Concurrent => true,
+            Self::AlreadyExists | Self::SingletonTaken | Self::Inactive | Self::Concurrent | Self::InUse => {
+                true
+            }
         }
     }
 }

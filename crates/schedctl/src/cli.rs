@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
-use crate::commands::SchedulesCommand;
+use crate::commands::{CalendarsCommand, SchedulesCommand};
 use crate::output::Format;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// List task functions
     #[command(subcommand)]
     Functions(ListCommand),
+    /// List, show, delete and import calendars: times at which the jobs that name them do not fire
+    #[command(subcommand)]
+    Calendars(CalendarsCommand),
     /// List workers
     #[command(subcommand)]
     Workers(AllCommand),
@@ -258,7 +261,7 @@ pub(crate) enum ExecutionsCommand {
     },
 }
 
-fn at_least_one() -> RangedU64ValueParser<usize> {
+pub(crate) fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
 

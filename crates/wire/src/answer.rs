@@ -14,10 +14,10 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
-/// What `apply` did with each item, functions first.
+/// What `apply` did with each item: calendars, then functions, then jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyResult {
-    /// One for each item of the manifest, in its order.
+    /// One for each item of the manifest, each kind in its order.
     pub results: Vec<Applied>,
 }
 
@@ -32,7 +32,7 @@ pub struct Applied {
     pub id: Uuid,
     /// What was done.
     pub change: Change,
-    /// The version of a job after it; `None` for task functions, which have none.
+    /// The version of a calendar or job after it; `None` for task functions, which have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
 }
@@ -41,6 +41,8 @@ pub struct Applied {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// A calendar.
+    Calendar,
     /// A task function.
     TaskFunction,
     /// A job.

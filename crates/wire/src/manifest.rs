@@ -1,4 +1,4 @@
-//! A jobs file: task functions and jobs as a person writes them, and the body of `apply`.
+//! A jobs file: calendars, task functions and jobs as a person writes them, and the body of `apply`.
 //!
 //! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
 //! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::calendar::CalendarSpec;
 use crate::words::{
     BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope,
 };
@@ -18,6 +19,9 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
+    /// When nothing may fire; written before the jobs, which may name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calendars: Vec<CalendarSpec>,
     /// What can be run; written before the jobs, which may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_functions: Vec<FunctionSpec>,
@@ -179,7 +183,7 @@ const fn default_misfire_policy() -> MisfirePolicy {
     MisfirePolicy::FireOnce
 }
 
-const fn default_calendar_roll() -> CalendarRoll {
+pub(crate) const fn default_calendar_roll() -> CalendarRoll {
     CalendarRoll::Skip
 }
 
@@ -255,6 +259,7 @@ mod tests {
     #[test]
     fn what_is_written_is_what_is_read() {
         let text = json!({
+            "calendars": [{"name": "c", "timezone": "Europe/Berlin", "weekly": ["SAT"], "yearly": ["12-25"]}],
             "task_functions": [{
                 "name": "f", "handler_type": "process", "handler_config": {"program": "true"},
                 "retry_policy": {"max_attempts": 3},
@@ -262,6 +267,7 @@ mod tests {
             "jobs": [{
                 "name": "j", "function": "f", "job_type": "cron", "schedule_config": {"expression": "@daily"},
                 "timezone": "Europe/Berlin", "dst_gap": "skip", "dst_overlap": "both", "priority": 10,
+                "start_at": "2026-12-01T00:00:00Z", "calendars": ["c"], "calendar_roll": "next_business_day",
             }],
         });
         let manifest: Manifest = serde_json::from_value(text).unwrap();

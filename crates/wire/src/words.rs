@@ -127,6 +127,18 @@ words! {
 }
 
 words! {
+    /// What a change of the clocks did to a fire time.
+    FireNote {
+        /// Its time on the clock does not exist; it was moved to the first instant after the gap.
+        Shifted = "shifted",
+        /// Its time on the clock occurs twice, and this is the first pass.
+        FirstOfTwo = "first_of_two",
+        /// Its time on the clock occurs twice, and this is the second pass.
+        SecondOfTwo = "second_of_two",
+    }
+}
+
+words! {
     /// What becomes of fire times that passed without dispatch.
     MisfirePolicy {
         /// They are skipped, and the skip recorded.

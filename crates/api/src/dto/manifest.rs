@@ -2,23 +2,30 @@
 
 use std::collections::HashMap;
 
+use sched_model::db::calendars::CalendarSettings;
 use sched_model::db::functions::FunctionSettings;
 use sched_model::domain::job::JobSettings;
 use serde_json::Value;
 
-use super::spec;
+use super::{calendar, spec};
 use crate::mistake::Mistake;
 
-/// Most functions and jobs of one manifest, so that it stays one short transaction.
+/// Most calendars, functions and jobs of one manifest, so that it stays one short transaction.
 const MOST_ITEMS: usize = 1000;
+
+/// What a manifest may hold.
+const LISTS: &str = "calendars, task_functions and jobs";
 
 /// A manifest whose items are sound by themselves, each with its pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
+    pub(crate) calendars: Vec<(String, CalendarSettings)>,
     pub(crate) functions: Vec<(String, FunctionSettings)>,
     pub(crate) jobs: Vec<(String, JobSettings)>,
     /// What is wrong with the items that are not here.
     pub(crate) mistakes: Vec<Mistake>,
+    /// Names of all calendars of the manifest, sound or not.
+    pub(crate) calendar_names: Vec<String>,
     /// Names of all functions of the manifest, sound or not.
     pub(crate) function_names: Vec<String>,
 }
@@ -27,39 +34,50 @@ pub(crate) struct Checked {
 pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     let mut checked = Checked::default();
     let Value::Object(mut body) = body else {
-        checked.mistakes.push(Mistake::invalid("", "must be an object with task_functions and jobs"));
+        checked.mistakes.push(Mistake::invalid("", format!("must be an object with {LISTS}")));
         return checked;
     };
+    let calendars = take_list(&mut body, "calendars", &mut checked.mistakes);
     let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
     let jobs = take_list(&mut body, "jobs", &mut checked.mistakes);
     for key in body.keys() {
         let pointer = format!("/{}", crate::mistake::escaped(key));
-        checked.mistakes.push(Mistake::invalid(pointer, "is unknown; allowed are task_functions and jobs"));
+        checked.mistakes.push(Mistake::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
     }
-    if functions.len() + jobs.len() > MOST_ITEMS {
-        let message =
-            format!("has {} items; apply at most {MOST_ITEMS} at once", functions.len() + jobs.len());
+    let items = calendars.len() + functions.len() + jobs.len();
+    if items > MOST_ITEMS {
+        let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
         checked.mistakes.push(Mistake::invalid("", message));
         return checked;
     }
+    checked.mistakes.extend(repeated("/calendars", &calendars));
     checked.mistakes.extend(repeated("/task_functions", &functions));
     checked.mistakes.extend(repeated("/jobs", &jobs));
+    checked.calendar_names = calendars.iter().filter_map(name).map(str::to_owned).collect();
     checked.function_names = functions.iter().filter_map(name).map(str::to_owned).collect();
-    for (index, value) in functions.into_iter().enumerate() {
-        let at = format!("/task_functions/{index}");
-        match spec::function(value, &at) {
-            Ok(settings) => checked.functions.push((at, settings)),
-            Err(mistakes) => checked.mistakes.extend(mistakes),
-        }
-    }
-    for (index, value) in jobs.into_iter().enumerate() {
-        let at = format!("/jobs/{index}");
-        match spec::job(value, &at, default_timezone) {
-            Ok(settings) => checked.jobs.push((at, settings)),
-            Err(mistakes) => checked.mistakes.extend(mistakes),
-        }
-    }
+    let mistakes = &mut checked.mistakes;
+    checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
+    checked.functions = sound("/task_functions", functions, mistakes, spec::function);
+    checked.jobs = sound("/jobs", jobs, mistakes, |value, at| spec::job(value, at, default_timezone));
     checked
+}
+
+/// The items of a list that are sound by themselves, each with its pointer.
+fn sound<T>(
+    list: &str,
+    items: Vec<Value>,
+    mistakes: &mut Vec<Mistake>,
+    read: impl Fn(Value, &str) -> Result<T, Vec<Mistake>>,
+) -> Vec<(String, T)> {
+    let mut found = Vec::new();
+    for (index, value) in items.into_iter().enumerate() {
+        let at = format!("{list}/{index}");
+        match read(value, &at) {
+            Ok(settings) => found.push((at, settings)),
+            Err(wrong) => mistakes.extend(wrong),
+        }
+    }
+    found
 }
 
 fn take_list(
@@ -111,6 +129,7 @@ mod tests {
     fn mistakes_of_all_items_are_told_at_once() {
         let body = json!({
             "job": [],
+            "calendars": [{"name": "c", "dates": ["2026-13-01"]}, {"name": "d", "holidays": []}],
             "task_functions": [{"name": "f", "handler_type": "process", "handler_config": {}}],
             "jobs": [
                 {"name": "a", "function": "f", "job_type": "manual"},
@@ -122,6 +141,8 @@ mod tests {
         let found = pointers(body);
         for expected in [
             "/job",
+            "/calendars/0/dates/0",
+            "/calendars/1/holidays",
             "/task_functions/0/handler_config/program",
             "/jobs/1/schedule_config/expression",
             "/jobs/2/name",
@@ -130,7 +151,7 @@ mod tests {
         ] {
             assert!(found.iter().any(|pointer| pointer == expected), "{expected} is not in {found:?}");
         }
-        assert_eq!(found.len(), 6, "{found:?}");
+        assert_eq!(found.len(), 8, "{found:?}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Requests become settings that are complete and checked ([`spec`]); rows become answers ([`show`]). Pure: what only the
 //! database can tell (does the function exist?) is not asked here.
 
+pub(crate) mod calendar;
 pub(crate) mod manifest;
+pub(crate) mod preview;
 pub(crate) mod show;
 pub(crate) mod spec;
 mod words;

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::IntoWire;
 
 /// A column that holds an object by a CHECK of the schema.
-fn object(value: Value) -> Map<String, Value> {
+pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),

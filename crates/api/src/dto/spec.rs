@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 use super::IntoDomain;
 use crate::mistake::{Mistake, read};
 
-/// Longest name of a function and of a queue; their columns say the same.
-const LONGEST_NAME: usize = 100;
+/// Longest name of a function, a calendar and a queue; their columns say the same.
+pub(crate) const LONGEST_NAME: usize = 100;
 /// Longest name that is shown to people, in characters.
 const LONGEST_DISPLAY_NAME: usize = 200;
 /// Longest free text, in characters.
-const LONGEST_DESCRIPTION: usize = 2000;
+pub(super) const LONGEST_DESCRIPTION: usize = 2000;
 
 /// Reads and checks a job, which stands at `at` in the body.
 pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<Mistake>> {
@@ -136,7 +136,7 @@ fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<Mistake> {
     found
 }
 
-fn name_mistake(at: &str, field: &str, name: &str) -> Option<Mistake> {
+pub(super) fn name_mistake(at: &str, field: &str, name: &str) -> Option<Mistake> {
     let message = check_name(name, LONGEST_NAME).err()?;
     Some(Mistake::invalid(format!("{at}/{field}"), message))
 }

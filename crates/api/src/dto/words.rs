@@ -9,7 +9,7 @@ use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::retry::BackoffType;
-use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
+use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 
 /// A word of a request.
 pub(crate) trait IntoDomain {
@@ -77,6 +77,7 @@ answered! {
     BackoffType as BackoffType { Fixed, Linear, Exponential }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     AttemptOutcome as ExecutionStatus { Completed, Failed, Timeout, Cancelled, Lost, Released }
+    FireNote as FireNote { Shifted, FirstOfTwo, SecondOfTwo }
     WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
     Change as Change { Created, Updated, Unchanged }
 }
@@ -101,6 +102,12 @@ mod tests {
         }
         for policy in sched_wire::OverlapPolicy::ALL {
             assert_eq!(policy.into_domain().as_str(), policy.as_str());
+        }
+        for note in FireNote::ALL {
+            assert_eq!(note.into_wire().as_str(), note.as_str());
+        }
+        for roll in sched_wire::CalendarRoll::ALL {
+            assert_eq!(roll.into_domain().as_str(), roll.as_str());
         }
         for kind in sched_wire::JobType::ALL {
             assert_eq!(kind.into_domain().as_str(), kind.as_str());

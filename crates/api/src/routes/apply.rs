@@ -1,7 +1,7 @@
 //! `apply`: a whole manifest in one transaction.
 //!
 //! Three steps. Every item is read and checked by itself; then names that no item brings along are looked up; only if
-//! nothing is wrong, everything is written, functions before jobs and each kind by name, so that two manifests lock rows in
+//! nothing is wrong, everything is written, calendars and functions before jobs and each kind by name, so that two manifests lock rows in
 //! the same order. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
 
@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use actix_web::web;
 use sched_model::db::audit::AuditEntry;
+use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, SaveError, SaveMode};
 use sched_model::db::{Conn, DbError, DbResult, audit, tenants, transact};
@@ -17,7 +18,7 @@ use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_wire::{Applied, ApplyResult, Kind};
 
-use super::{ACTOR, Answer, Id, State, auditing};
+use super::{ACTOR, Answer, Id, State, auditing, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
@@ -32,7 +33,8 @@ pub(crate) async fn apply(
     body: Body,
 ) -> Answer<ApplyResult> {
     let tenant = state.tenant()?;
-    let mut checked = manifest::read(body.required()?, &state.default_timezone);
+    let (body, timezone) = (body.required()?, state.default_timezone.clone());
+    let mut checked = compute(move || manifest::read(body, &timezone)).await?;
     let looked_up = look_up(&state, tenant, &checked).await;
     match looked_up {
         Ok(missing) => checked.mistakes.extend(missing),
@@ -52,13 +54,13 @@ pub(crate) async fn apply(
     Ok(web::Json(ApplyResult { results }))
 }
 
-/// Functions and projects that jobs name and nobody has.
+/// Calendars, functions and projects that jobs name and nobody has.
 async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
     let mut conn = state.database.conn().await?;
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
     let mut functions: HashMap<&str, bool> = HashMap::new();
     let mut projects: HashMap<&str, bool> = HashMap::new();
-    let mut mistakes = Vec::new();
+    let mut mistakes = missing_calendars(&mut conn, tenant, checked).await?;
     for (at, job) in &checked.jobs {
         let name = job.function.as_str();
         if !own.contains(name) && !functions.contains_key(name) {
@@ -73,6 +75,24 @@ async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult
         }
         if projects.get(name) == Some(&false) {
             mistakes.push(missing(format!("{at}/project"), "project", name));
+        }
+    }
+    Ok(mistakes)
+}
+
+async fn missing_calendars(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let mut known: BTreeSet<&str> = checked.calendar_names.iter().map(String::as_str).collect();
+    let named = || checked.jobs.iter().flat_map(|(_, job)| &job.calendars);
+    let unknown: BTreeSet<&String> = named().filter(|name| !known.contains(name.as_str())).collect();
+    let unknown: Vec<String> = unknown.into_iter().cloned().collect();
+    let found = calendars::by_names(conn, tenant, &unknown).await?;
+    known.extend(found.iter().map(|calendar| calendar.name.as_str()));
+    let mut mistakes = Vec::new();
+    for (at, job) in &checked.jobs {
+        for (index, name) in job.calendars.iter().enumerate() {
+            if !known.contains(name.as_str()) {
+                mistakes.push(missing(format!("{at}/calendars/{index}"), "calendar", name));
+            }
         }
     }
     Ok(mistakes)
@@ -95,6 +115,11 @@ impl Work<'_> {
     /// Writes everything; run again when it collides with others.
     async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, SaveError> {
         let mut entries = Vec::new();
+        let mut calendars = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.calendars, |settings| &settings.name) {
+            self.begin(at);
+            calendars.push((position, self.write_calendar(conn, settings, &mut entries).await?));
+        }
         let mut functions = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.functions, |settings| &settings.name) {
             self.begin(at);
@@ -106,7 +131,23 @@ impl Work<'_> {
             jobs.push((position, self.write_job(conn, settings, &mut entries).await?));
         }
         audit::write(conn, &entries).await?;
-        Ok(in_order(functions).chain(in_order(jobs)).collect())
+        Ok(in_order(calendars).chain(in_order(functions)).chain(in_order(jobs)).collect())
+    }
+
+    async fn write_calendar(
+        &self,
+        conn: &mut Conn,
+        settings: &CalendarSettings,
+        entries: &mut Vec<AuditEntry>,
+    ) -> Result<Applied, SaveError> {
+        let saved = super::calendars::write(conn, self.tenant, settings, self.request, entries).await?;
+        Ok(Applied {
+            kind: Kind::Calendar,
+            name: saved.calendar.name,
+            id: saved.calendar.id,
+            change: saved.change.into_wire(),
+            version: Some(saved.calendar.version),
+        })
     }
 
     async fn write_function(

@@ -4,6 +4,7 @@
 //! their names only.
 
 use sched_model::db::audit::AuditEntry;
+use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::dispatches::NewTrigger;
 use sched_model::db::functions::FunctionSettings;
 use sched_model::db::jobs::SavedJob;
@@ -44,6 +45,34 @@ pub(super) fn of_function(
         target_id: id.to_string(),
         before: before.map(without_secrets),
         after: Some(without_secrets(after)),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A calendar that was created or changed.
+pub(super) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: if saved.before.is_some() { "update_calendar" } else { "create_calendar" },
+        target_type: "calendar",
+        target_id: saved.calendar.id.to_string(),
+        before: saved.before.as_ref().map(plain),
+        after: Some(plain(&saved.calendar.settings())),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A calendar that was deleted.
+pub(super) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: "delete_calendar",
+        target_type: "calendar",
+        target_id: calendar.id.to_string(),
+        before: Some(plain(&calendar.settings())),
+        after: None,
         request_id: Some(request.to_owned()),
     }
 }

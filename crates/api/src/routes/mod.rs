@@ -5,11 +5,13 @@
 
 pub(crate) mod apply;
 mod auditing;
+pub(crate) mod calendars;
 pub(crate) mod dispatches;
 pub(crate) mod executions;
 pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod jobs;
+pub(crate) mod previews;
 pub(crate) mod triggers;
 
 use actix_web::web;
@@ -27,3 +29,9 @@ type State = web::Data<ApiState>;
 type Id = web::ReqData<RequestId>;
 /// An answer in JSON.
 type Answer<T> = Result<web::Json<T>, ApiError>;
+
+/// Computes what may take a while on a thread that serves no requests. Work that was begun is finished even when nobody
+/// waits for it any more, so it has to be bounded.
+async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    web::block(work).await.map_err(|_broken_off| ApiError::Broken)
+}

@@ -23,6 +23,17 @@ const CASES: &[Case<'static>] = &[
     ("GET", "/api/v1/jobs/a%00b", &[], None, 404, "not_found", ""),
     ("GET", "/api/v1/jobs/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
     ("POST", "/api/v1/jobs/nobody/trigger", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/calendars/nobody", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/calendars/a%00b", &[], None, 404, "not_found", ""),
+    ("DELETE", "/api/v1/calendars/nobody", &[], None, 404, "not_found", ""),
+    ("DELETE", "/api/v1/calendars/a%00b", &[], None, 404, "not_found", ""),
+    ("DELETE", "/api/v1/calendars/a?force=1", &[], None, 400, "invalid_parameters", "force"),
+    ("DELETE", "/api/v1/calendars", &[], None, 405, "method_not_allowed", ""),
+    ("POST", "/api/v1/calendars/a", JSON, Some("{}"), 405, "method_not_allowed", ""),
+    ("PUT", "/api/v1/calendars/a", JSON, None, 400, "malformed_json", ""),
+    ("PUT", "/api/v1/calendars/a", &[], Some("{}"), 415, "unsupported_media_type", ""),
+    ("PUT", "/api/v1/calendars/A", JSON, Some(r#"{"weekly": ["SUN"]}"#), 400, "invalid_parameters", "name"),
+    ("PUT", "/api/v1/calendars/a", &[("origin", "http://evil.example")], None, 403, "cross_site", ""),
     ("GET", "/api/v1/dispatches/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
     ("GET", "/api/v1/dispatches/12", &[], None, 400, "invalid_parameters", "id"),
     ("GET", "/api/v1/executions/x", &[], None, 400, "invalid_parameters", "id"),
@@ -56,6 +67,14 @@ const CASES: &[Case<'static>] = &[
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "cron", "schedule_config": {"expression": "0 0 31 2 *"}}"#), 422, "invalid", "/schedule_config/expression"),
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "A b", "function": "f", "job_type": "manual"}"#), 422, "invalid", "/name"),
     ("POST", "/api/v1/jobs", JSON, Some(GOOD), 422, "invalid", "/function"),
+    ("GET", "/api/v1/schedules/preview", &[], None, 405, "method_not_allowed", ""),
+    ("POST", "/api/v1/schedules/preview", JSON, None, 400, "malformed_json", ""),
+    ("POST", "/api/v1/schedules/preview?count=3", JSON, Some(r#"{"job_type": "manual"}"#), 400, "invalid_parameters", "count"),
+    ("GET", "/api/v1/jobs/nobody/preview", &[], None, 404, "not_found", ""),
+    ("GET", "/api/v1/jobs/a/preview?count=0", &[], None, 400, "invalid_parameters", "count"),
+    ("GET", "/api/v1/jobs/a/preview?count=1001", &[], None, 400, "invalid_parameters", "count"),
+    ("GET", "/api/v1/jobs/a/preview?after=now", &[], None, 400, "invalid_parameters", "after"),
+    ("GET", "/api/v1/jobs/a/preview?until=2030-01-01T00:00:00Z", &[], None, 400, "invalid_parameters", "until"),
     ("POST", "/api/v1/apply", JSON, Some("[]"), 422, "invalid", ""),
     ("POST", "/api/v1/apply", JSON, Some(r#"{"job": []}"#), 422, "invalid", "/job"),
     ("POST", "/api/v1/apply", JSON, Some(r#"{"jobs": [{"name": "a", "function": "f", "job_type": "manual"}]}"#), 422, "invalid", "/jobs/0/function"),
@@ -101,7 +120,7 @@ async fn refusals_are_problem_documents_that_name_the_field() {
         let answer = app.send(method, path, headers, *body).await;
         check(&answer, *status, code, pointer, path);
     }
-    for rows in ["scheduled_jobs", "task_functions", "job_dispatch", "audit_log"] {
+    for rows in ["scheduled_jobs", "task_functions", "calendars", "job_dispatch", "audit_log"] {
         assert_eq!(app.count(&format!("SELECT count(*) FROM {rows}")).await, 0, "{rows}");
     }
 }

@@ -8,8 +8,10 @@
 
 mod apply;
 mod bad_requests;
+mod calendars;
 mod jobs;
 mod life;
 mod lists;
+mod previews;
 mod support;
 mod triggers;

@@ -124,6 +124,9 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
 /// # Errors
 /// When the database cannot be asked.
 pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[String]) -> DbResult<Vec<CalendarRecord>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     Ok(calendars::table
         .filter(calendars::tenant_id.eq(tenant))
         .filter(calendars::name.eq_any(names))
@@ -153,8 +156,10 @@ pub async fn list(
         .await?)
 }
 
-/// The calendars with these names that the tenant has, held until the end of the transaction: nobody changes or deletes
-/// them before. Everybody locks in the order of ids. A name that is not in the answer names nothing.
+/// The calendars with these names that the tenant has, held until the end of the transaction.
+///
+/// Nobody changes or deletes them before. Everybody locks in the order of ids. A name that is not in the answer names
+/// nothing.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -203,6 +208,7 @@ struct Write<'a> {
 }
 
 /// Writes a calendar under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
+///
 /// The settings have been checked. Call it in a transaction, and reschedule the jobs that name it in the same one if
 /// that [changes their fires](SavedCalendar::changes_fires).
 ///
@@ -252,8 +258,9 @@ pub async fn save(
     Ok(SavedCalendar { calendar, before, change: Change::Updated })
 }
 
-/// Deletes a calendar that no job names, and returns what it was; `None` when the tenant has none of that name. Call it in
-/// a transaction.
+/// Deletes a calendar that no job names, and returns what it was; `None` when the tenant has none of that name.
+///
+/// Call it in a transaction.
 ///
 /// # Errors
 /// [`DeleteError::InUse`] when jobs name it.

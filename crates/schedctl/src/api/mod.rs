@@ -89,6 +89,20 @@ impl Api {
         self.send(request).await
     }
 
+    /// `PUT` of a body.
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(self.request(Method::PUT, path)?.json(body)).await
+    }
+
+    /// `DELETE` of what stands at the path; the answer has no body.
+    pub(crate) async fn delete(&self, path: &[&str]) -> Result<(), ApiError> {
+        self.exchange(self.request(Method::DELETE, path)?).await.map(|_nothing| ())
+    }
+
     /// The first `limit` items of a list, and whether there are more. `query` makes the parameters of one page out of
     /// its size and cursor.
     pub(crate) async fn list<T: DeserializeOwned, Q: Serialize>(
@@ -127,12 +141,17 @@ impl Api {
     }
 
     async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ApiError> {
+        let (status, body) = self.exchange(request).await?;
+        serde_json::from_slice(&body).map_err(|source| self.foreign(status, Some(source)))
+    }
+
+    /// The status and the body of an answer that is a success.
+    async fn exchange(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ApiError> {
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
         let status = answer.status();
         let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
         if status.is_success() {
-            return serde_json::from_slice(&body)
-                .map_err(|source| self.foreign(status.as_u16(), Some(source)));
+            return Ok((status.as_u16(), body.into()));
         }
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => Err(ApiError::Refused(Box::new(problem))),

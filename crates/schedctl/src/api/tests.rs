@@ -55,6 +55,18 @@ async fn a_request_carries_the_key_and_its_path_is_encoded() {
 }
 
 #[tokio::test]
+async fn what_is_deleted_answers_with_nothing_and_what_is_put_with_itself() {
+    let (url, sent) = server(vec![("204 No Content", String::new()), ("201 Created", "[1]".into())]);
+    let api = api(url);
+    api.delete(&["calendars", "a b"]).await.unwrap();
+    let put: Vec<u8> = api.put(&["calendars", "a"], &"body").await.unwrap();
+    assert_eq!(put, [1]);
+    let sent = sent.join().unwrap();
+    assert!(sent[0].starts_with("DELETE /api/v1/calendars/a%20b HTTP/1.1"), "{}", sent[0]);
+    assert!(sent[1].starts_with("PUT /api/v1/calendars/a HTTP/1.1"), "{}", sent[1]);
+}
+
+#[tokio::test]
 async fn an_address_with_a_path_keeps_it() {
     let (url, sent) = server(vec![("200 OK", "[]".into())]);
     let _: Vec<u8> = api(url.join("/sched/").unwrap()).get(&["jobs"], &()).await.unwrap();

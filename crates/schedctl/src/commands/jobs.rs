@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    Applied, ApplyResult, Change, Dispatch, DispatchStatus, Job, Kind, PageQuery, TriggerRequest, Triggered,
+    Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, Job, Kind, PageQuery,
+    TriggerRequest, Triggered,
 };
 use serde_json::{Map, Value};
 
@@ -17,7 +19,7 @@ use crate::api::{Api, ApiError};
 use crate::cli::JobsCommand;
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, tell, time, words};
 
 /// How often a dispatch that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -49,9 +51,14 @@ const GET: &[Column<Job>] = &[
     Column::new("Arguments", |job| Value::from(job.task_args.clone()).to_string()),
     Column::new("Schedule", schedule),
     Column::new("Time zone", |job| job.timezone.clone()),
+    Column::new("Starts", |job| or_dash(job.start_at.map(time))),
+    Column::new("Ends", |job| end(job.end_at, job.max_runs)),
+    Column::new("Calendars", |job| calendars(&job.calendars, job.calendar_roll)),
+    Column::new("Jitter", |job| or_dash(Some(job.jitter_seconds).filter(|most| *most > 0).map(seconds))),
     Column::new("Misfires", |job| job.misfire_policy.to_string()),
     Column::new("Instances", |job| format!("{}, then {}", job.max_instances, job.overlap_policy)),
     Column::new("Attempts", |job| or_dash(job.retry_policy.as_ref().map(|policy| policy.max_attempts))),
+    Column::new("Expected", |job| or_dash(job.expected_duration_seconds.map(seconds))),
     Column::new("Next fire", |job| or_dash(job.next_run_at.map(time))),
     Column::new("Last run", |job| or_dash(job.last_run_at.map(time))),
     Column::new("Last status", |job| or_dash(job.last_status)),
@@ -60,7 +67,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Project", |job| or_dash(job.project.as_deref())),
     Column::new("Queue", |job| or_dash(job.queue.as_deref())),
     Column::new("Priority", |job| or_dash(job.priority)),
-    Column::new("Timeout", |job| or_dash(job.timeout_seconds.map(|seconds| format!("{seconds}s")))),
+    Column::new("Timeout", |job| or_dash(job.timeout_seconds.map(seconds))),
     Column::new("Version", |job| job.version.to_string()),
     Column::new("Created", |job| format!("{} by {}", time(job.created_at), job.created_by)),
     Column::new("Updated", |job| format!("{} by {}", time(job.updated_at), job.updated_by)),
@@ -70,6 +77,7 @@ const GET: &[Column<Job>] = &[
 const APPLIED: &[Column<Applied>] = &[
     Column::new("KIND", |applied| {
         match applied.kind {
+            Kind::Calendar => "calendar",
             Kind::TaskFunction => "task function",
             Kind::Job => "job",
         }
@@ -191,6 +199,22 @@ fn state(job: &Job) -> &'static str {
     }
 }
 
+fn seconds(count: i32) -> String {
+    format!("{count}s")
+}
+
+/// What ends the schedule: an instant, a number of fires, or whichever comes first.
+fn end(at: Option<DateTime<Utc>>, fires: Option<i64>) -> String {
+    let ends = [at.map(time), fires.map(|fires| format!("after {fires} fires"))];
+    let ends: Vec<String> = ends.into_iter().flatten().collect();
+    or_dash(Some(ends.join(", or ")).filter(|text| !text.is_empty()))
+}
+
+/// The calendars, and what becomes of a fire that they exclude.
+fn calendars(names: &[String], roll: CalendarRoll) -> String {
+    or_dash((!names.is_empty()).then(|| format!("{}, then {roll}", words(names))))
+}
+
 /// The schedule in a few words, as it was configured.
 fn schedule(job: &Job) -> String {
     let config = &job.schedule_config;
@@ -212,6 +236,22 @@ mod tests {
     use sched_runtime::exit::USAGE;
 
     use super::*;
+
+    #[test]
+    fn bounds_and_calendars_are_told_in_a_few_words() {
+        let at = "2027-01-01T00:00:00Z".parse().ok();
+        for (at, fires, told) in [
+            (None, None, "-"),
+            (at, None, "2027-01-01T00:00:00Z"),
+            (None, Some(3), "after 3 fires"),
+            (at, Some(3), "2027-01-01T00:00:00Z, or after 3 fires"),
+        ] {
+            assert_eq!(end(at, fires), told);
+        }
+        assert_eq!(calendars(&[], CalendarRoll::Skip), "-");
+        let both = ["a", "b"].map(str::to_owned);
+        assert_eq!(calendars(&both, CalendarRoll::NextBusinessDay), "a,b, then next_business_day");
+    }
 
     #[test]
     fn arguments_are_an_object_and_nothing_else() {

@@ -3,6 +3,7 @@
 //! A command reads what it needs, asks or tells the API (or, for migrations, the database), and prints. None keeps state
 //! of its own; one that fails has printed no data.
 
+mod calendars;
 mod fleet;
 mod jobs;
 mod migrate;
@@ -21,6 +22,7 @@ use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Output, tell};
 use crate::{dev, place};
 
+pub(crate) use calendars::CalendarsCommand;
 pub(crate) use jobs::{apply, trigger};
 pub(crate) use migrate::{prepare, up, wait_for};
 pub(crate) use runs::EXECUTIONS;
@@ -53,6 +55,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,
         Command::Functions(command) => fleet::functions(command, &session).await,
+        Command::Calendars(command) => calendars::run(command, &session).await,
         Command::Workers(command) => fleet::workers(command, &session).await,
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),

@@ -11,7 +11,7 @@ mod reading;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::exit::{self, ExitStatus};
-use sched_wire::{FunctionSpec, JobSpec, Manifest, Problem};
+use sched_wire::{CalendarSpec, FunctionSpec, JobSpec, Manifest, Problem};
 
 use mistakes::{Mistake, Where};
 use outline::Outline;
@@ -84,7 +84,16 @@ impl Files {
 
     /// Everything in them as one.
     pub(crate) fn manifest(&self) -> Manifest {
-        Manifest { task_functions: self.functions().cloned().collect(), jobs: self.jobs().cloned().collect() }
+        Manifest {
+            calendars: self.calendars().cloned().collect(),
+            task_functions: self.functions().cloned().collect(),
+            jobs: self.jobs().cloned().collect(),
+        }
+    }
+
+    /// The calendars of all files.
+    pub(crate) fn calendars(&self) -> impl Iterator<Item = &CalendarSpec> {
+        self.sources.iter().flat_map(|source| &source.manifest.calendars)
     }
 
     /// The task functions of all files.
@@ -150,7 +159,7 @@ impl Files {
     /// Names that stand twice: the second would silently replace the first.
     fn doubles(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        for list in [outline::FUNCTIONS, outline::JOBS] {
+        for list in [outline::CALENDARS, outline::FUNCTIONS, outline::JOBS] {
             let mut seen: Vec<(&str, &Source, usize)> = Vec::new();
             for source in &self.sources {
                 for (index, name) in source.names(list).into_iter().enumerate() {
@@ -175,6 +184,7 @@ impl Source {
 
     fn names(&self, list: &str) -> Vec<&str> {
         match list {
+            outline::CALENDARS => self.manifest.calendars.iter().map(|spec| spec.name.as_str()).collect(),
             outline::FUNCTIONS => {
                 self.manifest.task_functions.iter().map(|spec| spec.name.as_str()).collect()
             }

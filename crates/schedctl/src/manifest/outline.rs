@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
+/// Name of the list of calendars.
+pub(super) const CALENDARS: &str = "calendars";
 /// Name of the list of task functions.
 pub(super) const FUNCTIONS: &str = "task_functions";
 /// Name of the list of jobs.

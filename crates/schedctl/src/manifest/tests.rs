@@ -42,7 +42,58 @@ fn an_unknown_field_is_told_with_its_line_and_the_known_ones() {
     let text = GOOD.replace("    job_type: interval", "    job_typ: interval");
     assert_snapshot!(wrong(&text), @r#"
     the jobs cannot be applied, and nothing was sent:
-      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, retry_policy, is_enabled
+      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs, jitter_seconds, calendars, calendar_roll, expected_duration_seconds, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, retry_policy, is_enabled
+    "#);
+}
+
+#[test]
+fn a_calendar_is_written_as_people_write_dates() {
+    let text = "calendars:\n  - name: holidays\n    dates: [2026-12-24, 2026-12-27/2026-12-30]\n    yearly: [12-25, 01-01]\n    weekly: [SAT, {days: [MON], from: 02:00, until: 04:30}]\n";
+    let files = files(&[("a.yaml", text), ("b.yaml", "calendars: [{name: other}]")]).unwrap();
+    let calendars = files.manifest().calendars;
+    assert_eq!(
+        calendars.iter().map(|calendar| calendar.name.as_str()).collect::<Vec<_>>(),
+        ["holidays", "other"]
+    );
+    assert_eq!(
+        serde_json::Value::Object(calendars[0].clone().into_definition()),
+        serde_json::json!({
+            "dates": ["2026-12-24", "2026-12-27/2026-12-30"],
+            "yearly": ["12-25", "01-01"],
+            "weekly": ["SAT", {"days": ["MON"], "from": "02:00", "until": "04:30"}],
+        })
+    );
+}
+
+#[test]
+fn an_unknown_field_of_a_calendar_is_told_with_its_line_and_the_known_ones() {
+    assert_snapshot!(wrong("calendars:\n  - name: holidays\n    days: [SAT]\n"), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      jobs.yaml:3:5: calendar "holidays", days: unknown field `days`; known are name, description, timezone, dates, yearly, weekly, windows, rules, except
+    "#);
+}
+
+#[test]
+fn calendars_have_places_like_jobs() {
+    let text = "calendars:\n  - name: holidays\n    weekly:\n      - SAT\n      - days: [MON]\n        from: 2 pm\n        until: 04:00\n";
+    let files = files(&[("a.yaml", GOOD), ("b.yaml", text)]).unwrap();
+    let mut problem =
+        Problem::new(422, "Unprocessable Content", "invalid", "2 mistakes; nothing was changed");
+    problem.errors = ["/calendars/0/weekly/1/from", "/jobs/0/calendars/0"]
+        .map(|pointer| ProblemError { pointer: pointer.into(), message: "is odd".into() })
+        .into();
+    assert_snapshot!(files.explain(&problem), @r#"
+    nothing was applied: 2 mistakes; nothing was changed (status 422, invalid):
+      b.yaml:6:9: calendar "holidays", weekly.1.from: is odd
+      a.yaml:6:5: job "greet", calendars.0: is odd
+    "#);
+    let twice = Files::from_texts(vec![
+        ("a.yaml".into(), Ok(text.to_owned())),
+        ("b.yaml".into(), Ok(text.to_owned())),
+    ]);
+    assert_snapshot!(twice.unwrap_err(), @r#"
+    the jobs cannot be applied, and nothing was sent:
+      b.yaml:2:5: calendar "holidays", name: the name is used already in a.yaml:2:5
     "#);
 }
 

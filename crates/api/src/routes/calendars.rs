@@ -1,0 +1,161 @@
+//! Calendars: listing, showing, writing and deleting them.
+//!
+//! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
+//! deleted. Both ways to write one, `PUT` and [`super::apply`], go through [`write`].
+
+use actix_web::http::header::LOCATION;
+use actix_web::{HttpResponse, web};
+use sched_model::db::audit::AuditEntry;
+use sched_model::db::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
+use sched_model::db::functions::Change;
+use sched_model::db::jobs::{self, SaveError};
+use sched_model::db::{Conn, audit, transact};
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::check_name;
+use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
+use serde_json::Value;
+
+use super::{ACTOR, Answer, Id, State, auditing, compute};
+use crate::dto::calendar::{read_calendar, show};
+use crate::dto::spec::LONGEST_NAME;
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::mistake::{self, Mistake, Reason};
+use crate::page::Limit;
+
+/// `GET /calendars`
+pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Calendar>> {
+    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+    let mut conn = state.database.conn().await?;
+    let rows = calendars::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    Ok(web::Json(limit.page(rows, |calendar| calendar.name.clone(), show)))
+}
+
+/// `GET /calendars/{name}`
+pub(crate) async fn get(state: State, name: web::Path<String>, _: Query<NoParameters>) -> Answer<Calendar> {
+    let tenant = state.tenant()?;
+    can_be_there(&name)?;
+    let mut conn = state.database.conn().await?;
+    let found = calendars::by_name(&mut conn, tenant, &name).await?;
+    Ok(web::Json(show(found.ok_or_else(|| no_such_calendar(&name))?)))
+}
+
+/// `PUT /calendars/{name}`
+pub(crate) async fn put(
+    state: State,
+    request: Id,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    let (name, body) = (name.into_inner(), body.required()?);
+    // Rules are expanded when a definition is read.
+    let settings = compute(move || settings(&name, body)).await??;
+    let mut conn = state.database.conn().await?;
+    let saved = transact(&mut conn, "put_calendar", async |conn: &mut Conn| {
+        let mut entries = Vec::new();
+        let saved = write(conn, tenant, &settings, &request.0, &mut entries).await?;
+        audit::write(conn, &entries).await?;
+        Ok::<_, SaveError>(saved)
+    })
+    .await
+    .map_err(|error| mistake::save_refused(error, ""))?;
+    if saved.change != Change::Unchanged {
+        tracing::info!(
+            calendar.name = saved.calendar.name,
+            calendar.version = saved.calendar.version,
+            "Wrote a calendar."
+        );
+    }
+    let mut response = match saved.change {
+        Change::Created => {
+            let location = format!("{BASE_PATH}/calendars/{}", saved.calendar.name);
+            let mut response = HttpResponse::Created();
+            response.insert_header((LOCATION, location));
+            response
+        }
+        Change::Updated | Change::Unchanged => HttpResponse::Ok(),
+    };
+    Ok(response.json(show(saved.calendar)))
+}
+
+/// `DELETE /calendars/{name}`
+pub(crate) async fn delete(
+    state: State,
+    request: Id,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    can_be_there(&name)?;
+    let mut conn = state.database.conn().await?;
+    let deleted = transact(&mut conn, "delete_calendar", async |conn: &mut Conn| {
+        let deleted = calendars::delete(conn, tenant, &name).await?;
+        if let Some(calendar) = &deleted {
+            audit::write(conn, &[auditing::of_deleted_calendar(tenant, calendar, &request.0)]).await?;
+        }
+        Ok::<_, DeleteError>(deleted.is_some())
+    })
+    .await
+    .map_err(refused)?;
+    if !deleted {
+        return Err(no_such_calendar(&name));
+    }
+    tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.
+pub(super) async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &CalendarSettings,
+    request: &str,
+    entries: &mut Vec<AuditEntry>,
+) -> Result<SavedCalendar, SaveError> {
+    let saved = calendars::save(conn, tenant, settings, ACTOR).await?;
+    if saved.change != Change::Unchanged {
+        entries.push(auditing::of_calendar(tenant, &saved, request));
+    }
+    if let Some(before) = saved.before.as_ref().filter(|_| saved.changes_fires()) {
+        jobs::reschedule_users_of(conn, tenant, &settings.name, &before.definition).await?;
+    }
+    Ok(saved)
+}
+
+/// The calendar of a body, which may leave its name to the path.
+fn settings(name: &str, body: Value) -> Result<CalendarSettings, ApiError> {
+    if let Err(message) = check_name(name, LONGEST_NAME) {
+        return Err(ApiError::parameter("name", message));
+    }
+    let mut body = body;
+    if let Value::Object(fields) = &mut body {
+        let given = fields.entry("name").or_insert_with(|| name.into());
+        if given.as_str().is_some_and(|given| given != name) {
+            let message = format!("must be {name:?}, as in the path, or absent");
+            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+        }
+    }
+    read_calendar(body, "").map_err(ApiError::Refused)
+}
+
+/// PostgreSQL would fail over a NUL, so a name with one is answered here.
+fn can_be_there(name: &str) -> Result<(), ApiError> {
+    if name.contains('\0') { Err(no_such_calendar(name)) } else { Ok(()) }
+}
+
+fn no_such_calendar(name: &str) -> ApiError {
+    ApiError::NotFound { kind: "calendar", name: name.to_owned() }
+}
+
+fn refused(error: DeleteError) -> ApiError {
+    match error {
+        DeleteError::InUse { .. } => ApiError::Refused(vec![Mistake {
+            reason: Reason::InUse,
+            pointer: String::new(),
+            message: format!("{error}; take it from them first"),
+        }]),
+        DeleteError::Database(error) => error.into(),
+    }
+}

@@ -1,0 +1,46 @@
+//! Previews: what a schedule would do, and what that of a job will do. Nothing is written.
+//!
+//! Rows are read first and the connection given back; then the answer is computed on a thread that serves nobody else.
+
+use actix_web::web;
+use sched_model::db::{calendars, clock};
+use sched_wire::{Preview, PreviewQuery};
+
+use super::jobs::{find, no_such_job};
+use super::{Answer, State, compute};
+use crate::dto::preview::{Question, count, named, request};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+
+/// `POST /schedules/preview`
+pub(crate) async fn of_schedule(state: State, _: Query<NoParameters>, body: Body) -> Answer<Preview> {
+    let tenant = state.tenant()?;
+    let request = request(body.required()?).map_err(ApiError::Refused)?;
+    let mut conn = state.database.conn().await?;
+    let kept = calendars::by_names(&mut conn, tenant, &named(&request)).await?;
+    let now = clock::now(&mut conn).await?;
+    drop(conn);
+    let question = Question::of_request(tenant, request, &kept, &state.default_timezone, now);
+    answer(question.map_err(ApiError::Refused)?).await
+}
+
+/// `GET /jobs/{id-or-name}/preview`
+pub(crate) async fn of_job(
+    state: State,
+    job: web::Path<String>,
+    Query(query): Query<PreviewQuery>,
+) -> Answer<Preview> {
+    let tenant = state.tenant()?;
+    let count = count(query.count).map_err(|message| ApiError::parameter("count", message))?;
+    let mut conn = state.database.conn().await?;
+    let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+    let kept = calendars::by_names(&mut conn, tenant, &found.settings.calendars).await?;
+    let now = clock::now(&mut conn).await?;
+    drop(conn);
+    answer(Question::of_job(tenant, found, kept, query.after.unwrap_or(now), count)).await
+}
+
+async fn answer(question: Question) -> Answer<Preview> {
+    let answered = compute(move || question.answer()).await?;
+    answered.map(web::Json).map_err(|mistake| ApiError::Refused(vec![mistake]))
+}
