@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use sched_model::domain::schedule::{DstGap, DstOverlap, JobType, MAX_FIRE_TIMES};
 use serde_json::{Value, json};
 
-use super::question::{Mistake, Names, Question, Settings, instant};
+use super::question::{Mistake, Names, Question, Settings, cron_config, instant};
+use super::simulate::SimulateArgs;
 
 /// Fire times shown when nobody says how many.
 const DEFAULT_COUNT: usize = 5;
@@ -16,6 +17,8 @@ const DEFAULT_COUNT: usize = 5;
 pub(crate) enum SchedulesCommand {
     /// Show when a schedule would fire, what it says in words, and what may surprise; asks no API
     Preview(PreviewArgs),
+    /// Show what all jobs of files would do together over a window: load, peaks, overlaps; asks no API
+    Simulate(SimulateArgs),
 }
 
 #[derive(Debug, Args)]
@@ -37,6 +40,9 @@ pub(crate) struct PreviewArgs {
     /// be left to the flags
     #[arg(long, group = "schedule")]
     pub(super) stdin: bool,
+    /// Crontab expressions begin with a field for the second: six fields in all
+    #[arg(long, conflicts_with_all = ["interval", "at", "config"])]
+    seconds: bool,
     /// Kind of schedule that --config describes: cron, interval, oneoff or manual
     #[arg(long = "type", value_name = "TYPE", id = "job_type", requires = "config", conflicts_with_all = ["cron", "interval", "at", "stdin"])]
     job_type: Option<JobType>,
@@ -66,6 +72,7 @@ impl PreviewArgs {
             count: self.count,
             dst_gap: self.dst_gap,
             dst_overlap: self.dst_overlap,
+            seconds: self.seconds,
         }
     }
 
@@ -73,7 +80,7 @@ impl PreviewArgs {
     pub(super) fn question(&self, now: DateTime<Utc>) -> Result<Question, Mistake> {
         let names = |schedule| Names { schedule, timezone: "--timezone" };
         let (job_type, config, names) = if let Some(expression) = &self.cron {
-            (JobType::Cron, json!({ "expression": expression }), names("--cron"))
+            (JobType::Cron, cron_config(expression, self.seconds), names("--cron"))
         } else if let Some(period) = &self.interval {
             (JobType::Interval, period.clone(), names("--interval"))
         } else if let Some(at) = self.at {
@@ -133,7 +140,7 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<PreviewArgs, clap::Error> {
         let line = Line::try_parse_from([&["schedctl", "preview"], args].concat())?;
-        let SchedulesCommand::Preview(args) = line.command;
+        let SchedulesCommand::Preview(args) = line.command else { panic!("not a preview") };
         Ok(args)
     }
 
@@ -178,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn seconds_are_part_of_a_crontab_schedule() {
+        let question = ask(&["--cron", "0 * * * * *", "--seconds"]);
+        assert_eq!(question.config, json!({"expression": "0 * * * * *", "seconds": true}));
+        assert!(parse(&["--stdin", "--seconds"]).unwrap().settings(question.settings.after).seconds);
+        assert_eq!(ask(&["--cron", "* * * * *"]).config, json!({"expression": "* * * * *"}));
+    }
+
+    #[test]
     fn a_bad_flag_is_named() {
         for (args, flag) in [
             (&[][..], "--cron"),
@@ -194,6 +209,7 @@ mod tests {
             (&["--cron", "* * * * *", "--after", "2026-03-26"], "--after"),
             (&["--cron", "* * * * *", "--count", "0"], "--count"),
             (&["--cron", "* * * * *", "--count", "10001"], "--count"),
+            (&["--interval", "1h", "--seconds"], "--seconds"),
             (&["--cron", "* * * * *", "--dst-gap", "both"], "--dst-gap"),
             (&["--cron", "* * * * *", "--dst-overlap", "shift"], "--dst-overlap"),
         ] {

@@ -8,7 +8,7 @@ use sched_model::domain::schedule::{
     CronSpec, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a preview needs to know beside the schedule.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub(super) struct Settings {
     pub(super) count: usize,
     pub(super) dst_gap: Option<DstGap>,
     pub(super) dst_overlap: Option<DstOverlap>,
+    /// Crontab expressions begin with a field for the second.
+    pub(super) seconds: bool,
 }
 
 /// What the asker calls the places of a question.
@@ -55,7 +57,7 @@ impl Mistake {
 impl Question {
     /// The preview. An interval without an anchor is counted from where the preview begins.
     pub(super) fn answer(&self) -> Result<Preview, Mistake> {
-        let Settings { timezone, after, count, dst_gap, dst_overlap } = &self.settings;
+        let Settings { timezone, after, count, dst_gap, dst_overlap, seconds: _ } = &self.settings;
         let source = ScheduleSource {
             job_type: self.job_type,
             config: &self.config,
@@ -91,6 +93,15 @@ impl Names {
             key if field == "expression" => key.to_owned(),
             key => format!("{key}.{field}"),
         }
+    }
+}
+
+/// A crontab expression as `schedule_config`.
+pub(super) fn cron_config(expression: &str, seconds: bool) -> Value {
+    if seconds {
+        json!({ "expression": expression, "seconds": true })
+    } else {
+        json!({ "expression": expression })
     }
 }
 
