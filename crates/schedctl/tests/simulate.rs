@@ -131,22 +131,48 @@ fn yaml_says_the_same_as_json() {
 
 #[test]
 fn people_get_totals_a_chart_and_what_matters_most() {
-    let output = day(&sample(), &["--peaks", "2"]);
+    let window =
+        ["-f", "-", "--from", "2026-03-01T00:00:00Z", "--to", "2026-03-01T04:00:00Z", "--peaks", "2"];
+    let output = simulate(&sample(), &window);
     ended(&output, exit::OK);
-    let shown = text(&output.stdout);
-    insta::assert_snapshot!(shown.lines().take(24 + 3).collect::<Vec<_>>().join("\n"));
-    let rest: Vec<&str> = shown.lines().skip(24 + 3).collect();
-    // What follows the chart, up to the suggestions, whose order is that of hashes.
-    let end = rest.iter().position(|line| line.starts_with("JOB ")).unwrap();
-    insta::assert_snapshot!(rest.get(..end).unwrap().join("\n"));
-    let advice = rest.get(end + 1).unwrap();
-    assert!(
-        advice.starts_with("nightly-") && advice.contains("schedule_config.expression: \"H 2 * * *\""),
-        "{advice}"
+    let shown: Vec<&str> = text(&output.stdout).split("\n\n").collect();
+    let [totals, chart, peaks, jobs, overlaps, advice] = shown.try_into().unwrap();
+    assert_eq!(
+        totals,
+        "23 jobs from 2026-03-01T00:00:00Z to 2026-03-01T04:00:00Z: 24 starts; left out: 1 manual, 1 disabled"
     );
+    insta::assert_snapshot!(chart, @r"
+    FROM                  STARTS  BUSIEST MINUTE  RUNNING
+    2026-03-01T00:00:00Z  1       00:00 (1)       1        ##
+    2026-03-01T01:00:00Z  1       01:00 (1)       1        ##
+    2026-03-01T02:00:00Z  21      02:00 (21)      1        ########################################
+    2026-03-01T03:00:00Z  1       03:00 (1)       1        ##
+    ");
+    insta::assert_snapshot!(peaks, @r"
+    Peaks: the busiest second is 2026-03-01T02:00:00Z with 21 starts
+    MINUTE                STARTS  IN ONE SECOND  JOBS  NAMES
+    2026-03-01T02:00:00Z  21      21             21    nightly-00, nightly-01, nightly-02, nightly-03, and 17 more
+    2026-03-01T00:00:00Z  1       1              1     slow
+    ");
+    insta::assert_snapshot!(jobs.lines().take(4).collect::<Vec<_>>().join("\n"), @r"
+    Busiest jobs
+    NAME        STARTS  EACH TAKES  ALL TAKE  AT ONCE
+    slow        4       1h30m       3h00m     1
+    nightly-00  1       -           -         -
+    ");
+    insta::assert_snapshot!(overlaps, @r"
+    Overlaps: at most 1 run at once, first at 2026-03-01T00:00:00Z; workers need as many slots; 0.75 on average
+    NAME  STARTS  OVERLAPPING  SKIPPED  QUEUED  CANCELLED
+    slow  4       2            2        0       0
+    ");
+    insta::assert_snapshot!(advice.lines().take(3).collect::<Vec<_>>().join("\n"), @r#"
+    Suggested spread, unless these times are meant: the busiest minute would have 3 starts instead of 21
+    JOB         CHANGE                                   MEETS  WOULD MEET
+    nightly-00  schedule_config.expression: "H 2 * * *"  21.0   1.0
+    "#);
     let told = text(&output.stderr);
     assert!(told.contains("10 of 23 jobs are shown"), "{told}");
-    assert!(told.contains("22 jobs with 21 starts declare no expected_duration_seconds"), "{told}");
+    assert!(told.contains("22 jobs with 20 starts declare no expected_duration_seconds"), "{told}");
 }
 
 #[test]

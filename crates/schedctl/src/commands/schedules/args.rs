@@ -34,7 +34,7 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "INSTANT", group = "schedule", value_parser = instant)]
     at: Option<DateTime<Utc>>,
     /// `schedule_config` of a job, a JSON object
-    #[arg(long, value_name = "JSON", group = "schedule", requires = "job_type", value_parser = json_value)]
+    #[arg(long, value_name = "JSON", group = "schedule", value_parser = json_value)]
     config: Option<Value>,
     /// Read a JSON object from each line, {"expr","tz","after","count"}, and answer each with one; all but `expr` may
     /// be left to the flags
@@ -43,7 +43,7 @@ pub(crate) struct PreviewArgs {
     /// Crontab expressions begin with a field for the second: six fields in all
     #[arg(long, conflicts_with_all = ["interval", "at", "config"])]
     seconds: bool,
-    /// Kind of schedule that --config describes: cron, interval, oneoff or manual
+    /// Kind of schedule that --config describes: cron, interval, oneoff or manual; without it the keys tell
     #[arg(long = "type", value_name = "TYPE", id = "job_type", requires = "config", conflicts_with_all = ["cron", "interval", "at", "stdin"])]
     job_type: Option<JobType>,
     /// Time zone by its IANA name
@@ -89,8 +89,8 @@ impl PreviewArgs {
                 json!({ "run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true) }),
                 names("--at"),
             )
-        } else if let (Some(config), Some(job_type)) = (&self.config, self.job_type) {
-            (job_type, config.clone(), names("--config"))
+        } else if let Some(config) = &self.config {
+            (self.job_type.unwrap_or_else(|| kind(config)), config.clone(), names("--config"))
         } else {
             return Err(Mistake::new("--cron", "is missing; give one schedule"));
         };
@@ -101,6 +101,21 @@ impl PreviewArgs {
 fn count() -> clap::builder::RangedU64ValueParser<usize> {
     let most = u64::try_from(MAX_FIRE_TIMES).unwrap_or(u64::MAX);
     clap::builder::RangedU64ValueParser::new().range(1..=most)
+}
+
+/// The kind of schedule whose keys a `schedule_config` has. One that has keys of none counts as an interval, whose error
+/// then lists what is allowed.
+fn kind(config: &Value) -> JobType {
+    let has = |key: &str| config.get(key).is_some();
+    if ["expression", "second", "minute", "hour", "day", "month", "day_of_week"].into_iter().any(has) {
+        JobType::Cron
+    } else if has("run_at") {
+        JobType::OneOff
+    } else if config.as_object().is_some_and(serde_json::Map::is_empty) {
+        JobType::Manual
+    } else {
+        JobType::Interval
+    }
 }
 
 fn json_value(text: &str) -> Result<Value, serde_json::Error> {
@@ -163,6 +178,14 @@ mod tests {
             (&["--at", "2030-01-31T10:00:00+01:00"], "Once, at 2030-01-31T09:00:00Z."),
             (&["--config", r#"{"hour": 9}"#, "--type", "cron"], "At 09:00 every day."),
             (&["--config", "{}", "--type", "manual"], "Only when triggered."),
+            (&["--config", r#"{"expression": "0 9 * * *"}"#], "At 09:00 every day."),
+            (&["--config", r#"{"hour": 9}"#], "At 09:00 every day."),
+            (
+                &["--config", r#"{"seconds": 30, "minutes": 1}"#],
+                "Every 90 seconds, counted from 2026-03-26T12:00:00Z.",
+            ),
+            (&["--config", r#"{"run_at": "2030-01-31T10:00:00+01:00"}"#], "Once, at 2030-01-31T09:00:00Z."),
+            (&["--config", "{}"], "Only when triggered."),
         ] {
             assert_eq!(ask(args).answer().unwrap().description, sentence, "{args:?}");
         }
@@ -198,7 +221,6 @@ mod tests {
             (&[][..], "--cron"),
             (&["--cron", "* * * * *", "--interval", "1h"], "--interval"),
             (&["--cron", "* * * * *", "--type", "cron"], "--type"),
-            (&["--config", "{}"], "--type"),
             (&["--config", "{", "--type", "cron"], "--config"),
             (&["--config", "{}", "--type", "weekly"], "--type"),
             (&["--interval", "soon"], "--interval"),
@@ -235,6 +257,11 @@ mod tests {
             (&["--interval", "99999d"], "--interval: adds up to"),
             (&["--interval", "9999999999s"], "--interval (seconds): is not a whole number"),
             (&["--config", "[]", "--type", "cron"], "--config: is not an object"),
+            (
+                &["--config", r#"{"hous": 1}"#],
+                "--config: `hous` is no field of this kind of schedule; allowed are weeks",
+            ),
+            (&["--config", "7"], "--config: is not an object"),
             (&["--config", r#"{"minute": 60}"#, "--type", "cron"], "--config (minute): `60` is not a value"),
             (
                 &["--config", r#"{"expression": "x"}"#, "--type", "cron"],
