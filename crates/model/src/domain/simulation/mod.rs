@@ -27,7 +27,7 @@ use std::collections::BinaryHeap;
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::job::OverlapPolicy;
 use super::schedule::ScheduleError;
@@ -156,7 +156,8 @@ pub enum SimulationError {
     LongWindow,
     /// There are too many starts in the window.
     #[error(
-        "there are more than {limit} starts; job {job:?} has most, {starts} up to {until}; choose a shorter window"
+        "there are more than {limit} starts; job {job:?} has most, {starts} up to {}; choose a shorter window",
+        until.to_rfc3339_opts(SecondsFormat::Secs, true)
     )]
     TooManyStarts {
         /// How many are allowed.

@@ -6,7 +6,6 @@ mod overlaps;
 
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use serde_json::json;
 
 use super::super::job::OverlapPolicy;

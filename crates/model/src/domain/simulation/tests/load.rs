@@ -142,6 +142,7 @@ fn too_many_starts_name_the_job_with_most() {
     };
     assert_eq!(job, "frequent");
     assert!((980..1000).contains(starts) && text(*until).starts_with("2026-03-01T00:16:"), "{error}");
+    assert!(error.to_string().contains("up to 2026-03-01T00:16:"), "{error}");
     let exactly = window("2026-03-01T00:00:00Z", "2026-03-01T00:16:40Z");
     assert_eq!(
         simulate(&jobs[1..2], exactly, Options { most_starts: 1000, ..OPTIONS }).unwrap().starts,
