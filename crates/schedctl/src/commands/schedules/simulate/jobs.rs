@@ -87,9 +87,13 @@ fn simulated<'a>(
     })
 }
 
-/// When a job with these settings fires; the one place that knows how that is computed.
+/// What a job with these settings follows; the one place that knows how it is read.
+fn schedule(settings: &JobSettings, anchor: DateTime<Utc>) -> Result<Schedule, ScheduleError> {
+    settings.schedule(anchor)
+}
+
 fn timing<'a>(settings: &JobSettings, anchor: DateTime<Utc>) -> Result<Timing<'a>, ScheduleError> {
-    let schedule = settings.schedule(anchor)?;
+    let schedule = schedule(settings, anchor)?;
     Ok(Timing::new(move |after| schedule.next_after(after)))
 }
 
@@ -99,7 +103,7 @@ fn spread<'a>(
     settings: &JobSettings,
     anchor: DateTime<Utc>,
 ) -> Result<Option<Spread<'a>>, ScheduleError> {
-    let Schedule::Cron(cron) = settings.schedule(anchor)? else { return Ok(None) };
+    let Schedule::Cron(cron) = schedule(settings, anchor)? else { return Ok(None) };
     // As the user wrote it, unless that has no fields: nicknames, and the form with a key for each field.
     let written = settings.schedule_config.get("expression").and_then(Value::as_str);
     let written = written.filter(|text| !text.trim_start().starts_with('@'));
