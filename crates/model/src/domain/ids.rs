@@ -45,6 +45,9 @@ id! {
     InstanceId,
 }
 
+/// The tenant that every installation has from its first migration on.
+pub const DEFAULT_TENANT: TenantId = TenantId(Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001));
+
 /// A term of leadership. Grows with every change of leader and is never reused; it fences the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

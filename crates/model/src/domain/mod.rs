@@ -17,6 +17,7 @@ pub mod job;
 pub mod lease;
 pub mod retry;
 pub mod schedule;
+pub mod simulation;
 
 pub use handler_config::FieldError;
 

@@ -11,7 +11,7 @@ use sched_model::db::jobs::{self, Job, SaveMode, SavedJob};
 use sched_model::db::workers::{self, NewWorker};
 use sched_model::db::{Conn, Database, transact};
 use sched_model::domain::function::HandlerType;
-use sched_model::domain::ids::{JobId, TenantId, WorkerId};
+use sched_model::domain::ids::{DEFAULT_TENANT, JobId, TenantId, WorkerId};
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::schedule::{CalendarRoll, JobType};
 use serde_json::json;
@@ -20,7 +20,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 use uuid::Uuid;
 
 /// The tenant that the migrations make.
-pub(crate) const TENANT: TenantId = TenantId(Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001));
+pub(crate) const TENANT: TenantId = DEFAULT_TENANT;
 
 /// The queue that the migrations make.
 pub(crate) const QUEUE: &str = "default";

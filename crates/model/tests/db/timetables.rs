@@ -55,7 +55,10 @@ async fn try_save(world: &World, settings: &JobSettings) -> Result<(), SaveError
 async fn a_job_may_only_name_calendars_that_exist() {
     let world = World::new().await;
     let refused = try_save(&world, &frozen("a")).await.unwrap_err();
-    assert!(matches!(&refused, SaveError::Missing { field: "calendars", name, .. } if name == "freeze"), "{refused}");
+    assert!(
+        matches!(&refused, SaveError::Missing { field: "calendars", name, .. } if name == "freeze"),
+        "{refused}"
+    );
     assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 0);
 }
 
@@ -65,8 +68,14 @@ async fn the_first_fire_of_a_job_comes_after_what_its_calendar_excludes() {
     let now = now(&world).await;
     freeze(&world, around(now, 1, 3)).await;
     world.save(&frozen("a")).await;
-    let late = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at >= now() + interval '2 hours 59 minutes'";
-    assert_eq!(world.number(late).await, 1, "{}", world.text("SELECT next_run_at - now() FROM scheduled_jobs").await);
+    let late =
+        "SELECT count(*) FROM scheduled_jobs WHERE next_run_at >= now() + interval '2 hours 59 minutes'";
+    assert_eq!(
+        world.number(late).await,
+        1,
+        "{}",
+        world.text("SELECT next_run_at - now() FROM scheduled_jobs").await
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +98,11 @@ async fn changing_a_calendar_moves_its_jobs_and_records_what_the_old_one_exclude
     assert_eq!(world.rows(soon).await, [["a"], ["b"]]);
     assert_eq!(world.rows(SKIPS).await, [["calendar", "4"], ["calendar", "4"]]);
     assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs WHERE name = 'other'").await, other);
-    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE version > 1").await, 0, "settings are as they were");
+    assert_eq!(
+        world.number("SELECT count(*) FROM scheduled_jobs WHERE version > 1").await,
+        0,
+        "settings are as they were"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,8 +134,11 @@ async fn a_one_off_that_a_calendar_excludes_is_recorded_at_once_or_moved() {
     world.save(&once).await;
     assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
     assert_eq!(world.rows(SKIPS).await, [["calendar", "1"]]);
-    world.save(&JobSettings { name: "moved".into(), calendar_roll: CalendarRoll::NextBusinessDay, ..once }).await;
-    let moved = world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at = '2031-05-06 09:00Z'").await;
+    world
+        .save(&JobSettings { name: "moved".into(), calendar_roll: CalendarRoll::NextBusinessDay, ..once })
+        .await;
+    let moved =
+        world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at = '2031-05-06 09:00Z'").await;
     assert_eq!(moved, 1);
 }
 
@@ -145,7 +161,8 @@ async fn a_job_is_not_written_by_a_calendar_that_is_being_changed() {
     freeze(&world, json!({})).await;
     let mut conn = world.conn().await;
     let now = now(&world).await;
-    let changed = CalendarSettings { name: "freeze".into(), description: String::new(), definition: around(now, 1, 3) };
+    let changed =
+        CalendarSettings { name: "freeze".into(), description: String::new(), definition: around(now, 1, 3) };
     transact(&mut conn, "test_change", async |conn: &mut Conn| {
         calendars::save(conn, TENANT, &changed, "tests").await?;
         let writing = tokio::time::timeout(Duration::from_millis(500), try_save(&world, &frozen("a"))).await;

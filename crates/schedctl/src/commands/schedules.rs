@@ -1,12 +1,14 @@
-//! `schedules`: what a schedule will do, before any job has it.
+//! `schedules`: what a schedule will do, before any job has it; and what those of whole files will do together.
 //!
 //! Everything is computed here, with the code the scheduler uses; no API and no database is needed. One question comes
-//! from flags; with `--stdin` there is one on every line (`lines`). Where nothing says after which instant to look, it is
-//! this host's present: the question is about a schedule that runs nowhere yet, so no database has a clock for it.
+//! from flags; with `--stdin` there is one on every line (`lines`); files are for `simulate`. Where nothing says after which
+//! instant to look, it is this host's present: the question is about a schedule that runs nowhere yet, so no database has a
+//! clock for it.
 
 mod args;
 mod lines;
 mod question;
+mod simulate;
 
 use std::io::{self, BufReader, BufWriter};
 
@@ -17,6 +19,8 @@ use serde::Serialize;
 use super::Session;
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, PrintError, neutral, or_dash, tell};
+
+use args::PreviewArgs;
 
 pub(crate) use args::SchedulesCommand;
 
@@ -34,6 +38,9 @@ struct Fire {
     utc: String,
     local: String,
     note: Option<&'static str>,
+    /// The fire time that a calendar moved here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_from: Option<String>,
 }
 
 const FIRES: &[Column<Fire>] = &[
@@ -59,12 +66,19 @@ impl From<&FireTime> for Fire {
             utc: fire.utc.to_rfc3339_opts(format, true),
             local: fire.local.to_rfc3339_opts(format, false),
             note: fire.note.map(|note| note.as_str()),
+            moved_from: fire.moved_from.map(|from| from.to_rfc3339_opts(format, true)),
         }
     }
 }
 
 pub(super) fn run(command: SchedulesCommand, session: &Session) -> CommandResult {
-    let SchedulesCommand::Preview(args) = command;
+    match command {
+        SchedulesCommand::Preview(args) => preview(&args, session),
+        SchedulesCommand::Simulate(args) => simulate::run(&args, present(), session),
+    }
+}
+
+fn preview(args: &PreviewArgs, session: &Session) -> CommandResult {
     if args.stdin {
         return stream(&args.settings(present()));
     }
@@ -93,7 +107,7 @@ fn stream(settings: &question::Settings) -> CommandResult {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a preview is asked by a person for a schedule nobody runs; only its default instant comes from here"
+    reason = "a person asks about schedules that nobody runs; only their default instant comes from here"
 )]
 fn present() -> chrono::DateTime<chrono::Utc> {
     chrono::Utc::now()

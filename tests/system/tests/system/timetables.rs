@@ -38,24 +38,37 @@ async fn jobs_fire_within_their_bounds_and_outside_their_calendars() {
     manifest["calendars"] = json!([{"name": "freeze", "timezone": "UTC", "windows": [{"from": local(from), "until": local(until)}]}]);
     system.apply(&manifest).await;
 
-    let of = |job: &str| format!("FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE j.name = '{job}'");
-    let after = format!("SELECT count(*) {} AND d.status = 'COMPLETED' AND d.scheduled_for >= '{until}'", of("frozen"));
+    let of = |job: &str| {
+        format!("FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE j.name = '{job}'")
+    };
+    let after = format!(
+        "SELECT count(*) {} AND d.status = 'COMPLETED' AND d.scheduled_for >= '{until}'",
+        of("frozen")
+    );
     system.wait_count("two fires after the freeze", &after, 2).await;
 
-    let bounded = format!("SELECT count(*) {} AND d.scheduled_for >= '{from}' AND d.scheduled_for < '{until}'", of("bounded"));
+    let bounded = format!(
+        "SELECT count(*) {} AND d.scheduled_for >= '{from}' AND d.scheduled_for < '{until}'",
+        of("bounded")
+    );
     assert_eq!(system.count(&bounded).await, 4);
     assert_eq!(system.count(&format!("SELECT count(*) {}", of("bounded"))).await, 4);
     assert_eq!(system.count(&format!("SELECT count(*) {}", of("thrice"))).await, 3);
-    let frozen = format!("SELECT count(*) {} AND d.scheduled_for >= '{from}' AND d.scheduled_for < '{until}'", of("frozen"));
+    let frozen = format!(
+        "SELECT count(*) {} AND d.scheduled_for >= '{from}' AND d.scheduled_for < '{until}'",
+        of("frozen")
+    );
     assert_eq!(system.count(&frozen).await, 0);
-    let recorded = "SELECT sum(fire_count)::bigint FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id
+    let recorded =
+        "SELECT sum(fire_count)::bigint FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id
                     WHERE j.name = 'frozen' AND s.reason = 'calendar'";
     assert_eq!(system.count(recorded).await, 4);
     let spread = format!("SELECT count(*) {} AND d.available_at > d.scheduled_for", of("spread"));
     assert!(system.count(&spread).await > 3, "hardly anything was spread");
     let early = "SELECT count(*) FROM job_execution_log l JOIN job_dispatch d ON d.id = l.dispatch_id WHERE l.started_at < d.available_at";
     assert_eq!(system.count(early).await, 0, "something started before it was available");
-    let odd = format!("SELECT count(*) {} AND extract(second FROM d.scheduled_for)::integer % 2 <> 0", of("often"));
+    let odd =
+        format!("SELECT count(*) {} AND extract(second FROM d.scheduled_for)::integer % 2 <> 0", of("often"));
     assert_eq!(system.count(&odd).await, 0);
     assert!(system.count(&format!("SELECT count(*) {}", of("often"))).await >= 3);
     system.check_invariants().await;

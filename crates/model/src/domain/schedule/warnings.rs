@@ -26,6 +26,17 @@ pub fn warnings(source: &TimetableSource<'_>, now: DateTime<Utc>) -> Result<Vec<
     let timetable = Timetable::parse(source)?;
     let schedule = timetable.schedule();
     let mut warnings = Vec::new();
+    let is_example = source.schedule.hash_key.is_empty();
+    if is_example
+        && schedule
+            .members()
+            .iter()
+            .any(|member| matches!(member, Schedule::Cron(cron) if cron.spec().uses_hash()))
+    {
+        let said =
+            "schedule_config: `H` stands for an example here; each job has its own, by its name".to_owned();
+        warnings.push(said);
+    }
     for (member, config) in schedule.members().iter().zip(configs(source.schedule.config)) {
         let mut found = Vec::new();
         if let (Schedule::Cron(cron), Value::Object(config)) = (member, config) {

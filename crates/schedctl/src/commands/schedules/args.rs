@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use sched_model::domain::schedule::{DstGap, DstOverlap, JobType, MAX_FIRE_TIMES};
 use serde_json::{Value, json};
 
-use super::question::{Mistake, Names, Question, Settings, instant};
+use super::question::{Mistake, Names, Question, Settings, cron_config, instant};
+use super::simulate::SimulateArgs;
 
 /// Fire times shown when nobody says how many.
 const DEFAULT_COUNT: usize = 5;
@@ -16,6 +17,8 @@ const DEFAULT_COUNT: usize = 5;
 pub(crate) enum SchedulesCommand {
     /// Show when a schedule would fire, what it says in words, and what may surprise; asks no API
     Preview(PreviewArgs),
+    /// Show what all jobs of files would do together over a window: load, peaks, overlaps; asks no API
+    Simulate(SimulateArgs),
 }
 
 #[derive(Debug, Args)]
@@ -31,13 +34,19 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "INSTANT", group = "schedule", value_parser = instant)]
     at: Option<DateTime<Utc>>,
     /// `schedule_config` of a job, a JSON object
-    #[arg(long, value_name = "JSON", group = "schedule", requires = "job_type", value_parser = json_value)]
+    #[arg(long, value_name = "JSON", group = "schedule", value_parser = json_value)]
     config: Option<Value>,
     /// Read a JSON object from each line, {"expr","tz","after","count"}, and answer each with one; all but `expr` may
     /// be left to the flags
     #[arg(long, group = "schedule")]
     pub(super) stdin: bool,
-    /// Kind of schedule that --config describes: cron, interval, oneoff or manual
+    /// Crontab expressions begin with a field for the second: six fields in all
+    #[arg(long, conflicts_with_all = ["interval", "at", "config"])]
+    seconds: bool,
+    /// The job that is to have it: decides where `H` in a crontab expression falls.
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Kind of schedule that --config describes: cron, interval, oneoff or manual; without it the keys tell
     #[arg(long = "type", value_name = "TYPE", id = "job_type", requires = "config", conflicts_with_all = ["cron", "interval", "at", "stdin"])]
     job_type: Option<JobType>,
     /// Time zone by its IANA name
@@ -66,6 +75,8 @@ impl PreviewArgs {
             count: self.count,
             dst_gap: self.dst_gap,
             dst_overlap: self.dst_overlap,
+            seconds: self.seconds,
+            job: self.job.clone(),
         }
     }
 
@@ -73,7 +84,7 @@ impl PreviewArgs {
     pub(super) fn question(&self, now: DateTime<Utc>) -> Result<Question, Mistake> {
         let names = |schedule| Names { schedule, timezone: "--timezone" };
         let (job_type, config, names) = if let Some(expression) = &self.cron {
-            (JobType::Cron, json!({ "expression": expression }), names("--cron"))
+            (JobType::Cron, cron_config(expression, self.seconds), names("--cron"))
         } else if let Some(period) = &self.interval {
             (JobType::Interval, period.clone(), names("--interval"))
         } else if let Some(at) = self.at {
@@ -82,8 +93,8 @@ impl PreviewArgs {
                 json!({ "run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true) }),
                 names("--at"),
             )
-        } else if let (Some(config), Some(job_type)) = (&self.config, self.job_type) {
-            (job_type, config.clone(), names("--config"))
+        } else if let Some(config) = &self.config {
+            (self.job_type.unwrap_or_else(|| kind(config)), config.clone(), names("--config"))
         } else {
             return Err(Mistake::new("--cron", "is missing; give one schedule"));
         };
@@ -94,6 +105,21 @@ impl PreviewArgs {
 fn count() -> clap::builder::RangedU64ValueParser<usize> {
     let most = u64::try_from(MAX_FIRE_TIMES).unwrap_or(u64::MAX);
     clap::builder::RangedU64ValueParser::new().range(1..=most)
+}
+
+/// The kind of schedule whose keys a `schedule_config` has. One that has keys of none counts as an interval, whose error
+/// then lists what is allowed.
+fn kind(config: &Value) -> JobType {
+    let has = |key: &str| config.get(key).is_some();
+    if ["expression", "second", "minute", "hour", "day", "month", "day_of_week"].into_iter().any(has) {
+        JobType::Cron
+    } else if has("run_at") {
+        JobType::OneOff
+    } else if config.as_object().is_some_and(serde_json::Map::is_empty) {
+        JobType::Manual
+    } else {
+        JobType::Interval
+    }
 }
 
 fn json_value(text: &str) -> Result<Value, serde_json::Error> {
@@ -133,7 +159,7 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<PreviewArgs, clap::Error> {
         let line = Line::try_parse_from([&["schedctl", "preview"], args].concat())?;
-        let SchedulesCommand::Preview(args) = line.command;
+        let SchedulesCommand::Preview(args) = line.command else { panic!("not a preview") };
         Ok(args)
     }
 
@@ -156,6 +182,14 @@ mod tests {
             (&["--at", "2030-01-31T10:00:00+01:00"], "Once, at 2030-01-31T09:00:00Z."),
             (&["--config", r#"{"hour": 9}"#, "--type", "cron"], "At 09:00 every day."),
             (&["--config", "{}", "--type", "manual"], "Only when triggered."),
+            (&["--config", r#"{"expression": "0 9 * * *"}"#], "At 09:00 every day."),
+            (&["--config", r#"{"hour": 9}"#], "At 09:00 every day."),
+            (
+                &["--config", r#"{"seconds": 30, "minutes": 1}"#],
+                "Every 90 seconds, counted from 2026-03-26T12:00:00Z.",
+            ),
+            (&["--config", r#"{"run_at": "2030-01-31T10:00:00+01:00"}"#], "Once, at 2030-01-31T09:00:00Z."),
+            (&["--config", "{}"], "Only when triggered."),
         ] {
             assert_eq!(ask(args).answer().unwrap().description, sentence, "{args:?}");
         }
@@ -178,12 +212,19 @@ mod tests {
     }
 
     #[test]
+    fn seconds_are_part_of_a_crontab_schedule() {
+        let question = ask(&["--cron", "0 * * * * *", "--seconds"]);
+        assert_eq!(question.config, json!({"expression": "0 * * * * *", "seconds": true}));
+        assert!(parse(&["--stdin", "--seconds"]).unwrap().settings(question.settings.after).seconds);
+        assert_eq!(ask(&["--cron", "* * * * *"]).config, json!({"expression": "* * * * *"}));
+    }
+
+    #[test]
     fn a_bad_flag_is_named() {
         for (args, flag) in [
             (&[][..], "--cron"),
             (&["--cron", "* * * * *", "--interval", "1h"], "--interval"),
             (&["--cron", "* * * * *", "--type", "cron"], "--type"),
-            (&["--config", "{}"], "--type"),
             (&["--config", "{", "--type", "cron"], "--config"),
             (&["--config", "{}", "--type", "weekly"], "--type"),
             (&["--interval", "soon"], "--interval"),
@@ -194,6 +235,7 @@ mod tests {
             (&["--cron", "* * * * *", "--after", "2026-03-26"], "--after"),
             (&["--cron", "* * * * *", "--count", "0"], "--count"),
             (&["--cron", "* * * * *", "--count", "10001"], "--count"),
+            (&["--interval", "1h", "--seconds"], "--seconds"),
             (&["--cron", "* * * * *", "--dst-gap", "both"], "--dst-gap"),
             (&["--cron", "* * * * *", "--dst-overlap", "shift"], "--dst-overlap"),
         ] {
@@ -219,6 +261,11 @@ mod tests {
             (&["--interval", "99999d"], "--interval: adds up to"),
             (&["--interval", "9999999999s"], "--interval (seconds): is not a whole number"),
             (&["--config", "[]", "--type", "cron"], "--config: is not an object"),
+            (
+                &["--config", r#"{"hous": 1}"#],
+                "--config: `hous` is no field of this kind of schedule; allowed are weeks",
+            ),
+            (&["--config", "7"], "--config: is not an object"),
             (&["--config", r#"{"minute": 60}"#, "--type", "cron"], "--config (minute): `60` is not a value"),
             (
                 &["--config", r#"{"expression": "x"}"#, "--type", "cron"],

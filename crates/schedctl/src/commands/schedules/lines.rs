@@ -8,10 +8,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 
 use sched_model::domain::schedule::{JobType, MAX_FIRE_TIMES};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::Shown;
-use super::question::{Mistake, Names, Question, Settings, instant};
+use super::question::{Mistake, Names, Question, Settings, cron_config, instant};
 use crate::output::neutral;
 
 /// Longest line that is read, in bytes.
@@ -85,7 +85,7 @@ fn question(object: &Map<String, Value>, settings: &Settings) -> Result<Question
     }
     Ok(Question {
         job_type: JobType::Cron,
-        config: json!({ "expression": expression }),
+        config: cron_config(expression, settings.seconds),
         settings,
         names: NAMES,
     })
@@ -117,6 +117,8 @@ mod tests {
             count: 1,
             dst_gap: None,
             dst_overlap: None,
+            seconds: false,
+            job: None,
         };
         let mut output = Vec::new();
         answer_all(BufReader::new(input), &mut output, &settings).unwrap();

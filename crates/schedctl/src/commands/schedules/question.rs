@@ -4,11 +4,12 @@
 //! Pure.
 
 use chrono::{DateTime, Utc};
+use sched_model::domain::ids::DEFAULT_TENANT;
 use sched_model::domain::schedule::{
-    CronSpec, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource,
+    CronOptions, CronSpec, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource, hash_key,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a preview needs to know beside the schedule.
 #[derive(Debug, Clone)]
@@ -18,6 +19,10 @@ pub(super) struct Settings {
     pub(super) count: usize,
     pub(super) dst_gap: Option<DstGap>,
     pub(super) dst_overlap: Option<DstOverlap>,
+    /// Name of the job whose `H` is meant.
+    pub(super) job: Option<String>,
+    /// Crontab expressions begin with a field for the second.
+    pub(super) seconds: bool,
 }
 
 /// What the asker calls the places of a question.
@@ -55,7 +60,7 @@ impl Mistake {
 impl Question {
     /// The preview. An interval without an anchor is counted from where the preview begins.
     pub(super) fn answer(&self) -> Result<Preview, Mistake> {
-        let Settings { timezone, after, count, dst_gap, dst_overlap } = &self.settings;
+        let Settings { timezone, after, count, dst_gap, dst_overlap, job, seconds: _ } = &self.settings;
         let source = ScheduleSource {
             job_type: self.job_type,
             config: &self.config,
@@ -63,7 +68,7 @@ impl Question {
             dst_gap: *dst_gap,
             dst_overlap: *dst_overlap,
             created_at: *after,
-            hash_key: "",
+            hash_key: &hash_key_of(job.as_deref()),
         };
         Preview::of(&source.into(), *after, *count).map_err(|error| self.mistake(&error))
     }
@@ -77,7 +82,10 @@ impl Question {
         };
         // Asked by itself, the expression says which of its fields is wrong.
         let expression = self.config.get("expression").and_then(Value::as_str);
-        match expression.filter(|_| field == "expression").map(CronSpec::parse) {
+        let seconds = self.config.get("seconds") == Some(&Value::Bool(true));
+        let key = hash_key_of(self.settings.job.as_deref());
+        let parse = |text| CronSpec::parse_with(text, &CronOptions { hash_key: &key, seconds });
+        match expression.filter(|_| field == "expression").map(parse) {
             Some(Err(inner)) => Mistake::new(self.names.part(inner.field()), inner.message()),
             _ => Mistake::new(self.names.part(field), error.message()),
         }
@@ -92,6 +100,20 @@ impl Names {
             key if field == "expression" => key.to_owned(),
             key => format!("{key}.{field}"),
         }
+    }
+}
+
+/// What `H` is computed from: the job's, in the tenant that every installation has; nothing makes it an example.
+fn hash_key_of(job: Option<&str>) -> String {
+    job.map(|name| hash_key(DEFAULT_TENANT, name)).unwrap_or_default()
+}
+
+/// A crontab expression as `schedule_config`.
+pub(super) fn cron_config(expression: &str, seconds: bool) -> Value {
+    if seconds {
+        json!({ "expression": expression, "seconds": true })
+    } else {
+        json!({ "expression": expression })
     }
 }
 

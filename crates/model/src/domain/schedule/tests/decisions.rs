@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        Calendar, CalendarRoll, Decision, JobType, MisfirePolicy, ScheduleSource, Situation, SkipReason, SkippedRange,
-        Timetable, TimetableSource, decide,
+        Calendar, CalendarRoll, Decision, JobType, MisfirePolicy, ScheduleSource, Situation, SkipReason,
+        SkippedRange, Timetable, TimetableSource, decide,
         overlap::{LONGEST_LINE, Load},
         settle_quiet,
     },
@@ -86,7 +86,9 @@ fn a_fire_on_time_is_dispatched_and_the_books_are_settled_up_to_now() {
 #[test]
 fn the_overlap_policies_differ_when_something_is_open() {
     let hourly = hourly();
-    let busy = |overlap| decided(&Situation { overlap, load: Load { open: 1, max_instances: 1 }, ..situation(&hourly) });
+    let busy = |overlap| {
+        decided(&Situation { overlap, load: Load { open: 1, max_instances: 1 }, ..situation(&hourly) })
+    };
     let fire = utc("2026-03-02T12:00:00Z");
     let skip = busy(OverlapPolicy::Skip);
     assert_eq!((skip.fires, shown(&skip.skipped)), (vec![], vec![(fire, fire, 1, SkipReason::Overlap)]));
@@ -104,7 +106,10 @@ fn a_line_that_is_full_admits_no_more_and_says_so() {
     let full = Load { open: LONGEST_LINE + 1, max_instances: 1 };
     let decision = decided(&Situation { overlap: OverlapPolicy::Queue, load: full, ..situation(&hourly) });
     let fire = utc("2026-03-02T12:00:00Z");
-    assert_eq!((decision.fires, shown(&decision.skipped)), (vec![], vec![(fire, fire, 1, SkipReason::Overlap)]));
+    assert_eq!(
+        (decision.fires, shown(&decision.skipped)),
+        (vec![], vec![(fire, fire, 1, SkipReason::Overlap)])
+    );
 }
 
 #[test]
@@ -136,7 +141,9 @@ fn the_last_run_ends_the_job_and_what_was_due_beyond_it_is_recorded() {
 #[test]
 fn a_kill_switch_holds_everything_that_is_due() {
     let hourly = hourly();
-    for (now, count) in [("2026-03-02T12:00:00Z", 1), ("2026-03-02T12:59:59.999999Z", 1), ("2026-03-03T12:00:00Z", 25)] {
+    for (now, count) in
+        [("2026-03-02T12:00:00Z", 1), ("2026-03-02T12:59:59.999999Z", 1), ("2026-03-03T12:00:00Z", 25)]
+    {
         let held_by = Some(SkipReason::PausedQueue);
         let decision = decided(&Situation { now: utc(now), held_by, ..situation(&hourly) });
         assert!(decision.fires.is_empty());
@@ -183,7 +190,8 @@ fn a_job_of_which_nothing_is_due_is_settled_too() {
     let weekdays = table(&json!({"expression": "0 9 * * *"}), Some(r#"{"weekly": ["SAT", "SUN"]}"#), None);
     let next = Some(utc("2026-03-02T09:00:00Z"));
     let (skipped, until) =
-        settle_quiet(&weekdays, utc("2026-02-27T09:00:02Z"), next, utc("2026-02-28T12:00:00Z")).expect("books");
+        settle_quiet(&weekdays, utc("2026-02-27T09:00:02Z"), next, utc("2026-02-28T12:00:00Z"))
+            .expect("books");
     let saturday = utc("2026-02-28T09:00:00Z");
     assert_eq!(shown(&skipped), [(saturday, saturday, 1, SkipReason::Calendar)]);
     assert_eq!(until, utc("2026-02-28T12:00:00Z"));

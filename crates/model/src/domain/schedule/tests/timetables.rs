@@ -65,12 +65,7 @@ fn assert_fires(timetable: &Timetable, after: &str, expected: &[&str]) {
 #[test]
 fn nothing_fires_before_the_start_or_at_the_end() {
     let hourly = json!({"expression": "0 * * * *"});
-    let table = bounded(
-        &hourly,
-        JobType::Cron,
-        Some("2026-03-01T10:00:00Z"),
-        Some("2026-03-01T13:00:00Z"),
-    );
+    let table = bounded(&hourly, JobType::Cron, Some("2026-03-01T10:00:00Z"), Some("2026-03-01T13:00:00Z"));
     let expected =
         ["2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z"].map(|text| utc(text));
     assert_eq!(fires(&table, "2020-01-01T00:00:00Z", 10), expected);
@@ -240,7 +235,11 @@ fn a_wrong_member_of_a_union_is_pointed_at() {
     let field = |job_type, config: Value| refused(job_type, config).field().to_owned();
     let good = json!({"expression": "0 9 * * *"});
     for (job_type, config, expected) in [
-        (JobType::Cron, json!({"any_of": [good, {"expression": "60 * * * *"}]}), "schedule_config.any_of.1.expression"),
+        (
+            JobType::Cron,
+            json!({"any_of": [good, {"expression": "60 * * * *"}]}),
+            "schedule_config.any_of.1.expression",
+        ),
         (JobType::Cron, json!({"any_of": [{"minute": "99"}]}), "schedule_config.any_of.0.minute"),
         (JobType::Cron, json!({"any_of": [{"any_of": [good]}]}), "schedule_config.any_of.0"),
         (JobType::Interval, json!({"any_of": [{"seconds": 0}]}), "schedule_config.any_of.0"),
@@ -259,7 +258,11 @@ fn a_wrong_member_of_a_union_is_pointed_at() {
 fn seconds_and_hashes_are_read_from_the_config() {
     let parse = |config: Value| super::parse(JobType::Cron, &config, "UTC");
     let every_ten = parse(json!({"expression": "*/10 * * * * *", "seconds": true})).expect("six fields");
-    super::assert_fires(&every_ten, "2026-03-01T00:00:05Z", &["2026-03-01T00:00:10Z", "2026-03-01T00:00:20Z"]);
+    super::assert_fires(
+        &every_ten,
+        "2026-03-01T00:00:05Z",
+        &["2026-03-01T00:00:10Z", "2026-03-01T00:00:20Z"],
+    );
     let fields = parse(json!({"second": "30", "minute": "*"})).expect("the field form");
     super::assert_fires(&fields, "2026-03-01T00:00:30Z", &["2026-03-01T00:01:30Z"]);
     let error = parse(json!({"expression": "*/10 * * * * *"})).expect_err("it is refused");
@@ -317,7 +320,9 @@ fn slow_fires(
     let margin = TimeDelta::days(LONGEST_ROLL + 2);
     let mut at = after - margin;
     let mut found = std::collections::BTreeSet::new();
-    while let Some(fire) = nominal.next_after(at).expect("the engine works").filter(|fire| *fire <= until + margin) {
+    while let Some(fire) =
+        nominal.next_after(at).expect("the engine works").filter(|fire| *fire <= until + margin)
+    {
         found.extend(moved(fire).filter(|moved| *moved > after && *moved <= until));
         at = fire;
     }

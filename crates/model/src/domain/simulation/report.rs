@@ -1,0 +1,196 @@
+//! What a simulation tells.
+//!
+//! Plain data, in terms of instants and counts; how it is worded and printed is the caller's.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::load::{BusyMinute, Histogram, Load};
+use super::running::{Runs, Tally};
+use super::suggest::Advice;
+use super::{Simulated, Window};
+
+/// An instant, or the stretch that begins with it, and how many of something there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// How many.
+    pub count: u32,
+}
+
+/// Everything a simulation found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What was simulated.
+    pub window: Window,
+    /// Starts of all jobs.
+    pub starts: u64,
+    /// Starts in each minute.
+    pub minutes: Histogram,
+    /// Every UTC hour that the window touches.
+    pub hours: Vec<Hour>,
+    /// The minutes with most starts, most first and the earlier of equals.
+    pub peaks: Vec<Peak>,
+    /// The second with most starts, the first of them.
+    pub busiest_second: Option<Moment>,
+    /// Every job, in the order given.
+    pub jobs: Vec<JobReport>,
+    /// Most runs beside each other, and since when: so many slots the workers need together. `None` if nothing takes time.
+    pub most_running: Option<Moment>,
+    /// The time that all runs take together within the window.
+    pub busy: TimeDelta,
+    /// Schedules that could move, the one with most gain first.
+    pub suggestions: Vec<Suggestion>,
+    /// The minute with most starts once all suggestions are followed.
+    pub spread_peak: Option<Moment>,
+}
+
+/// An hour of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hour {
+    /// Its beginning.
+    pub at: DateTime<Utc>,
+    /// Starts in it.
+    pub starts: u64,
+    /// Its minute with most starts, the first of them.
+    pub busiest: Option<Moment>,
+    /// Most runs beside each other in it.
+    pub most_running: u32,
+}
+
+/// A minute with many starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peak {
+    /// Its beginning.
+    pub minute: DateTime<Utc>,
+    /// Starts in it.
+    pub starts: u64,
+    /// Most starts in one of its seconds.
+    pub in_a_second: u32,
+    /// Its jobs by name and how often each starts, most first.
+    pub jobs: Vec<(String, u32)>,
+}
+
+/// What a job does in the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobReport {
+    /// Its name.
+    pub name: String,
+    /// How often it starts.
+    pub starts: u64,
+    /// How long it declares a run to take.
+    pub duration: Option<Duration>,
+    /// The time its runs take within the window.
+    pub busy: TimeDelta,
+    /// Most of its runs beside each other.
+    pub most_running: u32,
+    /// Starts while an earlier run is not over.
+    pub overlapping: u64,
+    /// Of these, those that its overlap policy skips.
+    pub skipped: u64,
+    /// Of these, those that wait for an earlier run.
+    pub queued: u64,
+    /// Runs that are cancelled for a later one.
+    pub cancelled: u64,
+}
+
+/// How a job could start beside fewer others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suggestion {
+    /// Name of the job.
+    pub job: String,
+    /// What to change.
+    pub change: Change,
+    /// How many starts, its own included, there are in the minutes of its starts, on average and with all suggestions before
+    /// this one followed.
+    pub company_before: f64,
+    /// The same once this one is followed too.
+    pub company_after: f64,
+}
+
+impl Suggestion {
+    /// How many fewer starts it meets.
+    pub fn gain(&self) -> f64 {
+        self.company_before - self.company_after
+    }
+}
+
+/// A change of a job's settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Give `schedule_config.expression` this value.
+    Expression(String),
+    /// Give `jitter_seconds` this value.
+    Jitter(u32),
+}
+
+pub(super) fn assemble(
+    jobs: &[Simulated<'_>],
+    window: Window,
+    load: Load,
+    runs: Runs,
+    advice: Advice,
+) -> Report {
+    let starts = load.total();
+    let (minutes, starts_by_job, busiest_second, peaks) = load.into_parts();
+    let reports = jobs.iter().zip(starts_by_job).zip(runs.jobs);
+    let reports: Vec<_> = reports.map(|((job, starts), tally)| job_report(job, starts, &tally)).collect();
+    Report {
+        window,
+        starts,
+        hours: hours(&minutes, &runs.hours),
+        peaks: peaks.into_iter().map(|minute| peak(jobs, &minutes, minute)).collect(),
+        minutes,
+        busiest_second,
+        busy: reports.iter().fold(TimeDelta::zero(), |sum, job| sum + job.busy),
+        jobs: reports,
+        most_running: runs.most,
+        suggestions: advice.suggestions,
+        spread_peak: advice.peak,
+    }
+}
+
+fn job_report(job: &Simulated<'_>, starts: u64, tally: &Tally) -> JobReport {
+    JobReport {
+        name: job.name.to_owned(),
+        starts,
+        duration: job.duration,
+        busy: tally.busy,
+        most_running: tally.most_running,
+        overlapping: tally.overlapping,
+        skipped: tally.skipped,
+        queued: tally.queued,
+        cancelled: tally.cancelled,
+    }
+}
+
+fn peak(jobs: &[Simulated<'_>], minutes: &Histogram, minute: BusyMinute) -> Peak {
+    let named = minute.jobs.iter().filter_map(|(job, starts)| Some((jobs.get(*job)?.name, *starts)));
+    let mut named: Vec<(String, u32)> = named.map(|(name, starts)| (name.to_owned(), starts)).collect();
+    named.sort_by(|(name, starts), (other, others)| others.cmp(starts).then_with(|| name.cmp(other)));
+    Peak {
+        minute: minutes.instant(minute.index.0),
+        starts: minute.starts,
+        in_a_second: minute.in_a_second,
+        jobs: named,
+    }
+}
+
+/// Joins the starts to the hours, both of which are in order.
+fn hours(minutes: &Histogram, running: &[Moment]) -> Vec<Hour> {
+    let mut minutes = minutes.minutes().peekable();
+    let hour = |running: &Moment| {
+        let end = running.at + TimeDelta::hours(1);
+        let mut hour = Hour { at: running.at, starts: 0, busiest: None, most_running: running.count };
+        while let Some(minute) = minutes.next_if(|minute| minute.at < end) {
+            hour.starts += u64::from(minute.count);
+            if hour.busiest.is_none_or(|busiest| busiest.count < minute.count) {
+                hour.busiest = Some(minute);
+            }
+        }
+        hour
+    };
+    running.iter().map(hour).collect()
+}

@@ -1,0 +1,87 @@
+//! The command line of `schedules simulate`. Pure.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
+use clap::{ArgAction, Args};
+
+use super::super::question::instant;
+
+/// Busiest minutes shown when nobody says how many.
+const DEFAULT_PEAKS: usize = 10;
+/// Most of them: each is told with all its jobs.
+const MOST_PEAKS: u64 = 100;
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// YAML or JSON file with jobs, `-` for standard input; may be repeated
+    #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
+    pub(super) file: Vec<PathBuf>,
+    /// Begin at this instant, in RFC 3339; without it the present minute of this machine
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    from: Option<DateTime<Utc>>,
+    /// End before this instant, in RFC 3339, at most 366 days later; without it a day after --from
+    #[arg(long, value_name = "INSTANT", value_parser = instant)]
+    to: Option<DateTime<Utc>>,
+    /// Time zone of jobs that name none, by its IANA name
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(super) timezone: String,
+    /// How many of the minutes with most starts to show, at most 100
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PEAKS, value_parser = peaks())]
+    pub(super) peaks: usize,
+}
+
+impl SimulateArgs {
+    /// The first instant, and the first after the window.
+    pub(super) fn window(&self, now: DateTime<Utc>) -> (DateTime<Utc>, DateTime<Utc>) {
+        let minute = now.duration_trunc(TimeDelta::minutes(1)).unwrap_or(now);
+        let from = self.from.unwrap_or(minute);
+        (from, self.to.or(from.checked_add_signed(TimeDelta::days(1))).unwrap_or(from))
+    }
+}
+
+fn peaks() -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(1..=MOST_PEAKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SimulateArgs,
+    }
+
+    fn window(args: &[&str]) -> (DateTime<Utc>, DateTime<Utc>) {
+        let line = Line::try_parse_from([&["simulate", "-f", "jobs.yaml"], args].concat()).unwrap();
+        line.args.window(instant("2026-03-26T12:34:56.7Z").unwrap())
+    }
+
+    #[test]
+    fn what_is_not_said_is_a_day_from_the_present_minute() {
+        let day = TimeDelta::days(1);
+        let now = instant("2026-03-26T12:34:00Z").unwrap();
+        assert_eq!(window(&[]), (now, now + day));
+        let from = instant("2026-03-01T00:00:30Z").unwrap();
+        assert_eq!(window(&["--from", "2026-03-01T01:00:30+01:00"]), (from, from + day));
+        assert_eq!(window(&["--to", "2026-03-01T00:00:30Z"]), (now, from));
+    }
+
+    #[test]
+    fn a_bad_flag_is_named() {
+        for (args, flag) in [
+            (&[][..], "--file"),
+            (&["-f", "a", "--from", "today"], "--from"),
+            (&["-f", "a", "--to", "2026-03-01"], "--to"),
+            (&["-f", "a", "--peaks", "0"], "--peaks"),
+            (&["-f", "a", "--peaks", "101"], "--peaks"),
+        ] {
+            let error = Line::try_parse_from([&["simulate"], args].concat()).unwrap_err();
+            assert!(error.to_string().contains(flag), "{args:?}: {error}");
+        }
+    }
+}
