@@ -1,0 +1,79 @@
+//! The rules of daylight saving as a model that looks at every minute of a day.
+//!
+//! What the clock shows then, whether it showed or will show the same another time, and what it left out just before.
+//! Knows nothing of stretches or searches; it is told the offset from UTC at an instant and asks the slow reading whether
+//! a time on the clock is meant.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use sched_model::domain::schedule::{CronSchedule, CronSpec, DstGap, DstOverlap};
+
+use crate::{case::HASH_KEY, reading::slowly};
+
+/// More than any clock has been moved, whole days included.
+const WIDEST_SHIFT: TimeDelta = TimeDelta::hours(25);
+
+const MINUTE: TimeDelta = TimeDelta::minutes(1);
+
+/// The fires in the day from `from` on, itself left out; `None` if they can be on any second, and where clocks are not set to whole minutes, as they were
+/// before railways, or for want of calendar.
+pub(crate) fn fires(
+    cron: &CronSchedule,
+    from: DateTime<Utc>,
+    gap: Option<DstGap>,
+    overlap: Option<DstOverlap>,
+) -> Option<BTreeSet<DateTime<Utc>>> {
+    let wildcard = cron.spec().wildcard_time();
+    let gap = gap.unwrap_or(if wildcard { DstGap::Skip } else { DstGap::Shift });
+    let overlap = overlap.unwrap_or(if wildcard { DstOverlap::Both } else { DstOverlap::First });
+    let offset = |at: DateTime<Utc>| cron.zone().offset_at(at);
+    let clock = |at: DateTime<Utc>| -> NaiveDateTime { at.naive_utc() + offset(at) };
+    let reference = slowly(cron.spec().canonical(), HASH_KEY);
+    let day = TimeDelta::days(1);
+    if has_seconds(cron.spec()) {
+        return None;
+    }
+
+    // No clock keeps an offset for less than an hour.
+    let around = minutes(from - WIDEST_SHIFT, from + day + WIDEST_SHIFT).step_by(60);
+    let offsets: BTreeSet<TimeDelta> = around.map(offset).collect();
+    if offsets.iter().any(|offset| offset.num_seconds() % 60 != 0) {
+        return None;
+    }
+    let mut fires = BTreeSet::new();
+    for at in minutes(from + MINUTE, from + day) {
+        let shown = clock(at);
+        if reference.matches(shown) {
+            let passes =
+                offsets.iter().map(|offset| (shown - *offset).and_utc()).filter(|pass| clock(*pass) == shown);
+            let passes: BTreeSet<_> = passes.collect();
+            let counts = match overlap {
+                DstOverlap::First => passes.first() == Some(&at),
+                DstOverlap::Second => passes.last() == Some(&at),
+                DstOverlap::Both => true,
+            };
+            if counts {
+                fires.insert(at);
+            }
+        }
+        if gap == DstGap::Shift {
+            let left_out =
+                std::iter::successors(Some(clock(at - MINUTE) + MINUTE), |missing| Some(*missing + MINUTE));
+            if left_out.take_while(|missing| *missing < shown).any(|missing| reference.matches(missing)) {
+                fires.insert(at);
+            }
+        }
+    }
+    Some(fires)
+}
+
+/// Whether an expression has six fields.
+pub(crate) fn has_seconds(spec: &CronSpec) -> bool {
+    spec.canonical().split(' ').count() == 6
+}
+
+/// Every minute of a stretch of time, both ends included.
+fn minutes(from: DateTime<Utc>, until: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> {
+    std::iter::successors(Some(from), |at| Some(*at + MINUTE)).take_while(move |at| *at <= until)
+}
