@@ -31,8 +31,10 @@ pub struct Disabled {
 /// up keeps its cursor at the first one left, and the next batch goes on there.
 pub const MAX_DISPATCHES: usize = 5_000;
 
-/// Decides about the jobs of a batch at `now`, which is not earlier than any cursor; `calendars` holds those they name. Jobs
-/// for which no dispatch is left in the batch are not touched: they have no cursor to move and stay due.
+/// Decides about the jobs of a batch at `now`, which is not earlier than any cursor.
+///
+/// `calendars` holds those they name. Jobs for which no dispatch is left in the batch are not touched: they have no cursor to
+/// move and stay due.
 #[must_use]
 pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> (Batch, Vec<Disabled>) {
     let mut batch = Batch::default();

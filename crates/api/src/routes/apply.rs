@@ -12,7 +12,7 @@ use actix_web::web;
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
-use sched_model::db::jobs::{self, SaveError, SaveMode};
+use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode};
 use sched_model::db::{Conn, DbError, DbResult, audit, tenants, transact};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
@@ -45,7 +45,13 @@ pub(crate) async fn apply(
     if !checked.mistakes.is_empty() {
         return Err(ApiError::Refused(checked.mistakes));
     }
-    let work = Work { tenant, request: &request.0, checked: &checked, at: Mutex::default() };
+    let work = Work {
+        tenant,
+        request: &request.0,
+        checked: &checked,
+        at: Mutex::default(),
+        parsed: ParsedCalendars::default(),
+    };
     let mut conn = state.database.conn().await?;
     let written = transact(&mut conn, "apply", async |conn: &mut Conn| work.write(conn).await).await;
     let results = written.map_err(|error| work.refused(error))?;
@@ -109,6 +115,8 @@ struct Work<'a> {
     checked: &'a Checked,
     /// The item at work, for the error that may come of it: the transaction's own error has no place for it.
     at: Mutex<String>,
+    /// Calendars read so far: a thousand jobs may name the same one.
+    parsed: ParsedCalendars,
 }
 
 impl Work<'_> {
@@ -177,7 +185,8 @@ impl Work<'_> {
         settings: &JobSettings,
         entries: &mut Vec<AuditEntry>,
     ) -> Result<Applied, SaveError> {
-        let saved = jobs::save(conn, self.tenant, settings, SaveMode::Upsert, ACTOR).await?;
+        let saved =
+            jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, ACTOR, &self.parsed).await?;
         if saved.change != Change::Unchanged {
             entries.push(auditing::of_job(self.tenant, &saved, self.request));
         }

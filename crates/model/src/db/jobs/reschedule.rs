@@ -9,13 +9,15 @@ use diesel_async::RunQueryDsl;
 use super::super::calendars::{self, CalendarRecord};
 use super::super::schema::scheduled_jobs;
 use super::super::{Conn, clock};
-use super::{Job, SaveError, by_id, cursor};
+use super::{Job, ParsedCalendars, SaveError, by_id, cursor};
 use crate::domain::ids::{JobId, TenantId};
-use crate::domain::schedule::{Calendar, ScheduleError, Timetable};
+use crate::domain::schedule::{Calendar, Timetable};
 
-/// Reschedules the jobs that name a calendar whose definition has just been changed from `before`, in the transaction of the
-/// change: their next fires follow the new definition, and what the old one excluded until now is recorded. Jobs whose
-/// timetable cannot be computed are left to the scheduler, which disables them with the reason. Returns how many were moved.
+/// Reschedules the jobs that name a calendar whose definition has just been changed from `before`.
+///
+/// In the transaction of the change: their next fires follow the new definition, and what the old one excluded until now is
+/// recorded. Jobs whose timetable cannot be computed are left to the scheduler, which disables them with the reason. Returns
+/// how many were moved.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -25,6 +27,9 @@ pub async fn reschedule_users_of(
     name: &str,
     before: &serde_json::Value,
 ) -> Result<usize, SaveError> {
+    let parsed = ParsedCalendars::default();
+    let timetable =
+        |job: &Job, calendars: &[CalendarRecord]| stored_timetable(tenant, job, &parsed.all(calendars).ok()?);
     let mut moved = 0;
     for id in calendars::jobs_using(conn, tenant, name).await? {
         let locked: Option<JobId> = scheduled_jobs::table
@@ -39,12 +44,13 @@ pub async fn reschedule_users_of(
             continue;
         };
         let mut calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
-        let new = stored_timetable(tenant, &job, &calendars);
+        let new = timetable(&job, &calendars);
         for calendar in calendars.iter_mut().filter(|calendar| calendar.name == name) {
             calendar.definition = before.clone();
+            calendar.version -= 1;
         }
         let (Some(new), true) = (new, job.settings.is_enabled) else { continue };
-        let old = stored_timetable(tenant, &job, &calendars);
+        let old = timetable(&job, &calendars);
         let now = clock::now(conn).await?;
         let cursor = cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await?;
         diesel::update(scheduled_jobs::table.find((tenant, id)))
@@ -63,16 +69,6 @@ pub async fn reschedule_users_of(
 }
 
 /// When a stored job fires, given the calendars it names; `None` if that cannot be computed.
-pub(super) fn stored_timetable(
-    tenant: TenantId,
-    job: &Job,
-    calendars: &[CalendarRecord],
-) -> Option<Timetable> {
-    let calendars = parsed(calendars).ok()?;
-    job.settings.timetable(tenant, job.state.created_at, &calendars).ok()
-}
-
-/// The calendars as they are computed with.
-pub(super) fn parsed(calendars: &[CalendarRecord]) -> Result<Vec<Calendar>, ScheduleError> {
-    calendars.iter().map(|calendar| Calendar::parse(&calendar.definition)).collect()
+pub(super) fn stored_timetable(tenant: TenantId, job: &Job, calendars: &[Calendar]) -> Option<Timetable> {
+    job.settings.timetable(tenant, job.state.created_at, calendars).ok()
 }

@@ -23,6 +23,12 @@ const PERIOD_FIELDS: [&str; 5] = ["weeks", "days", "hours", "minutes", "seconds"
 /// The field that holds several schedules.
 pub(super) const ANY_OF: &str = "any_of";
 
+/// A schedule that does not fire after this instant has nothing ahead of it.
+const PROBE: DateTime<Utc> = match DateTime::from_timestamp(4_102_444_800, 0) {
+    Some(at) => at,
+    None => panic!("chrono has the year 2100"),
+};
+
 /// Most schedules of one job.
 const MOST_MEMBERS: usize = 20;
 
@@ -45,8 +51,10 @@ pub struct ScheduleSource<'a> {
     pub hash_key: &'a str,
 }
 
-/// What the `H` of a job's cron expression is computed from. The name, not the id: a job that is deleted and created anew
-/// keeps its times. The tenant, so that a name that many tenants use does not bring all of them to one minute.
+/// What the `H` of a job's cron expression is computed from.
+///
+/// The name, not the id: a job that is deleted and created anew keeps its times. The tenant, so that a name that many tenants
+/// use does not bring all of them to one minute.
 pub fn hash_key(tenant: TenantId, job_name: &str) -> String {
     format!("{tenant}/{job_name}")
 }
@@ -129,12 +137,17 @@ impl Reader<'_> {
             JobType::Cron => {
                 let spec = self.cron_spec(config, place)?;
                 let Self { source, zone } = self;
-                Ok(Schedule::Cron(CronSchedule::new(
-                    spec,
-                    (*zone).clone(),
-                    source.dst_gap,
-                    source.dst_overlap,
-                )))
+                let cron = CronSchedule::new(spec, (*zone).clone(), source.dst_gap, source.dst_overlap);
+                match cron.next_after(PROBE)? {
+                    Some(_) => Ok(Schedule::Cron(cron)),
+                    None => Err(ScheduleError::NeverFires {
+                        field: place.0.clone(),
+                        message: format!(
+                            "`{}` never fires: in {zone} clocks skip all its times; set dst_gap to `shift` or choose another time",
+                            cron.spec()
+                        ),
+                    }),
+                }
             }
             JobType::Interval => self.interval(config, place).map(Schedule::Interval),
             JobType::OneOff => {

@@ -87,8 +87,10 @@ pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
     Ok(decision)
 }
 
-/// How the books of a job are settled at `now` when nothing of it is due: what calendars have excluded since, and, where
-/// nothing will fire any more, what they exclude until the end. The skips to record and how far the books are settled then.
+/// How the books of a job are settled at `now` when nothing of it is due.
+///
+/// The skips to record, which are what calendars have excluded since and, where nothing will fire any more, what they exclude
+/// until the end; and how far the books are settled then.
 pub fn settle_quiet(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -172,15 +174,10 @@ fn settle(
     decision.settled_until = until;
     if decision.next.is_none() && timetable.is_finite() {
         let rest = timetable.excluded_between(until, DateTime::<Utc>::MAX_UTC)?;
-        decision.settled_until = rest.map_or(until, |(_, last, _)| last);
+        decision.settled_until = rest.as_ref().map_or(until, |rest| rest.last);
         excluded.extend(rest);
     }
-    decision.skipped.extend(excluded.into_iter().map(|(first, last, count)| SkippedRange {
-        first,
-        last,
-        count,
-        reason: SkipReason::Calendar,
-    }));
+    decision.skipped.append(&mut excluded);
     decision.skipped.sort_by_key(|range| range.first);
     Ok(())
 }

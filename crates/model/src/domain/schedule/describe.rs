@@ -3,9 +3,9 @@
 //! Says what the schedule says, on a 24-hour clock and in the schedule's own zone, which it does not name; the zone and
 //! the daylight-saving choices are settings beside it. The words of a cron expression are `cron::words`'. Pure and total.
 
-use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, SecondsFormat, TimeDelta, Utc};
 
-use super::{Schedule, interval::Interval};
+use super::{LAST_YEAR, Schedule, interval::Interval};
 
 /// Up to this many of a unit are said in that unit alone: 90 minutes, not 1 hour and 30 minutes.
 const PLAIN_LIMIT: i64 = 120;
@@ -28,9 +28,12 @@ pub fn describe(schedule: &Schedule) -> String {
 fn describe_interval(interval: &Interval) -> String {
     let every = period(interval.period(), interval.is_calendar());
     let anchor = match interval.wall_clock() {
-        Some(clock) => super::preview::in_zone(interval.anchor(), &clock.zone)
-            .to_rfc3339_opts(SecondsFormat::AutoSi, false),
-        None => instant(interval.anchor()),
+        // At the very ends of chrono's calendar a zone's clock may show what cannot be written.
+        Some(clock) if (0..=LAST_YEAR).contains(&interval.anchor().year()) => {
+            super::preview::in_zone(interval.anchor(), &clock.zone)
+                .to_rfc3339_opts(SecondsFormat::AutoSi, false)
+        }
+        _ => instant(interval.anchor()),
     };
     format!("Every {every}, counted from {anchor}.")
 }

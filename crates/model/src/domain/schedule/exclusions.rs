@@ -44,7 +44,7 @@ impl Exclusions {
 
     /// Whether anything on a local day of the job is excluded.
     pub(super) fn touch(&self, day: NaiveDate) -> bool {
-        let (from, until) = (self.start_of(day), self.start_of(day + TimeDelta::days(1)));
+        let (from, until) = (self.start_of(day), self.end_of(day));
         self.calendars.iter().any(|calendar| {
             let zone = calendar.zone().unwrap_or(&self.clock.zone);
             let mut at = from;
@@ -68,6 +68,11 @@ impl Exclusions {
     /// The first instant of a day.
     pub(super) fn start_of(&self, day: NaiveDate) -> DateTime<Utc> {
         self.clock.instant_of(day.and_time(NaiveTime::MIN))
+    }
+
+    /// The first instant of the day after.
+    pub(super) fn end_of(&self, day: NaiveDate) -> DateTime<Utc> {
+        day.succ_opt().map_or(DateTime::<Utc>::MAX_UTC, |next| self.start_of(next))
     }
 
     /// The same time on the clock some days later (or, with a negative number, earlier).

@@ -8,9 +8,10 @@
 //! Pure and constant in time: k is computed, never counted up. Parsing fails with the field that is wrong; asking for
 //! the next fire cannot fail, and is `None` only at the end of the calendar.
 
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, NaiveDateTime, TimeDelta, Utc};
 
 use super::{
+    LAST_YEAR,
     names::{DstGap, DstOverlap},
     wall_clock::WallClock,
     zone::Zone,
@@ -128,7 +129,8 @@ impl Interval {
     /// The last fire not later than an instant, if that is plain arithmetic; `None` for a calendar period.
     pub(super) fn latest(&self, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let next = if self.is_calendar() { None } else { self.next_after(until) };
-        next.and_then(|next| next.checked_sub_signed(self.period))
+        // Later than the last year there are no fires, though the lattice goes on.
+        next.and_then(|next| next.checked_sub_signed(self.period)).filter(|last| last.year() <= LAST_YEAR)
     }
 
     /// The fire `back` periods before a given one, if that is plain arithmetic; `None` for a calendar period.

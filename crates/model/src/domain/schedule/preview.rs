@@ -7,7 +7,7 @@
 use chrono::{DateTime, FixedOffset, Offset as _, SecondsFormat, TimeDelta, Utc};
 
 use super::{
-    Schedule, ScheduleError, Timetable, TimetableSource,
+    Schedule, ScheduleError, SkippedRange, Timetable, TimetableSource,
     names::{DstGap, FireNote},
     wall_clock::just_before,
     zone::{Span, Zone, local},
@@ -102,7 +102,7 @@ fn excluded(
     until: DateTime<Utc>,
 ) -> Result<Option<String>, ScheduleError> {
     let excluded = timetable.excluded_between(after, until)?;
-    Ok(excluded.map(|(first, _, count)| {
+    Ok(excluded.map(|SkippedRange { first, count, .. }| {
         let (more, number) = (if count.is_exact() { "" } else { "at least " }, count.value());
         let what = if number == 1 { "fire time is" } else { "fire times are" };
         let first = first.to_rfc3339_opts(SecondsFormat::AutoSi, true);

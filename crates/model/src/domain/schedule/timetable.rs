@@ -15,8 +15,8 @@ use super::{
     Calendar, Schedule, ScheduleError, ScheduleSource,
     exclusions::Exclusions,
     interval::Interval,
-    misfire::{COUNT_LIMIT, Count, Occurrences, TICK, latest_until},
-    names::CalendarRoll,
+    misfire::{COUNT_LIMIT, Count, Occurrences, SkippedRange, TICK, latest_until},
+    names::{CalendarRoll, SkipReason},
     whole_microseconds,
     zone::Zone,
 };
@@ -134,12 +134,12 @@ impl Timetable {
         self.end_at.is_some() || self.schedule.is_list()
     }
 
-    /// The nominal fires strictly between two instants that never fire, because a calendar excludes them: the first, the last, and how many.
+    /// The nominal fires strictly between two instants that never fire, because a calendar excludes them.
     pub(super) fn excluded_between(
         &self,
         after: DateTime<Utc>,
         before: DateTime<Utc>,
-    ) -> Result<Option<(DateTime<Utc>, DateTime<Utc>, Count)>, ScheduleError> {
+    ) -> Result<Option<SkippedRange>, ScheduleError> {
         if self.exclusions.is_empty() {
             return Ok(None);
         }
@@ -150,7 +150,7 @@ impl Timetable {
             if count == COUNT_LIMIT {
                 let (first, _) = found.unwrap_or((fire, fire));
                 let end = latest_until(&nominal, fire, last)?;
-                return Ok(Some((first, end, Count::AtLeast(count))));
+                return Ok(Some(excluded(first, end, Count::AtLeast(count))));
             }
             if self.moved(fire).is_none() {
                 found = Some((found.map_or(fire, |(first, _)| first), fire));
@@ -158,7 +158,7 @@ impl Timetable {
             }
             from = fire;
         }
-        Ok(found.map(|(first, last)| (first, last, Count::Exact(count))))
+        Ok(found.map(|(first, last)| excluded(first, last, Count::Exact(count))))
     }
 
     fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
@@ -221,7 +221,7 @@ impl Timetable {
             if !self.exclusions.touch(day) {
                 if back == 0 { continue } else { break }
             }
-            let end = after.min(self.exclusions.start_of(day + TimeDelta::days(1)) - TICK);
+            let end = after.min(self.exclusions.end_of(day) - TICK);
             let mut from = self.exclusions.start_of(day) - TICK;
             while let Some(nominal) = self.nominal_after(from)?.filter(|nominal| *nominal <= end) {
                 best = earliest(best, self.moved(nominal), nominal, after);
@@ -256,10 +256,16 @@ impl Timetable {
     /// moved to before `at`.
     fn first_untouched_after(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let day = self.exclusions.day_of(at);
-        let days = (1..=LONGEST_ROLL + 1).map(|days| day + TimeDelta::days(days));
-        let untouched = days.clone().find(|day| !self.exclusions.touch(*day)).or_else(|| days.last());
-        untouched.map_or(at, |day| self.exclusions.start_of(day))
+        let mut days = day.iter_days().skip(1);
+        let last = usize::try_from(LONGEST_ROLL).unwrap_or_default();
+        let untouched =
+            days.by_ref().take(last).find(|day| !self.exclusions.touch(*day)).or_else(|| days.next());
+        untouched.map_or(DateTime::<Utc>::MAX_UTC, |day| self.exclusions.start_of(day))
     }
+}
+
+fn excluded(first: DateTime<Utc>, last: DateTime<Utc>, count: Count) -> SkippedRange {
+    SkippedRange { first, last, count, reason: SkipReason::Calendar }
 }
 
 /// The earlier of two fires; at one instant the one that was not moved.

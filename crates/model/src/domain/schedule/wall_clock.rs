@@ -9,7 +9,8 @@
 //!
 //! Because a stretch is entered at its own start, nothing depends on how far clocks jump: half an hour, three hours
 //! or a whole day. The result is the least element after `after` of a fixed set of instants, hence later than
-//! `after`, and never earlier for a later question. Pure; errors are the source's. Cost: one question per stretch.
+//! `after`, and never earlier for a later question. Pure; errors are the source's. Cost: one question per stretch, and no more
+//! stretches than five hundred years have.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
@@ -17,6 +18,16 @@ use super::{
     names::{DstGap, DstOverlap},
     zone::{Span, Zone, local},
 };
+
+/// From here on every zone follows the last rule of its table.
+const RULES_REPEAT_FROM: DateTime<Utc> = match DateTime::from_timestamp(4_102_444_800, 0) {
+    Some(at) => at,
+    None => panic!("chrono has the year 2100"),
+};
+
+/// Dates, weekdays and rules repeat after 400 years. What has not fired by then, and a hundred years for sources that
+/// begin late, never does: all its times fall into gaps.
+const REPETITION: TimeDelta = TimeDelta::days(500 * 366);
 
 /// A zone with what becomes of its missing and repeated wall-clock times.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +48,9 @@ impl WallClock {
     ) -> Result<Option<DateTime<Utc>>, E> {
         let mut span = self.zone.span_at(after);
         let mut from = span.local(after);
-        loop {
+        let horizon =
+            after.max(RULES_REPEAT_FROM).checked_add_signed(REPETITION).unwrap_or(DateTime::<Utc>::MAX_UTC);
+        while span.start.is_none_or(|(start, _)| start <= horizon) {
             from = from.max(self.opening(&span));
             let Some(candidate) = next_local(from)? else { return Ok(None) };
             let Some((change, offset)) = span.end else { return Ok(span.instant(candidate)) };
@@ -51,6 +64,7 @@ impl WallClock {
             span = self.zone.span_at(change);
             from = just_before(span.local(change));
         }
+        Ok(None)
     }
 
     /// The instant of one local time, by the rules of this clock. A time that never comes, because it is skipped or lies

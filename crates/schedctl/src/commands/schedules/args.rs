@@ -269,7 +269,7 @@ mod tests {
             (&["--config", r#"{"minute": 60}"#, "--type", "cron"], "--config (minute): `60` is not a value"),
             (
                 &["--config", r#"{"expression": "x"}"#, "--type", "cron"],
-                "--config (expression): `x` has 1 fields",
+                "--config (expression): `x` has 1 field",
             ),
         ] {
             let mistake = ask(args).answer().unwrap_err().to_string();

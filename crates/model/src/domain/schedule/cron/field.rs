@@ -6,7 +6,7 @@
 use super::{
     super::error::ScheduleError,
     hash::Hashed,
-    reader::{MATCHES_EVERYTHING, Reader},
+    reader::{MATCHES_EVERYTHING, Reader, number},
     values::{Kind, ValueSet, Weekdays},
 };
 
@@ -103,7 +103,9 @@ impl Field {
         if text.is_empty() {
             return Err(reader.refuse(text, "is empty"));
         }
-        if matches!(text, "*" | "?" | "*/1" | "H/1" | "h/1") {
+        let step_of_all =
+            text.strip_prefix("*/").or_else(|| text.strip_prefix(['H', 'h'])?.strip_prefix('/'));
+        if matches!(text, "*" | "?") || step_of_all.and_then(number) == Some(1) {
             return Ok(Self::any(kind));
         }
         let mut field = Self::none();

@@ -27,7 +27,7 @@ impl Reader {
     /// `*/n` gives n.
     pub(super) fn step_of_star(&self, item: &str) -> Result<Option<u8>, ScheduleError> {
         match item.split_once('/') {
-            Some(("*", "1")) => Err(self.refuse(item, MATCHES_EVERYTHING)),
+            Some(("*", step)) if number(step) == Some(1) => Err(self.refuse(item, MATCHES_EVERYTHING)),
             Some(("*", step)) => self.step(step, self.widest_step(), item).map(Some),
             Some(("?", _)) => Err(self.refuse(item, "has a step after `?`, write `*/n`")),
             _ => Ok(None),

@@ -1,13 +1,13 @@
 //! Bounds, calendars and rolls, by table and against a slow model that lists every nominal fire.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use super::{
     super::{
-        Calendar, CalendarRoll, Count, JobType, Preview, Schedule, ScheduleError, ScheduleSource, Timetable,
-        TimetableSource, preview, timetable::LONGEST_ROLL,
+        Calendar, CalendarRoll, Count, DstGap, JobType, MisfirePolicy, Preview, Schedule, ScheduleError,
+        ScheduleSource, Timetable, TimetableSource, plan, preview, timetable::LONGEST_ROLL,
     },
     utc, zone,
 };
@@ -66,8 +66,7 @@ fn assert_fires(timetable: &Timetable, after: &str, expected: &[&str]) {
 fn nothing_fires_before_the_start_or_at_the_end() {
     let hourly = json!({"expression": "0 * * * *"});
     let table = bounded(&hourly, JobType::Cron, Some("2026-03-01T10:00:00Z"), Some("2026-03-01T13:00:00Z"));
-    let expected =
-        ["2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z"].map(|text| utc(text));
+    let expected = ["2026-03-01T10:00:00Z", "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z"].map(utc);
     assert_eq!(fires(&table, "2020-01-01T00:00:00Z", 10), expected);
     assert_eq!(table.next_after(utc("2026-03-01T12:00:00Z")), Ok(None));
     assert_fires(&table, "2026-03-01T10:00:00Z", &["2026-03-01T11:00:00Z"]);
@@ -158,8 +157,9 @@ fn a_fire_is_not_moved_out_of_the_bounds_nor_too_far() {
     // From June to October a free day is too far; November's and December's come within sixty days.
     assert_fires(&table, "2026-05-01T00:00:00Z", &["2026-05-05T09:00:00Z", "2027-01-01T09:00:00Z"]);
     let lost = table.excluded_between(utc("2026-05-01T00:00:00Z"), utc("2027-01-01T00:00:00Z"));
+    let lost = lost.expect("the engine works").expect("five are lost");
     let expected = (utc("2026-06-05T09:00:00Z"), utc("2026-10-05T09:00:00Z"), Count::Exact(5));
-    assert_eq!(lost, Ok(Some(expected)));
+    assert_eq!((lost.first, lost.last, lost.count), expected);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn several_schedules_are_their_union() {
     );
     let dates = json!({"any_of": [{"run_at": "2026-03-02T00:00:00Z"}, {"run_at": "2026-03-01T00:00:00Z"}]});
     let table = Timetable::from(super::parse(JobType::OneOff, &dates, "UTC").expect("a union"));
-    let expected = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"].map(|text| utc(text));
+    let expected = ["2026-03-01T00:00:00Z", "2026-03-02T00:00:00Z"].map(utc);
     assert_eq!(fires(&table, "2020-01-01T00:00:00Z", 10), expected);
 }
 
@@ -353,5 +353,38 @@ proptest! {
             at = fire;
         }
         prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_clocks_always_skip_is_refused_and_found_out_quickly() {
+    // The last Sunday of March at half past two is the hour that Berlin's clocks skip, every year.
+    let config = json!({"expression": "30 2 * 3 SUNL"});
+    let berlin = source(JobType::Cron, &config, "Europe/Berlin", &[], CalendarRoll::Skip).schedule;
+    let skip = ScheduleSource { dst_gap: Some(DstGap::Skip), ..berlin };
+    let error = Schedule::parse(&skip).expect_err("it is refused");
+    assert!(error.message().contains("never fires") && error.field() == "schedule_config", "{error}");
+    let shifted = Schedule::parse(&berlin).expect("it is moved");
+    super::assert_fires(&shifted, "2026-01-01T00:00:00Z", &["2026-03-29T01:00:00Z", "2027-03-28T01:00:00Z"]);
+    let schedule = super::cron_with("30 2 * 3 SUNL", "Europe/Berlin", Some(DstGap::Skip), None);
+    assert_eq!(schedule.next_after(utc("2026-01-01T00:00:00Z")), Ok(None));
+}
+
+#[test]
+fn nothing_is_planned_after_the_last_year() {
+    let weekly = super::parse(JobType::Interval, &json!({"hours": 168}), "UTC").expect("an interval");
+    let far = DateTime::from_timestamp(261_660_000_000, 0).expect("the year 10261");
+    let plan =
+        plan(&weekly, utc("2026-01-05T08:30:00Z"), far, MisfirePolicy::FireOnce, None).expect("a plan");
+    assert!(plan.fires.iter().all(|fire| fire.year() <= 9999), "{:?}", plan.fires);
+    assert_eq!(plan.next, None);
+}
+
+#[test]
+fn a_step_of_one_is_the_star_however_it_is_written() {
+    for (text, same) in
+        [("0 0 */01 * MON", "0 0 * * MON"), ("*/001 * * * *", "* * * * *"), ("H/01 * * * *", "* * * * *")]
+    {
+        assert_eq!(super::spec(text), super::spec(same), "{text}");
     }
 }

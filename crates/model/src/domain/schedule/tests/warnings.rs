@@ -22,7 +22,7 @@ fn warn(
         dst_gap: dst.0,
         dst_overlap: dst.1,
         created_at: utc("2026-01-05T01:30:00Z"),
-        hash_key: "",
+        hash_key: "a job",
     };
     warnings(&source.into(), utc(NOW)).unwrap_or_else(|error| panic!("{config} is refused: {error}"))
 }

@@ -1,0 +1,438 @@
+//! Writing jobs: their settings, the version these make, and the cursor that follows.
+//!
+//! A write locks the calendars the job is to name and then the job's row, compares, and if anything differs stores the
+//! settings, the version they make, and, when the timetable is touched, a new cursor with what the change skips. All of it is one
+//! transaction, the caller's: a process that dies in between leaves the job as it was.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::super::calendars::{self, CalendarRecord};
+use super::super::functions::Change;
+use super::super::schema::{scheduled_job_versions, scheduled_jobs};
+use super::super::{Conn, DbError, DbResult, clock, functions, tenants, tx};
+use super::cursor::{self, Cursor};
+use super::reschedule::stored_timetable;
+use super::{Job, by_id};
+use crate::domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
+use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
+use crate::domain::schedule::{
+    Calendar, CalendarRoll, DstGap, DstOverlap, JobType, ScheduleError, Timetable,
+};
+
+/// The key that keeps names of jobs apart.
+const NAME_KEY: &str = "scheduled_jobs_tenant_id_name_key";
+
+/// Whether a job of that name may exist already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveMode {
+    /// It must not.
+    Create,
+    /// If it does, it is changed.
+    Upsert,
+}
+
+/// A job that was written.
+#[derive(Debug, Clone)]
+pub struct SavedJob {
+    /// The job after the write.
+    pub job: Job,
+    /// Its settings before; `None` when it is new.
+    pub before: Option<JobSettings>,
+    /// What the write did.
+    pub change: Change,
+}
+
+/// Why a job was not written. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// Something it names does not exist.
+    #[error("{field}: there is no {kind} named {name:?}")]
+    Missing {
+        /// Field that names it.
+        field: &'static str,
+        /// Kind of thing.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Something it names accepts no new jobs.
+    #[error("{field}: {name:?} is inactive and accepts no new jobs")]
+    Inactive {
+        /// Field that names it.
+        field: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A job of that name exists and must not.
+    #[error("name: a job named {0:?} exists already")]
+    Exists(String),
+    /// Another job holds the only place for this scope and function.
+    #[error("function: another job of scope {scope} runs {function:?}; there can be one")]
+    SingletonTaken {
+        /// The scope.
+        scope: Scope,
+        /// The function.
+        function: String,
+    },
+    /// The schedule cannot be computed.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for SaveError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl tx::TransactionError for SaveError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
+struct Write<'a> {
+    tenant_id: TenantId,
+    scope: Scope,
+    project_id: Option<ProjectId>,
+    name: &'a str,
+    description: &'a str,
+    task_function_id: FunctionId,
+    task_args: &'a serde_json::Value,
+    job_type: JobType,
+    schedule_config: &'a serde_json::Value,
+    timezone: &'a str,
+    dst_gap: Option<DstGap>,
+    dst_overlap: Option<DstOverlap>,
+    start_at: Option<DateTime<Utc>>,
+    end_at: Option<DateTime<Utc>>,
+    max_runs: Option<i64>,
+    jitter_seconds: i32,
+    calendars: &'a [String],
+    calendar_roll: CalendarRoll,
+    expected_duration_seconds: Option<i32>,
+    misfire_policy: MisfireKind,
+    misfire_grace_seconds: Option<i32>,
+    misfire_cap: i32,
+    max_instances: i32,
+    overlap_policy: OverlapPolicy,
+    queue: Option<&'a str>,
+    priority: Option<i16>,
+    timeout_seconds: Option<i32>,
+    retry_policy: Option<serde_json::Value>,
+    is_enabled: bool,
+    disabled_reason: Option<&'a str>,
+    next_run_at: Option<DateTime<Utc>>,
+    settled_until: DateTime<Utc>,
+    tzdata_version: Option<&'a str>,
+    version: i64,
+    updated_src: &'a str,
+}
+
+/// Writes a job under its name, and the version this makes. `source` says which component or whose e-mail writes.
+/// The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
+///
+/// # Errors
+/// When something the job names does not exist, or it may not be written; nothing is written then.
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    mode: SaveMode,
+    source: &str,
+) -> Result<SavedJob, SaveError> {
+    save_with(conn, tenant, settings, mode, source, &ParsedCalendars::default()).await
+}
+
+/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones.
+///
+/// # Errors
+/// As [`save`](fn@save).
+pub async fn save_with(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    mode: SaveMode,
+    source: &str,
+    parsed: &ParsedCalendars,
+) -> Result<SavedJob, SaveError> {
+    // Calendars first, then jobs: whoever changes a calendar locks in this order too.
+    let calendars = calendars_of(conn, tenant, settings, parsed).await?;
+    let existing = lock_by_name(conn, tenant, &settings.name).await?;
+    match existing {
+        Some(_) if mode == SaveMode::Create => Err(SaveError::Exists(settings.name.clone())),
+        Some(job) if job.settings == *settings => {
+            Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
+        }
+        existing => {
+            let saving = Saving { tenant, settings, calendars: &calendars, parsed, mode, source };
+            saving.write(conn, existing).await
+        }
+    }
+}
+
+async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
+    // Two statements: an outer join cannot be locked. The lock keeps the row as the second statement reads it.
+    let id: Option<JobId> = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select(scheduled_jobs::id)
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    match id {
+        Some(id) => by_id(conn, tenant, id).await,
+        None => Ok(None),
+    }
+}
+
+/// A job being written.
+#[derive(Clone, Copy)]
+struct Saving<'a> {
+    tenant: TenantId,
+    settings: &'a JobSettings,
+    /// Those the settings name.
+    calendars: &'a [Calendar],
+    parsed: &'a ParsedCalendars,
+    mode: SaveMode,
+    source: &'a str,
+}
+
+impl Saving<'_> {
+    async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
+        let Self { tenant, settings, calendars, mode, source, .. } = *self;
+        let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
+        let now = clock::now(conn).await?;
+        let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
+        let timetable = settings.timetable(tenant, created_at, calendars)?;
+        let cursor = match &existing {
+            None => cursor::of_new(settings, &timetable, now)?,
+            Some(job) => self.changed_cursor(conn, job, &timetable, now).await?,
+        };
+        let version = existing.as_ref().map_or(1, |job| job.state.version + 1);
+        let row = Write {
+            tenant_id: tenant,
+            scope: settings.scope,
+            project_id: named.project,
+            name: &settings.name,
+            description: &settings.description,
+            task_function_id: named.function,
+            task_args: &settings.task_args,
+            job_type: settings.job_type,
+            schedule_config: &settings.schedule_config,
+            timezone: &settings.timezone,
+            dst_gap: settings.dst_gap,
+            dst_overlap: settings.dst_overlap,
+            start_at: settings.start_at,
+            end_at: settings.end_at,
+            max_runs: settings.max_runs,
+            jitter_seconds: settings.jitter_seconds,
+            calendars: &settings.calendars,
+            calendar_roll: settings.calendar_roll,
+            expected_duration_seconds: settings.expected_duration_seconds,
+            misfire_policy: settings.misfire_policy,
+            misfire_grace_seconds: settings.misfire_grace_seconds,
+            misfire_cap: settings.misfire_cap,
+            max_instances: settings.max_instances,
+            overlap_policy: settings.overlap_policy,
+            queue: settings.queue.as_deref(),
+            priority: settings.priority,
+            timeout_seconds: settings.timeout_seconds,
+            retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+            is_enabled: settings.is_enabled,
+            disabled_reason: match &existing {
+                Some(job) if !settings.is_enabled => job.state.disabled_reason.as_deref(),
+                _ => None,
+            },
+            next_run_at: cursor.next_run_at,
+            settled_until: cursor.settled_until,
+            tzdata_version: timetable.schedule().tzdata_version(),
+            version,
+            updated_src: source,
+        };
+        let id = match &existing {
+            Some(job) => {
+                diesel::update(scheduled_jobs::table.find((tenant, job.id)))
+                    .set((&row, scheduled_jobs::updated_at.eq(now)))
+                    .execute(conn)
+                    .await
+                    .map_err(|error| refused(error, settings, mode))?;
+                job.id
+            }
+            None => {
+                let id = JobId(time_ordered(now));
+                diesel::insert_into(scheduled_jobs::table)
+                    .values((
+                        &row,
+                        scheduled_jobs::id.eq(id),
+                        scheduled_jobs::created_at.eq(now),
+                        scheduled_jobs::updated_at.eq(now),
+                        scheduled_jobs::created_src.eq(source),
+                    ))
+                    .execute(conn)
+                    .await
+                    .map_err(|error| refused(error, settings, mode))?;
+                id
+            }
+        };
+        cursor.record(conn, tenant, id).await?;
+        let before = existing.map(|job| job.settings);
+        keep_version(conn, tenant, id, version, before.as_ref(), settings, source).await?;
+        let job = by_id(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
+        let change = if before.is_some() { Change::Updated } else { Change::Created };
+        Ok(SavedJob { job, before, change })
+    }
+
+    /// The cursor after a job becomes `settings`: as it was, if that changes nothing about its fires.
+    async fn changed_cursor(
+        &self,
+        conn: &mut Conn,
+        job: &Job,
+        timetable: &Timetable,
+        now: DateTime<Utc>,
+    ) -> Result<Cursor, SaveError> {
+        let Self { tenant, settings, parsed, .. } = *self;
+        if settings.is_enabled && job.settings.is_enabled && job.settings.has_same_timetable(settings) {
+            return Ok(Cursor::unchanged(job));
+        }
+        let calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
+        let old = parsed.all(&calendars).ok().and_then(|calendars| stored_timetable(tenant, job, &calendars));
+        cursor::after_change(conn, job, old.as_ref(), settings, timetable, now).await
+    }
+}
+
+/// The calendars that settings name, held to the end of the transaction.
+async fn calendars_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    parsed: &ParsedCalendars,
+) -> Result<Vec<Calendar>, SaveError> {
+    let found = calendars::lock_named(conn, tenant, &settings.calendars).await?;
+    let missing =
+        settings.calendars.iter().find(|name| !found.iter().any(|calendar| calendar.name == **name));
+    if let Some(name) = missing {
+        return Err(SaveError::Missing { field: "calendars", kind: "calendar", name: name.clone() });
+    }
+    Ok(parsed.all(&found)?)
+}
+
+/// Calendars parsed once per version: reading one with many recurrence rules takes far longer than asking it.
+#[derive(Debug, Default)]
+pub struct ParsedCalendars(Mutex<HashMap<(Uuid, i64), Calendar>>);
+
+impl ParsedCalendars {
+    pub(super) fn all(&self, records: &[CalendarRecord]) -> Result<Vec<Calendar>, ScheduleError> {
+        records.iter().map(|record| self.one(record)).collect()
+    }
+
+    fn one(&self, record: &CalendarRecord) -> Result<Calendar, ScheduleError> {
+        // A panic in between leaves whole entries only.
+        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(calendar) = parsed.get(&(record.id, record.version)) {
+            return Ok(calendar.clone());
+        }
+        let calendar = Calendar::parse(&record.definition)?;
+        parsed.insert((record.id, record.version), calendar.clone());
+        Ok(calendar)
+    }
+}
+
+struct Named {
+    function: FunctionId,
+    project: Option<ProjectId>,
+}
+
+async fn resolve_names(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    existing: Option<&Job>,
+) -> Result<Named, SaveError> {
+    let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
+    let function = functions::by_name(conn, tenant, &settings.function)
+        .await?
+        .ok_or_else(|| missing("function", "task function", &settings.function))?;
+    let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
+    if is_new_to_job && !function.is_active {
+        return Err(SaveError::Inactive { field: "function", name: settings.function.clone() });
+    }
+    let project = match &settings.project {
+        Some(name) => Some(
+            tenants::project_by_name(conn, tenant, name)
+                .await?
+                .ok_or_else(|| missing("project", "project", name))?,
+        ),
+        None => None,
+    };
+    Ok(Named { function: function.id, project })
+}
+
+fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {
+    let error = match DbError::from(error) {
+        // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+        DbError::Constraint { name, source, .. } if name == NAME_KEY && mode == SaveMode::Upsert => {
+            DbError::Collision(source)
+        }
+        error => error,
+    };
+    match error.constraint() {
+        Some(NAME_KEY) => SaveError::Exists(settings.name.clone()),
+        Some("scheduled_jobs_singleton_key") => {
+            SaveError::SingletonTaken { scope: settings.scope, function: settings.function.clone() }
+        }
+        Some("scheduled_jobs_queue_fkey") => SaveError::Missing {
+            field: "queue",
+            kind: "queue",
+            name: settings.queue.clone().unwrap_or_default(),
+        },
+        _ => SaveError::Database(error),
+    }
+}
+
+async fn keep_version(
+    conn: &mut Conn,
+    tenant: TenantId,
+    id: JobId,
+    version: i64,
+    before: Option<&JobSettings>,
+    after: &JobSettings,
+    source: &str,
+) -> DbResult<()> {
+    use scheduled_job_versions as v;
+    let change = match before {
+        None => "created",
+        Some(before) if before.is_enabled && !after.is_enabled => "disabled",
+        Some(before) if !before.is_enabled && after.is_enabled => "enabled",
+        Some(_) => "updated",
+    };
+    let settings = serde_json::to_value(after).map_err(|error| DbError::Corrupt {
+        what: format!("settings of job {id}"),
+        reason: error.to_string(),
+    })?;
+    diesel::insert_into(v::table)
+        .values((
+            v::tenant_id.eq(tenant),
+            v::job_id.eq(id),
+            v::version.eq(version),
+            v::change.eq(change),
+            v::settings.eq(settings),
+            v::changed_src.eq(source),
+        ))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
