@@ -109,7 +109,10 @@ fn count() -> clap::builder::RangedU64ValueParser<usize> {
 
 /// The kind of schedule whose keys a `schedule_config` has. One that has keys of none counts as an interval, whose error
 /// then lists what is allowed.
+///
+/// Several schedules are of the kind of the first.
 fn kind(config: &Value) -> JobType {
+    let config = config.pointer("/any_of/0").unwrap_or(config);
     let has = |key: &str| config.get(key).is_some();
     if ["expression", "second", "minute", "hour", "day", "month", "day_of_week"].into_iter().any(has) {
         JobType::Cron
@@ -185,6 +188,10 @@ mod tests {
             (&["--config", r#"{"expression": "0 9 * * *"}"#], "At 09:00 every day."),
             (&["--config", r#"{"hour": 9}"#], "At 09:00 every day."),
             (
+                &["--config", r#"{"any_of": [{"expression": "0 9 * * *"}, {"expression": "0 12 * * SAT"}]}"#],
+                "At 09:00 every day. Also: At 12:00 on Saturday.",
+            ),
+            (
                 &["--config", r#"{"seconds": 30, "minutes": 1}"#],
                 "Every 90 seconds, counted from 2026-03-26T12:00:00Z.",
             ),
@@ -253,6 +260,10 @@ mod tests {
             (&["--cron", "* * * *"], "--cron (expression): `* * * *` has 4 fields"),
             (&["--cron", "0 0 * * 8"], "--cron (day_of_week): `8` is not a value"),
             (&["--cron", ""], "--cron (expression): is empty"),
+            (
+                &["--cron", "0 * * * * *"],
+                "--cron (expression): `0 * * * * *` has 6 fields; exactly five are needed: minute hour day month day_of_week; for six, the first being the second, give --seconds",
+            ),
             (&["--cron", &long], "--cron (expression): is 10000 bytes long"),
             (&["--cron", "- * * * *"], "--cron (minute): `-` has"),
             (&["--cron", "* * * * *", "--timezone", "Mars/Base"], "--timezone: `Mars/Base` is no time zone"),

@@ -11,6 +11,9 @@ use sched_model::domain::schedule::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// How the model says that an expression with seconds is to be asked for.
+const SECONDS_IN_CONFIG: &str = "set `\"seconds\": true` beside the expression";
+
 /// What a preview needs to know beside the schedule.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
@@ -86,6 +89,10 @@ impl Question {
         let key = hash_key_of(self.settings.job.as_deref());
         let parse = |text| CronSpec::parse_with(text, &CronOptions { hash_key: &key, seconds });
         match expression.filter(|_| field == "expression").map(parse) {
+            Some(Err(inner)) if self.names.schedule == "--cron" => Mistake::new(
+                self.names.part(inner.field()),
+                inner.message().replace(SECONDS_IN_CONFIG, "give --seconds"),
+            ),
             Some(Err(inner)) => Mistake::new(self.names.part(inner.field()), inner.message()),
             _ => Mistake::new(self.names.part(field), error.message()),
         }
