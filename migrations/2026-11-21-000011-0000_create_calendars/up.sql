@@ -52,6 +52,9 @@ ALTER TABLE scheduled_jobs VALIDATE CONSTRAINT scheduled_jobs_calendar_roll_chec
 ALTER TABLE scheduled_jobs VALIDATE CONSTRAINT scheduled_jobs_expected_duration_check;
 ALTER TABLE scheduled_jobs VALIDATE CONSTRAINT scheduled_jobs_fired_count_check;
 
+-- What is due has not had its fate.
+UPDATE scheduled_jobs SET settled_until = next_run_at - interval '1 microsecond' WHERE next_run_at <= now();
+
 COMMENT ON COLUMN scheduled_jobs.calendars                 IS 'Names of calendars; a fire time that one of them excludes is rolled or skipped.';
 COMMENT ON COLUMN scheduled_jobs.calendar_roll             IS 'What becomes of an excluded fire: skipped, or moved to the same time of the next or previous day that is not excluded.';
 COMMENT ON COLUMN scheduled_jobs.expected_duration_seconds IS 'How long a run is expected to take, for simulations; NULL means unknown.';

@@ -12,8 +12,8 @@ use sched_model::domain::ids::{DispatchId, time_ordered};
 use sched_model::domain::job::seconds;
 use sched_model::domain::schedule::overlap::Load;
 use sched_model::domain::schedule::{
-    Decision, ScheduleError, ScheduleSource, Situation, Timetable, TimetableSource, decide, hash_key, jitter,
-    misfire,
+    Decision, ScheduleError, ScheduleSource, Situation, SkipReason, Timetable, TimetableSource, decide,
+    hash_key, jitter, misfire,
 };
 
 use crate::calendars::Calendars;
@@ -49,7 +49,7 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
         match decided {
             Ok(decided) => decided.add_to(&mut batch, job, now),
             Err(reason) => {
-                batch.cursors.push(CursorMove { disable: Some(reason.clone()), ..still(job) });
+                disable(&mut batch, job, now, &reason);
                 disabled.push(Disabled { position, reason });
             }
         }
@@ -59,11 +59,28 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
 
 /// Disables all of the jobs, for `reason`.
 #[must_use]
-pub fn disable_all(jobs: &[DueJob], reason: &str) -> (Batch, Vec<Disabled>) {
-    let cursors =
-        jobs.iter().map(|job| CursorMove { disable: Some(reason.to_owned()), ..still(job) }).collect();
+pub fn disable_all(jobs: &[DueJob], now: DateTime<Utc>, reason: &str) -> (Batch, Vec<Disabled>) {
+    let mut batch = Batch::default();
+    for job in jobs {
+        disable(&mut batch, job, now, reason);
+    }
     let disabled = (0..jobs.len()).map(|position| Disabled { position, reason: reason.to_owned() }).collect();
-    (Batch { cursors, ..Batch::default() }, disabled)
+    (batch, disabled)
+}
+
+/// Disables a job. The one fire that is known to be due is its cursor; how many follow until now, nobody can compute.
+fn disable(batch: &mut Batch, job: &DueJob, now: DateTime<Utc>, reason: &str) {
+    batch.skips.push(NewSkip {
+        tenant_id: job.tenant_id,
+        job_id: job.id,
+        first_fire_at: job.cursor,
+        last_fire_at: now.max(job.cursor),
+        fire_count: 1,
+        is_count_exact: false,
+        reason: SkipReason::Disabled,
+    });
+    let settled_until = Some(now.max(job.cursor));
+    batch.cursors.push(CursorMove { disable: Some(reason.to_owned()), settled_until, ..still(job) });
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {

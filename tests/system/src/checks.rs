@@ -29,7 +29,7 @@ const INVARIANTS: &[(&str, &str)] = &[
         "2: books are settled up to the cursor and no further",
         "SELECT j.name, j.settled_until, j.next_run_at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
-         WHERE j.next_run_at <= j.settled_until
+         WHERE (j.next_run_at <= j.settled_until AND j.version = 1)
             OR (j.job_type = 'interval' AND j.calendars = '{}' AND j.start_at IS NULL AND j.next_run_at > j.settled_until + p.period)",
     ),
     (

@@ -3,6 +3,7 @@
 //! A mistake of shape (a wrong type, an unknown field) hides the rest of its item, because there is nothing to check then;
 //! all mistakes of sense are told together.
 
+use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::db::functions::FunctionSettings;
 use sched_model::domain::FieldError;
 use sched_model::domain::handler_config::ProcessConfig;
@@ -57,8 +58,8 @@ fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
         timezone: spec.timezone.unwrap_or_else(|| default_timezone.to_owned()),
         dst_gap: spec.dst_gap.map(IntoDomain::into_domain),
         dst_overlap: spec.dst_overlap.map(IntoDomain::into_domain),
-        start_at: spec.start_at,
-        end_at: spec.end_at,
+        start_at: spec.start_at.map(stored),
+        end_at: spec.end_at.map(stored),
         max_runs: spec.max_runs,
         jitter_seconds: spec.jitter_seconds,
         calendars: spec.calendars,
@@ -75,6 +76,11 @@ fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
         retry_policy: spec.retry_policy.map(retry_policy),
         is_enabled: spec.is_enabled,
     }
+}
+
+/// An instant as the database keeps it, so that applying it again changes nothing.
+fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.trunc_subsecs(6)
 }
 
 fn function_settings(spec: FunctionSpec) -> FunctionSettings {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -13,8 +13,8 @@ use super::FieldError;
 use super::ids::TenantId;
 use super::retry::RetryPolicy;
 use super::schedule::{
-    Calendar, CalendarRoll, DstGap, DstOverlap, JobType, LONGEST_ROLL, MisfirePolicy, Schedule,
-    ScheduleError, ScheduleSource, Timetable, TimetableSource, hash_key,
+    Calendar, CalendarRoll, DstGap, DstOverlap, JobType, MisfirePolicy, ScheduleError, ScheduleSource,
+    Timetable, TimetableSource, hash_key,
 };
 
 text_enum! {
@@ -54,6 +54,12 @@ text_enum! {
         FireAll = "fire_all",
     }
 }
+
+/// From here on listed instants are looked for: the first of January of the year 2.
+const LONG_AGO: DateTime<Utc> = match DateTime::from_timestamp(-62_104_060_800, 0) {
+    Some(at) => at,
+    None => panic!("chrono has the year 2"),
+};
 
 /// Longest jitter: a day.
 pub const MAX_JITTER_SECONDS: i32 = 24 * 3600;
@@ -255,9 +261,10 @@ impl JobSettings {
         timetable: &Timetable,
         now: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, ScheduleError> {
-        match timetable.schedule() {
-            Schedule::OneOff(at) => timetable.next_after((*at - TimeDelta::days(LONGEST_ROLL + 1)).min(now)),
-            _ => timetable.next_after(now),
+        let from = if timetable.is_list() { LONG_AGO } else { now };
+        match timetable.next_after(from)? {
+            Some(first) => Ok(Some(first)),
+            None => timetable.last_visit(now),
         }
     }
 }
@@ -306,6 +313,7 @@ fn range(wrong: &mut impl FnMut(&str, String), field: &str, value: Option<i32>, 
 mod tests {
     use serde_json::json;
 
+    use super::super::schedule::Schedule;
     use super::*;
 
     fn settings() -> JobSettings {

@@ -13,7 +13,7 @@ async fn overdue(world: &World) -> JobSettings {
     let job = settings("a");
     world.save(&job).await;
     world
-        .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', next_run_at = now() - interval '270 minutes'")
+        .sql("UPDATE scheduled_jobs SET created_at = now() - interval '330 minutes', next_run_at = now() - interval '270 minutes', settled_until = now() - interval '271 minutes'")
         .await;
     job
 }

@@ -124,7 +124,7 @@ async fn a_fire_that_is_due_when_its_calendar_changes_stays_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_one_off_that_a_calendar_excludes_is_recorded_at_once_or_moved() {
+async fn a_one_off_that_a_calendar_excludes_is_visited_at_its_instant_or_moved() {
     let world = World::new().await;
     freeze(&world, json!({"dates": ["2031-05-05"]})).await;
     let once = JobSettings {
@@ -133,14 +133,66 @@ async fn a_one_off_that_a_calendar_excludes_is_recorded_at_once_or_moved() {
         ..frozen("once")
     };
     world.save(&once).await;
-    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
-    assert_eq!(world.rows(SKIPS).await, [["calendar", "1"]]);
     world
         .save(&JobSettings { name: "moved".into(), calendar_roll: CalendarRoll::NextBusinessDay, ..once })
         .await;
-    let moved =
-        world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at = '2031-05-06 09:00Z'").await;
-    assert_eq!(moved, 1);
+    let next = "SELECT name, (next_run_at AT TIME ZONE 'UTC')::text FROM scheduled_jobs WHERE settled_until <= now() ORDER BY name";
+    assert_eq!(world.rows(next).await, [["moved", "2031-05-06 09:00:00"], ["once", "2031-05-05 09:00:00"]]);
+    assert_eq!(world.rows(SKIPS).await, [] as [[&str; 2]; 0], "nothing is recorded ahead");
+    freeze(&world, json!({})).await;
+    let next = "SELECT DISTINCT (next_run_at AT TIME ZONE 'UTC')::text FROM scheduled_jobs";
+    assert_eq!(world.rows(next).await, [["2031-05-05 09:00:00"]]);
+}
+
+/// A daily job at a time two hours before now that moves to the next business day, which a calendar puts on tomorrow.
+async fn on_its_way(world: &World) -> DateTime<Utc> {
+    let due = now(world).await - TimeDelta::hours(2);
+    let day = due.format("%F").to_string();
+    freeze(world, json!({"timezone": "UTC", "dates": [day]})).await;
+    let job = JobSettings {
+        job_type: JobType::Cron,
+        schedule_config: json!({"expression": due.format("%M %H %d %m *").to_string()}),
+        calendar_roll: CalendarRoll::NextBusinessDay,
+        ..frozen("a")
+    };
+    world.save(&job).await;
+    world.sql("UPDATE scheduled_jobs SET created_at = now() - interval '1 year', settled_until = now() - interval '1 minute'").await;
+    due
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fire_on_its_way_to_a_business_day_is_due_at_once_when_its_calendar_lets_it_go() {
+    let world = World::new().await;
+    let due = on_its_way(&world).await;
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now()").await, 1);
+    freeze(&world, json!({})).await;
+    let left = format!(
+        "SELECT count(*) FROM scheduled_jobs WHERE date_trunc('minute', '{due}'::timestamptz) = next_run_at AND settled_until > next_run_at"
+    );
+    assert_eq!(
+        world.number(&left).await,
+        1,
+        "{}",
+        world.text("SELECT next_run_at FROM scheduled_jobs").await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fire_that_has_run_does_not_move_to_another_day_afterwards() {
+    let world = World::new().await;
+    let due = on_its_way(&world).await;
+    let day = due.format("%F").to_string();
+    freeze(&world, json!({})).await;
+    // The scheduler dispatches what is due, and goes on.
+    world.sql("UPDATE scheduled_jobs SET next_run_at = now() + interval '1 year'").await;
+    freeze(&world, json!({"timezone": "UTC", "dates": [day]})).await;
+    let later = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now() + interval '300 days'";
+    assert_eq!(
+        world.number(later).await,
+        1,
+        "{}",
+        world.text("SELECT next_run_at FROM scheduled_jobs").await
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,7 +127,7 @@ impl Dispatch {
             let Scope { instance, term, .. } = self.scope;
             let now = tick::fence(conn, instance, term).await?;
             let jobs = tick::lock_due(conn, now, 1).await?;
-            let (batch, disabled) = disable_all(&jobs, &reason);
+            let (batch, disabled) = disable_all(&jobs, now, &reason);
             tick::write(conn, instance, term, &batch).await?;
             events::append(conn, &disabled_events(&jobs, &disabled)).await
         })

@@ -1,9 +1,12 @@
 //! Where a job's cursor goes when its settings or its calendars change, so that no fire is lost or doubled by the change.
 //!
 //! A fire that is due at that moment has not been seen by the scheduler yet. It is not the change's to swallow: the latest
-//! such fire stays the cursor, and the scheduler decides about it as about any other; those before it, and all of them when
-//! the job is disabled, are recorded as skipped, as is what the old calendars excluded until now. A listed instant that has
-//! had its fate does not come back. All of this happens under the lock on the job, in the transaction of the change.
+//! such fire stays the cursor, and the scheduler decides about it by itself; those before it, and all of them when the job is
+//! disabled, are recorded as skipped, as is what the old calendars excluded until now. So is a fire on its way to a business
+//! day that the new timetable does not know, or one that the new timetable brings forward to before now: it stays due. What
+//! has had its fate does not come back: a listed instant, or a fire that only moves to a later day now that it has fired.
+//! The books are settled up to the present and never further. All of this happens under the lock on the job, in the
+//! transaction of the change.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
@@ -17,7 +20,8 @@ use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::{JobSettings, OverlapPolicy};
 use crate::domain::schedule::overlap::Load;
 use crate::domain::schedule::{
-    Decision, MisfirePolicy, Situation, SkipReason, SkippedRange, Timetable, decide, settle_quiet,
+    Count, Fire, MisfirePolicy, ScheduleError, Situation, SkipReason, SkippedRange, Timetable, decide,
+    settle_quiet,
 };
 
 /// What the database distinguishes: a fire a tick later than another is another.
@@ -30,6 +34,8 @@ pub(super) struct Cursor {
     pub(super) next_run_at: Option<DateTime<Utc>>,
     /// Every fire time up to and including this instant has had its fate.
     pub(super) settled_until: DateTime<Utc>,
+    /// Whether the next fire was computed, by the zone tables of this process.
+    pub(super) is_computed: bool,
     /// What is to be recorded once the job is written.
     skipped: Vec<SkippedRange>,
 }
@@ -37,11 +43,17 @@ pub(super) struct Cursor {
 impl Cursor {
     /// Where the job stands already.
     pub(super) fn unchanged(job: &Job) -> Self {
-        Self::resting(job.state.next_run_at, job.state.settled_until)
+        let resting = Self::resting(job.state.next_run_at, job.state.settled_until);
+        Self { is_computed: false, ..resting }
+    }
+
+    /// The leader is to look at the job at once; nothing is settled.
+    pub(super) fn visit(job: &Job, now: DateTime<Utc>) -> Self {
+        Self::resting(Some(now), job.state.settled_until)
     }
 
     fn resting(next_run_at: Option<DateTime<Utc>>, settled_until: DateTime<Utc>) -> Self {
-        Self { next_run_at, settled_until, skipped: Vec::new() }
+        Self { next_run_at, settled_until, is_computed: true, skipped: Vec::new() }
     }
 
     /// Records what the change skips.
@@ -79,9 +91,12 @@ pub(super) fn of_new(
     if !settings.is_enabled {
         return Ok(Cursor::resting(None, now));
     }
-    let next = JobSettings::first_cursor(timetable, now)?;
-    let (skipped, settled_until) = settle_quiet(timetable, now, next, now)?;
-    Ok(Cursor { next_run_at: next, settled_until, skipped })
+    let mut cursor = Cursor::resting(None, now);
+    owe(&mut cursor, brought_forward(timetable, now)?);
+    if cursor.next_run_at.is_none() {
+        cursor.next_run_at = JobSettings::first_cursor(timetable, now)?;
+    }
+    Ok(cursor)
 }
 
 /// The cursor after a job with the timetable `old` (`None` if that cannot be computed any more) becomes `settings`, which
@@ -94,43 +109,111 @@ pub(super) async fn after_change(
     timetable: &Timetable,
     now: DateTime<Utc>,
 ) -> Result<Cursor, SaveError> {
-    let mut cursor = settled(job, old, now, settings.is_enabled)?;
-    if !settings.is_enabled || cursor.next_run_at.is_some() {
+    let is_used_up =
+        |settings: &JobSettings| settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs);
+    let old = old.filter(|_| job.settings.is_enabled && !is_used_up(&job.settings));
+    let mut cursor = settled(job, old, now, settings.is_enabled);
+    if !settings.is_enabled || is_used_up(settings) {
         return Ok(cursor);
     }
-    if settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs) {
-        return Ok(cursor);
+    let moving = Moving {
+        old: old.map_or(Ok(Vec::new()), |old| old.moving_across(now))?,
+        new: timetable.moving_across(now)?,
+    };
+    let mut owed = Vec::new();
+    for at in moving.owed(now) {
+        if !has_fate(conn, job.id, at).await? {
+            owed.push(at);
+        }
     }
-    cursor.next_run_at = first_without_fate(conn, job.id, timetable, now).await?;
-    let (skipped, settled_until) =
-        settle_quiet(timetable, cursor.settled_until, cursor.next_run_at, cursor.settled_until)?;
-    cursor.skipped.extend(skipped);
-    cursor.settled_until = settled_until;
+    owe(&mut cursor, owed);
+    if cursor.next_run_at.is_none() {
+        cursor.next_run_at = match timetable.is_list() {
+            true => first_without_fate(conn, job.id, timetable, now).await?,
+            false => timetable.next_but(now, &moving.decided(now, old.is_some()))?,
+        };
+    }
+    if cursor.next_run_at.is_none() {
+        cursor.next_run_at = timetable.last_visit(now)?;
+    }
     Ok(cursor)
 }
 
+/// Fires whose nominal time and the time they move to lie on different sides of now.
+struct Moving {
+    old: Vec<Fire>,
+    new: Vec<Fire>,
+}
+
+impl Moving {
+    /// When fires are owed that the change would swallow: those on their way that the new timetable does not move past now, at
+    /// their nominal time, and those it brings forward to before now, at that time.
+    fn owed(&self, now: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+        let on_their_way = self.old.iter().filter(|fire| fire.nominal <= now);
+        let stranded = on_their_way.filter(|fire| !knows(&self.new, fire)).map(|fire| fire.nominal);
+        let forward = self.new.iter().filter(|fire| fire.nominal > now);
+        stranded.chain(forward.filter(|fire| !knows(&self.old, fire)).map(|fire| fire.at)).collect()
+    }
+
+    /// Nominal fires that have been decided about, though the new timetable has them fire after now: those that were brought
+    /// forward, and those that move on only now, if the job had a timetable before.
+    fn decided(&self, now: DateTime<Utc>, had_timetable: bool) -> Vec<DateTime<Utc>> {
+        let brought = self.old.iter().filter(|fire| fire.nominal > now);
+        let moving_on = self.new.iter().filter(|fire| fire.nominal <= now && had_timetable);
+        brought.chain(moving_on.filter(|fire| !knows(&self.old, fire))).map(|fire| fire.nominal).collect()
+    }
+}
+
+fn knows(fires: &[Fire], fire: &Fire) -> bool {
+    fires.iter().any(|other| other.nominal == fire.nominal)
+}
+
+/// The fires that a timetable which is new brings forward to before now.
+fn brought_forward(timetable: &Timetable, now: DateTime<Utc>) -> Result<Vec<DateTime<Utc>>, SaveError> {
+    let moving = timetable.moving_across(now)?;
+    let recent = now - TimeDelta::days(1);
+    // A job that is new owes what would have fired today, and nothing older.
+    Ok(moving
+        .into_iter()
+        .filter(|fire| fire.nominal > now && fire.at >= recent)
+        .map(|fire| fire.at)
+        .collect())
+}
+
+/// Keeps the latest of the owed fires due, unless another is, and records the others.
+fn owe(cursor: &mut Cursor, mut owed: Vec<DateTime<Utc>>) {
+    owed.sort_unstable();
+    if cursor.next_run_at.is_none() {
+        cursor.next_run_at = owed.pop();
+    }
+    let range =
+        |at| SkippedRange { first: at, last: at, count: Count::Exact(1), reason: SkipReason::Misfire };
+    cursor.skipped.extend(owed.into_iter().map(range));
+}
+
 /// Settles the old timetable of a job up to now. The latest fire that is due stays the cursor, unless the job is being disabled.
-fn settled(
-    job: &Job,
-    old: Option<&Timetable>,
+fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled: bool) -> Cursor {
+    let (settled_until, next) = (job.state.settled_until, job.state.next_run_at);
+    let due = next.filter(|cursor| *cursor <= now && job.settings.is_enabled);
+    let done = old.map(|old| match due {
+        Some(cursor) => settle_due(old, settled_until, cursor, now, stays_enabled),
+        None => settle_quiet(old, settled_until, now).map(|skipped| (None, skipped)),
+    });
+    match done {
+        Some(Ok((kept, skipped))) => Cursor { skipped, ..Cursor::resting(kept, now.max(settled_until)) },
+        // The one fire that is known of a timetable that cannot be computed is the cursor.
+        _ => Cursor::resting(due.filter(|_| stays_enabled), now.max(settled_until)),
+    }
+}
+
+/// The latest fire that is due by a timetable, and what is skipped besides.
+fn settle_due(
+    old: &Timetable,
+    settled_until: DateTime<Utc>,
+    cursor: DateTime<Utc>,
     now: DateTime<Utc>,
     stays_enabled: bool,
-) -> Result<Cursor, SaveError> {
-    if !job.settings.is_enabled {
-        // Nothing was to fire, so there is nothing to account for.
-        return Ok(Cursor::resting(None, now));
-    }
-    let (settled_until, next) = (job.state.settled_until, job.state.next_run_at);
-    let due = next.filter(|cursor| *cursor <= now);
-    let Some(old) = old else {
-        // The one fire that is known of a timetable that cannot be computed is the cursor.
-        return Ok(Cursor::resting(due.filter(|_| stays_enabled), now));
-    };
-    let Some(cursor) = due else {
-        // What lies ahead is the new timetable's: only the past is settled.
-        let (skipped, settled_until) = settle_quiet(old, settled_until, next.or(Some(now + TICK)), now)?;
-        return Ok(Cursor { next_run_at: None, settled_until, skipped });
-    };
+) -> Result<(Option<DateTime<Utc>>, Vec<SkippedRange>), ScheduleError> {
     let decision = decide(&Situation {
         timetable: old,
         settled_until,
@@ -145,13 +228,10 @@ fn settled(
         held_by: (!stays_enabled).then_some(SkipReason::Disabled),
         limit: 1,
     })?;
-    let Decision { fires, skipped, settled_until, .. } = decision;
-    let kept = fires.into_iter().next();
-    let settled_until = kept.map_or(settled_until.min(now), |kept| kept - TICK);
-    Ok(Cursor { next_run_at: kept, settled_until, skipped })
+    Ok((decision.fires.into_iter().next(), decision.skipped))
 }
 
-/// The first fire of the new timetable. Of a list of instants, the first that has had no fate, even if it has passed.
+/// Of a list of instants, the first that has had no fate, even if it has passed.
 async fn first_without_fate(
     conn: &mut Conn,
     job: JobId,

@@ -52,11 +52,16 @@ pub async fn reschedule_users_of(
         let (Some(new), true) = (new, job.settings.is_enabled) else { continue };
         let old = timetable(&job, &calendars);
         let now = clock::now(conn).await?;
-        let cursor = cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await?;
+        let cursor = match cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await {
+            // The next fire cannot be computed: the leader, coming by at once, disables the job and says why.
+            Err(SaveError::Schedule(_)) => cursor::Cursor::visit(&job, now),
+            cursor => cursor?,
+        };
         diesel::update(scheduled_jobs::table.find((tenant, id)))
             .set((
                 scheduled_jobs::next_run_at.eq(cursor.next_run_at),
                 scheduled_jobs::settled_until.eq(cursor.settled_until),
+                scheduled_jobs::tzdata_version.eq(new.schedule().tzdata_version()),
                 // The settings are the same; setting the version to itself tells the leader to look.
                 scheduled_jobs::version.eq(scheduled_jobs::version),
             ))

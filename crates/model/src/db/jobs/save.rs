@@ -259,7 +259,10 @@ impl Saving<'_> {
             },
             next_run_at: cursor.next_run_at,
             settled_until: cursor.settled_until,
-            tzdata_version: timetable.schedule().tzdata_version(),
+            tzdata_version: match &existing {
+                Some(job) if !cursor.is_computed => job.state.tzdata_version.as_deref(),
+                _ => timetable.schedule().tzdata_version(),
+            },
             version,
             updated_src: source,
         };

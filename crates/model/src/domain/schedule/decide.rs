@@ -10,15 +10,18 @@
 //!
 //! So every nominal fire time in `(settled_until, new settled_until]` ends as exactly one of: a dispatch, a place inside a
 //! skipped range, or a move to another day that is itself one of these. (An excluded fire time inside the range of an outage
-//! belongs to that range.) Where nothing will fire any more before the end of the job, what its calendars exclude until then
-//! is recorded at once, because nobody will come by again.
+//! belongs to that range.) Where nothing will fire any more before the end of the job, its last excluded fire is visited, so
+//! that these have their record too. The books are never settled further than the present.
+//!
+//! A change of a job may leave a fire behind that is due and was not the change's to swallow: a cursor at or before
+//! `settled_until`. It is decided about by itself, and the books go on behind it.
 //!
 //! Pure. The cost does not grow with the length of an outage, but for `fire_all` with the fires it catches up. Fails as
 //! the schedule does, and with nothing half decided.
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{
     ScheduleError, Timetable,
@@ -35,7 +38,7 @@ pub struct Situation<'a> {
     pub timetable: &'a Timetable,
     /// Every fire time up to and including this one has had its fate.
     pub settled_until: DateTime<Utc>,
-    /// Its next fire as it is stored; a fire, whatever the timetable says of it by now.
+    /// Its next fire as it is stored: a fire, whatever the timetable says of it by now, or a visit to the last excluded one.
     pub cursor: DateTime<Utc>,
     /// The present, by the database's clock.
     pub now: DateTime<Utc>,
@@ -70,81 +73,147 @@ pub struct Decision {
     pub next: Option<DateTime<Utc>>,
     /// How far the books are settled with this.
     pub settled_until: DateTime<Utc>,
+    /// Whether the job has had its last run.
+    pub is_over: bool,
 }
 
 /// Decides about the fires of a job that are due.
 pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
-    let Situation { timetable, cursor, now, .. } = *situation;
+    let Situation { timetable, cursor, now, settled_until, .. } = *situation;
+    let plan = due(situation)?;
     let mut decision = match situation.held_by {
-        Some(reason) => held(situation, reason)?,
-        None => {
-            let Situation { misfire, grace, limit, .. } = *situation;
-            let plan = misfire::plan_some(timetable, cursor, now, misfire, grace, limit.max(1))?;
-            admitted(situation, plan)
+        Some(reason) => {
+            let skipped = plan.skipped.into_iter().map(|range| SkippedRange { reason, ..range }).collect();
+            let next = plan.next;
+            Decision {
+                fires: Vec::new(),
+                waiting: 0,
+                cancelled: 0,
+                skipped,
+                next,
+                settled_until,
+                is_over: false,
+            }
         }
+        None => admitted(situation, plan)?,
     };
-    settle(timetable, situation.settled_until, now, &mut decision)?;
+    if decision.next.is_none() && !decision.is_over {
+        decision.next = timetable.last_visit(now.max(cursor))?;
+    }
+    settle(timetable, settled_until, now, &mut decision)?;
     Ok(decision)
 }
 
-/// How the books of a job are settled at `now` when nothing of it is due.
-///
-/// The skips to record, which are what calendars have excluded since and, where nothing will fire any more, what they exclude
-/// until the end; and how far the books are settled then.
+/// What the misfire policy, or a kill switch, makes of the fires that are due.
+fn due(situation: &Situation<'_>) -> Result<misfire::Plan, ScheduleError> {
+    let Situation { timetable, settled_until, cursor, now, .. } = *situation;
+    let begin = match cursor {
+        // A fire that a change of the job has left: the books go on behind it.
+        left if left <= settled_until => timetable.next_after(settled_until)?,
+        // Nobody but the books comes by here.
+        visited if timetable.is_excluded(visited) => timetable.next_after(visited)?,
+        fire => Some(fire),
+    };
+    let mut plan = match begin {
+        Some(begin) if begin <= now => due_from(situation, begin)?,
+        next => misfire::Plan { fires: Vec::new(), skipped: Vec::new(), next },
+    };
+    if cursor <= settled_until {
+        let is_late = situation.held_by.is_some() || now - cursor > grace(situation);
+        let is_superseded = !plan.fires.is_empty() || !plan.skipped.is_empty();
+        let is_skipped = match situation.misfire {
+            _ if situation.held_by.is_some() => true,
+            MisfirePolicy::Skip => is_late,
+            MisfirePolicy::FireOnce => is_late && is_superseded,
+            MisfirePolicy::FireAll { .. } => false,
+        };
+        if is_skipped {
+            let (reason, count) = (SkipReason::Misfire, Count::Exact(1));
+            plan.skipped.insert(0, SkippedRange { first: cursor, last: cursor, count, reason });
+        } else {
+            plan.fires.insert(0, cursor);
+        }
+    }
+    Ok(plan)
+}
+
+fn grace(situation: &Situation<'_>) -> TimeDelta {
+    TimeDelta::from_std(situation.grace.unwrap_or(misfire::DEFAULT_GRACE)).unwrap_or(TimeDelta::MAX)
+}
+
+fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::Plan, ScheduleError> {
+    let Situation { timetable, now, .. } = *situation;
+    if situation.held_by.is_none() {
+        let Situation { misfire, grace, limit, .. } = *situation;
+        return misfire::plan_some(timetable, begin, now, misfire, grace, limit.max(1));
+    }
+    // Everything due is skipped, even what is due at this very instant: a tick later it would be late.
+    let just_after = now.checked_add_signed(TICK).unwrap_or(now);
+    let mut plan = misfire::plan(timetable, begin, just_after, MisfirePolicy::Skip, Some(Duration::ZERO))?;
+    // What is due one tick from now stays due.
+    plan.next = plan.fires.first().copied().or(plan.next);
+    plan.fires.clear();
+    Ok(plan)
+}
+
+/// How the books of a job are settled at `now` when nothing of it is due: what calendars have excluded since.
 pub fn settle_quiet(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
-    next: Option<DateTime<Utc>>,
     now: DateTime<Utc>,
-) -> Result<(Vec<SkippedRange>, DateTime<Utc>), ScheduleError> {
-    let mut decision =
-        Decision { fires: Vec::new(), waiting: 0, cancelled: 0, skipped: Vec::new(), next, settled_until };
+) -> Result<Vec<SkippedRange>, ScheduleError> {
+    let mut decision = Decision {
+        fires: Vec::new(),
+        waiting: 0,
+        cancelled: 0,
+        skipped: Vec::new(),
+        next: None,
+        settled_until,
+        is_over: false,
+    };
     settle(timetable, settled_until, now, &mut decision)?;
-    Ok((decision.skipped, decision.settled_until))
+    Ok(decision.skipped)
 }
 
-/// Everything due is skipped, even what is due at this very instant.
-fn held(situation: &Situation<'_>, reason: SkipReason) -> Result<Decision, ScheduleError> {
-    let Situation { timetable, cursor, now, settled_until, .. } = *situation;
-    let just_after = now.checked_add_signed(TICK).unwrap_or(now);
-    let grace = Some(Duration::ZERO);
-    let plan = misfire::plan(timetable, cursor, just_after, MisfirePolicy::Skip, grace)?;
-    let skipped = plan.skipped.into_iter().map(|range| SkippedRange { reason, ..range }).collect();
-    // Nothing is younger than the grace but what is due one tick from now, which stays due.
-    let next = plan.fires.first().copied().or(plan.next);
-    Ok(Decision { fires: Vec::new(), waiting: 0, cancelled: 0, skipped, next, settled_until })
-}
-
-fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Decision {
-    let Situation { load, settled_until, .. } = *situation;
-    let Admission { mut dispatched, mut waiting, cancelled } =
-        overlap::admit(situation.overlap, load, plan.fires.len());
-    let mut next = plan.next;
-    let mut ended = dispatched.end..dispatched.end;
-    if let Some(left) = situation.runs_left.and_then(|left| usize::try_from(left).ok())
-        && left <= dispatched.len()
-    {
-        ended.start = dispatched.start + left;
-        waiting = waiting.saturating_sub(ended.len());
-        dispatched.end = ended.start;
-        next = None;
+fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, ScheduleError> {
+    let Situation { timetable, load, settled_until, now, .. } = *situation;
+    let due = plan.fires.len();
+    let Admission { mut dispatched, mut waiting, cancelled } = overlap::admit(situation.overlap, load, due);
+    let left = situation.runs_left.and_then(|left| usize::try_from(left).ok());
+    if left == Some(0) {
+        dispatched = 0..0;
+    }
+    let is_over = left.is_some_and(|left| left <= dispatched.len());
+    if let Some(left) = left.filter(|_| is_over) {
+        let end = dispatched.start + left;
+        waiting = waiting.saturating_sub(dispatched.end - end);
+        dispatched.end = end;
     }
     let mut skipped = plan.skipped;
     // Fires that were due together and did not all find room overlap with what is open, or, when nothing is, only with each
     // other, because they were not seen in time.
     let no_room = if load.open > 0 { SkipReason::Overlap } else { SkipReason::Misfire };
-    let mut skip = |positions: std::ops::Range<usize>, reason| {
+    let mut skip = |positions: std::ops::Range<usize>| {
         let fires = plan.fires.get(positions).unwrap_or_default();
         if let (Some(first), Some(last)) = (fires.first(), fires.last()) {
             let count = Count::Exact(u64::try_from(fires.len()).unwrap_or(u64::MAX));
-            skipped.push(SkippedRange { first: *first, last: *last, count, reason });
+            skipped.push(SkippedRange { first: *first, last: *last, count, reason: no_room });
         }
     };
-    skip(0..dispatched.start, no_room);
-    skip(ended.clone(), SkipReason::Ended);
-    skip(ended.end..plan.fires.len(), if next.is_none() { SkipReason::Ended } else { no_room });
+    skip(0..dispatched.start);
+    if is_over {
+        // All that is due beyond the last run, listed or not.
+        let first = plan.fires.get(dispatched.end).copied().or(plan.next.filter(|next| *next <= now));
+        if let Some(first) = first {
+            let (last, count) = misfire::until(timetable, first, now)?;
+            skipped.push(SkippedRange { first, last, count, reason: SkipReason::Ended });
+        }
+    } else {
+        skip(dispatched.end..due);
+    }
+    let next = plan.next.filter(|_| !is_over);
     let fires = plan.fires.get(dispatched).unwrap_or_default().to_vec();
-    Decision { fires, waiting, cancelled, skipped, next, settled_until }
+    Ok(Decision { fires, waiting, cancelled, skipped, next, settled_until, is_over })
 }
 
 /// Records what calendars excluded between what is decided, up to the present.
@@ -164,19 +233,15 @@ fn settle(
         Some(next) if next <= now => last.max(settled_until),
         _ => now.max(last).max(settled_until),
     };
+    // After its last run a job has no fire times that a calendar could exclude.
+    let end = if decision.is_over { last } else { until.checked_add_signed(TICK).unwrap_or(until) };
     let mut from = settled_until;
     let mut excluded = Vec::new();
-    let end = until.checked_add_signed(TICK).unwrap_or(until);
     for (first, last) in decided.into_iter().chain([(end, end)]) {
         excluded.extend(timetable.excluded_between(from, first)?);
         from = from.max(last);
     }
     decision.settled_until = until;
-    if decision.next.is_none() && timetable.is_finite() {
-        let rest = timetable.excluded_between(until, DateTime::<Utc>::MAX_UTC)?;
-        decision.settled_until = rest.as_ref().map_or(until, |rest| rest.last);
-        excluded.extend(rest);
-    }
     decision.skipped.append(&mut excluded);
     decision.skipped.sort_by_key(|range| range.first);
     Ok(())

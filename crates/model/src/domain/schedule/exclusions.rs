@@ -45,6 +45,10 @@ impl Exclusions {
     /// Whether anything on a local day of the job is excluded.
     pub(super) fn touch(&self, day: NaiveDate) -> bool {
         let (from, until) = (self.start_of(day), self.end_of(day));
+        // A day that clocks skip is no free day: whatever passes it goes on.
+        if from >= until {
+            return true;
+        }
         self.calendars.iter().any(|calendar| {
             let zone = calendar.zone().unwrap_or(&self.clock.zone);
             let mut at = from;

@@ -225,6 +225,17 @@ pub(super) fn latest_until(
     Due { schedule, cursor: known }.latest(until)
 }
 
+/// The latest fire not later than `until`, given the first one, and how many there are.
+pub(super) fn until(
+    schedule: &impl Occurrences,
+    first: DateTime<Utc>,
+    until: DateTime<Utc>,
+) -> Result<(DateTime<Utc>, Count), ScheduleError> {
+    let due = Due { schedule, cursor: first };
+    let last = due.latest(until)?;
+    Ok((last, due.count(last)?))
+}
+
 /// The fires of a schedule from a cursor on, which is the first of them.
 struct Due<'a, S> {
     schedule: &'a S,

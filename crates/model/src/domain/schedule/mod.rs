@@ -45,7 +45,7 @@ pub use self::{
     misfire::{Count, MisfirePolicy, Plan, SkippedRange, plan},
     names::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType, SkipReason},
     preview::{FireTime, MAX_FIRE_TIMES, Preview, preview},
-    timetable::{LONGEST_ROLL, Timetable, TimetableSource},
+    timetable::{Fire, Timetable, TimetableSource},
     warnings::warnings,
     zone::{Zone, tzdata_version},
 };

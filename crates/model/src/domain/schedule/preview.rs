@@ -4,7 +4,7 @@
 //! the clocks moved or doubled one. The sentence is `describe`'s, the warnings are `warnings`'. Nothing is stored
 //! and nothing is dispatched. Pure; the number of fire times is bounded. Fails as the schedule does.
 
-use chrono::{DateTime, FixedOffset, Offset as _, SecondsFormat, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, FixedOffset, Offset as _, SecondsFormat, TimeDelta, Utc};
 
 use super::{
     Schedule, ScheduleError, SkippedRange, Timetable, TimetableSource,
@@ -47,6 +47,9 @@ impl Preview {
         after: DateTime<Utc>,
         count: usize,
     ) -> Result<Self, ScheduleError> {
+        if !(1..=9999).contains(&after.year()) {
+            return Err(ScheduleError::invalid("after", "must lie in the years 0001 to 9999"));
+        }
         let timetable = Timetable::parse(source)?;
         let zone = Zone::parse(source.schedule.timezone)?;
         let fire_times = preview(&timetable, &zone, after, count)?;

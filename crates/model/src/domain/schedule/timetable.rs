@@ -6,10 +6,11 @@
 //! does not leave the bounds; a fire that finds no day is skipped. Two fires that come to one instant are one fire.
 //!
 //! `next_after` is the least element after its argument of a fixed set of instants, so it is later than its argument and
-//! monotone, whatever moves where. Rolling looks at the days around the question for as long as they touch an exclusion;
+//! monotone, whatever moves where. A search that finds nothing but excluded fires for decades ends with an error, never with
+//! silence. Rolling looks at the days around the question for as long as they touch an exclusion;
 //! hence it is offered for schedules of at most [`MOST_ROLLED_PER_DAY`] fires a day. Pure and immutable; fails as the schedule does.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 
 use super::{
     Calendar, Schedule, ScheduleError, ScheduleSource,
@@ -22,13 +23,20 @@ use super::{
 };
 
 /// How many days a fire is moved at most.
-pub const LONGEST_ROLL: i64 = 60;
+pub(super) const LONGEST_ROLL: i64 = 60;
 
 /// Most fires a day of a schedule that can be rolled.
-pub(super) const MOST_ROLLED_PER_DAY: u64 = 24;
+pub(super) const MOST_ROLLED_PER_DAY: u64 = 4;
 
-/// After so many excluded stretches with no fire between them, nothing fires any more: 27 years of daily fires.
+/// After so many excluded stretches with no fire between them a search gives up: 27 years of daily fires.
 const MOST_JUMPS: usize = 10_000;
+
+/// After so many nominal fires that find no day to move to, a search gives up: more than a year of them, beside stretches
+/// that are passed over as a whole.
+const MOST_STEPS: usize = 2_000;
+
+/// Instants outside these years are mistakes: neither the database nor RFC 3339 can hold all of them.
+const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 
 /// What a timetable is read from: the columns of a job that say when it fires, and the calendars it names.
 #[derive(Debug, Clone, Copy)]
@@ -64,9 +72,11 @@ pub struct Timetable {
 
 /// A fire, and the nominal one it was before a calendar moved it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fire {
-    pub(super) at: DateTime<Utc>,
-    pub(super) nominal: DateTime<Utc>,
+pub struct Fire {
+    /// When it fires.
+    pub at: DateTime<Utc>,
+    /// When its schedule says.
+    pub nominal: DateTime<Utc>,
 }
 
 impl From<Schedule> for Timetable {
@@ -82,8 +92,7 @@ impl Timetable {
     pub fn parse(source: &TimetableSource<'_>) -> Result<Self, ScheduleError> {
         let schedule = Schedule::parse(&source.schedule)?;
         let zone = Zone::parse(source.schedule.timezone)?;
-        let (start_at, end_at) =
-            (source.start_at.map(whole_microseconds), source.end_at.map(whole_microseconds));
+        let (start_at, end_at) = (bound("start_at", source.start_at)?, bound("end_at", source.end_at)?);
         if let (Some(start), Some(end)) = (start_at, end_at)
             && end <= start
         {
@@ -129,6 +138,30 @@ impl Timetable {
         }
     }
 
+    /// Whether it fires at listed instants only.
+    pub fn is_list(&self) -> bool {
+        self.schedule.is_list()
+    }
+
+    /// The first fire after an instant that is none of these nominal ones.
+    ///
+    /// # Errors
+    /// As [`Self::next_after`].
+    pub fn next_but(
+        &self,
+        after: DateTime<Utc>,
+        decided: &[DateTime<Utc>],
+    ) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        let mut from = after;
+        while let Some(fire) = self.next_fire(from)? {
+            if !decided.contains(&fire.nominal) {
+                return Ok(Some(fire.at));
+            }
+            from = fire.at;
+        }
+        Ok(None)
+    }
+
     /// Whether there is a last fire: the bounds or the schedule end it.
     pub(super) fn is_finite(&self) -> bool {
         self.end_at.is_some() || self.schedule.is_list()
@@ -146,11 +179,12 @@ impl Timetable {
         let last = before.checked_sub_signed(TICK).unwrap_or(before);
         let nominal = Nominal(self);
         let (mut found, mut count, mut from) = (None::<(DateTime<Utc>, DateTime<Utc>)>, 0, after);
-        while let Some(fire) = nominal.next_after(from)?.filter(|fire| *fire <= last) {
+        for _ in 0..MOST_STEPS {
+            let Some(fire) = nominal.next_after(from)?.filter(|fire| *fire <= last) else {
+                return Ok(found.map(|(first, last)| excluded(first, last, Count::Exact(count))));
+            };
             if count == COUNT_LIMIT {
-                let (first, _) = found.unwrap_or((fire, fire));
-                let end = latest_until(&nominal, fire, last)?;
-                return Ok(Some(excluded(first, end, Count::AtLeast(count))));
+                break;
             }
             if self.moved(fire).is_none() {
                 found = Some((found.map_or(fire, |(first, _)| first), fire));
@@ -158,11 +192,61 @@ impl Timetable {
             }
             from = fire;
         }
-        Ok(found.map(|(first, last)| excluded(first, last, Count::Exact(count))))
+        // Too many to list. Where fires are skipped and nothing fires in between, all that follow are excluded too.
+        let Some((first, seen)) = found else { return Ok(None) };
+        let end = if self.roll == CalendarRoll::Skip { latest_until(&nominal, seen, last)? } else { seen };
+        Ok(Some(excluded(first, end, Count::AtLeast(count))))
+    }
+
+    /// Where a job of which nothing fires any more is looked at once again, so that what calendars exclude until its end has a
+    /// record: its last nominal fire, if that is excluded and later than `after`.
+    ///
+    /// # Errors
+    /// When the cron engine has a defect.
+    pub fn last_visit(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        if self.exclusions.is_empty() || !self.is_finite() {
+            return Ok(None);
+        }
+        let nominal = Nominal(self);
+        let Some(first) = nominal.next_after(after)? else { return Ok(None) };
+        let end = self.end_at.unwrap_or(DateTime::<Utc>::MAX_UTC);
+        let last = latest_until(&nominal, first, end.checked_sub_signed(TICK).unwrap_or(end))?;
+        Ok(Some(last).filter(|last| self.is_excluded(*last)))
+    }
+
+    /// Whether this is a nominal fire that never fires, because a calendar excludes it.
+    pub fn is_excluded(&self, nominal: DateTime<Utc>) -> bool {
+        !self.exclusions.is_empty() && self.moved(nominal).is_none()
+    }
+
+    /// The fires of which the nominal time and the time they move to lie on different sides of `now`.
+    ///
+    /// # Errors
+    /// When the cron engine has a defect.
+    pub fn moving_across(&self, now: DateTime<Utc>) -> Result<Vec<Fire>, ScheduleError> {
+        if self.exclusions.is_empty() || self.roll == CalendarRoll::Skip {
+            return Ok(Vec::new());
+        }
+        let reach = TimeDelta::days(LONGEST_ROLL + 1);
+        let (mut from, until) = match self.roll {
+            CalendarRoll::PreviousBusinessDay => (now, now.checked_add_signed(reach).unwrap_or(now)),
+            _ => (now.checked_sub_signed(reach).unwrap_or(now), now),
+        };
+        let mut found = Vec::new();
+        while let Some(nominal) = self.nominal_after(from)?.filter(|nominal| *nominal <= until) {
+            if let Some(moved) = self.moved(nominal)
+                && (nominal <= now) != (moved <= now)
+            {
+                found.push(Fire { at: moved, nominal });
+            }
+            from = nominal;
+        }
+        Ok(found)
     }
 
     fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
-        let from = self.start_at.map_or(after, |start| after.max(start - TICK));
+        let from =
+            self.start_at.map_or(after, |start| after.max(start.checked_sub_signed(TICK).unwrap_or(start)));
         Ok(self.schedule.next_after(from)?.filter(|at| self.end_at.is_none_or(|end| *at < end)))
     }
 
@@ -175,7 +259,7 @@ impl Timetable {
                 Some(end) => from = fire.max(end - TICK),
             }
         }
-        Ok(None)
+        Err(gave_up())
     }
 
     /// When a nominal fire fires; `None` if it does not.
@@ -199,16 +283,20 @@ impl Timetable {
     fn next_rolled_forward(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
         let mut best = self.rolled_past(after)?;
         let mut from = after;
-        for _ in 0..MOST_JUMPS {
-            let Some(nominal) = self.nominal_after(from)? else { break };
+        for _ in 0..MOST_STEPS {
+            let Some(nominal) = self.nominal_after(from)? else { return Ok(best) };
             // Nothing moves to before its nominal time.
             if best.is_some_and(|best| best.at < nominal) {
-                break;
+                return Ok(best);
             }
-            best = earliest(best, self.moved(nominal), nominal, after);
-            from = nominal;
+            let moved = self.moved(nominal);
+            best = earliest(best, moved, nominal, after);
+            // Of a stretch that is excluded as a whole, only the last days can move out of it.
+            let reach = self.exclusions.until(nominal).filter(|_| moved.is_none());
+            let reach = reach.and_then(|end| end.checked_sub_signed(TimeDelta::days(LONGEST_ROLL + 1)));
+            from = reach.map_or(nominal, |reach| reach.max(nominal));
         }
-        Ok(best)
+        Err(gave_up())
     }
 
     /// The first fire after an instant among those that were nominally due at or before it.
@@ -235,21 +323,24 @@ impl Timetable {
         let (mut best, mut from) = (None::<Fire>, after);
         // The last day that may be passed over: one that is not touched stops everything behind it.
         let mut barrier = None;
-        for _ in 0..MOST_JUMPS {
-            let Some(nominal) = self.nominal_after(from)? else { break };
+        for _ in 0..MOST_STEPS {
+            let Some(nominal) = self.nominal_after(from)? else { return Ok(best) };
             if let Some(best) = best {
                 let limit = *barrier.get_or_insert_with(|| self.first_untouched_after(best.at));
                 if nominal >= limit {
-                    break;
+                    return Ok(Some(best));
                 }
             }
-            let found = earliest(best, self.moved(nominal), nominal, after);
+            let moved = self.moved(nominal);
+            let found = earliest(best, moved, nominal, after);
             if found != best {
                 (best, barrier) = (found, None);
             }
-            from = nominal;
+            // Who finds no day before a stretch that is excluded as a whole is followed there by nobody who does.
+            let end = self.exclusions.until(nominal).filter(|_| moved.is_none());
+            from = end.map_or(nominal, |end| nominal.max(end - TICK));
         }
-        Ok(best)
+        Err(gave_up())
     }
 
     /// Where the first day begins after that of `at` on which nothing is excluded: what is nominally due then or later is not
@@ -261,6 +352,23 @@ impl Timetable {
         let untouched =
             days.by_ref().take(last).find(|day| !self.exclusions.touch(*day)).or_else(|| days.next());
         untouched.map_or(DateTime::<Utc>::MAX_UTC, |day| self.exclusions.start_of(day))
+    }
+}
+
+/// A bound of a job, cut to what the database stores.
+fn bound(field: &str, at: Option<DateTime<Utc>>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+    match at {
+        Some(at) if !YEARS.contains(&at.year()) => {
+            Err(ScheduleError::invalid(field, "must lie in the years 0001 to 9999"))
+        }
+        at => Ok(at.map(whole_microseconds)),
+    }
+}
+
+fn gave_up() -> ScheduleError {
+    ScheduleError::NeverFires {
+        field: "calendars".to_owned(),
+        message: "exclude every fire for years on end; nothing would ever fire".to_owned(),
     }
 }
 

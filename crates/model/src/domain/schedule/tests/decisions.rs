@@ -79,6 +79,7 @@ fn a_fire_on_time_is_dispatched_and_the_books_are_settled_up_to_now() {
         skipped: vec![],
         next: Some(utc("2026-03-02T13:00:00Z")),
         settled_until: utc("2026-03-02T12:00:01Z"),
+        is_over: false,
     };
     assert_eq!(decided(&situation(&hourly)), expected);
 }
@@ -170,7 +171,7 @@ fn what_a_calendar_excluded_is_recorded_when_the_next_fire_is_decided() {
 }
 
 #[test]
-fn what_is_excluded_until_the_end_is_recorded_with_the_last_fire() {
+fn what_is_excluded_until_the_end_is_visited_at_its_last() {
     let calendar = Some(r#"{"weekly": ["SAT", "SUN"]}"#);
     let ending = table(&json!({"expression": "0 9 * * *"}), calendar, Some("2026-03-02T00:00:00Z"));
     let friday = Situation {
@@ -180,21 +181,72 @@ fn what_is_excluded_until_the_end_is_recorded_with_the_last_fire() {
         ..situation(&ending)
     };
     let decision = decided(&friday);
-    let weekend = (utc("2026-02-28T09:00:00Z"), utc("2026-03-01T09:00:00Z"), 2, SkipReason::Calendar);
-    assert_eq!((decision.next, shown(&decision.skipped)), (None, vec![weekend]));
-    assert_eq!(decision.settled_until, utc("2026-03-01T09:00:00Z"));
+    let sunday = utc("2026-03-01T09:00:00Z");
+    assert_eq!((decision.fires.len(), decision.next, decision.skipped), (1, Some(sunday), vec![]));
+    assert_eq!(decision.settled_until, friday.now, "nothing is settled ahead");
+    let later = Situation {
+        settled_until: decision.settled_until,
+        cursor: sunday,
+        now: utc("2026-03-01T09:00:01Z"),
+        ..situation(&ending)
+    };
+    let visit = decided(&later);
+    assert_eq!((visit.fires.len(), visit.next), (0, None));
+    assert_eq!(shown(&visit.skipped), [(utc("2026-02-28T09:00:00Z"), sunday, 2, SkipReason::Calendar)]);
+}
+
+#[test]
+fn after_its_last_run_a_job_is_not_held_against_calendars() {
+    let calendar = Some(r#"{"yearly": ["12-25"]}"#);
+    let daily = table(&json!({"expression": "0 9 * * *"}), calendar, Some("9999-01-01T00:00:00Z"));
+    let last = Situation {
+        settled_until: utc("2026-03-01T09:00:02Z"),
+        cursor: utc("2026-03-02T09:00:00Z"),
+        now: utc("2026-03-02T09:00:01Z"),
+        runs_left: Some(1),
+        ..situation(&daily)
+    };
+    let decision = decided(&last);
+    assert_eq!((decision.fires.len(), decision.next, decision.skipped), (1, None, vec![]));
+    assert_eq!(decision.settled_until, last.now);
+}
+
+#[test]
+fn a_fire_left_by_a_change_is_decided_by_itself_and_the_books_go_on_behind_it() {
+    let hourly = hourly();
+    let left = Situation {
+        cursor: utc("2026-03-02T08:00:00Z"),
+        settled_until: utc("2026-03-02T11:30:00Z"),
+        now: utc("2026-03-02T11:31:00Z"),
+        ..situation(&hourly)
+    };
+    let cursor = left.cursor;
+    let alone = decided(&left);
+    assert_eq!(
+        (alone.fires, alone.skipped),
+        (vec![cursor], vec![]),
+        "nothing between it and the change is decided again"
+    );
+    assert_eq!(alone.next, Some(utc("2026-03-02T12:00:00Z")));
+    let superseded = decided(&Situation { now: utc("2026-03-02T12:00:01Z"), ..left });
+    assert_eq!(superseded.fires, [utc("2026-03-02T12:00:00Z")]);
+    assert_eq!(shown(&superseded.skipped), [(cursor, cursor, 1, SkipReason::Misfire)]);
+    let skipped = decided(&Situation { misfire: MisfirePolicy::Skip, ..left });
+    assert_eq!(shown(&skipped.skipped), [(cursor, cursor, 1, SkipReason::Misfire)]);
+    let held = decided(&Situation { held_by: Some(SkipReason::PausedJob), ..left });
+    assert_eq!(shown(&held.skipped), [(cursor, cursor, 1, SkipReason::PausedJob)]);
+    let all = Situation { misfire: MisfirePolicy::FireAll { cap: 5 }, overlap: OverlapPolicy::Allow, ..left };
+    let all = decided(&Situation { now: utc("2026-03-02T12:00:01Z"), ..all });
+    assert_eq!(all.fires, [cursor, utc("2026-03-02T12:00:00Z")]);
 }
 
 #[test]
 fn a_job_of_which_nothing_is_due_is_settled_too() {
     let weekdays = table(&json!({"expression": "0 9 * * *"}), Some(r#"{"weekly": ["SAT", "SUN"]}"#), None);
-    let next = Some(utc("2026-03-02T09:00:00Z"));
-    let (skipped, until) =
-        settle_quiet(&weekdays, utc("2026-02-27T09:00:02Z"), next, utc("2026-02-28T12:00:00Z"))
-            .expect("books");
+    let skipped =
+        settle_quiet(&weekdays, utc("2026-02-27T09:00:02Z"), utc("2026-02-28T12:00:00Z")).expect("books");
     let saturday = utc("2026-02-28T09:00:00Z");
     assert_eq!(shown(&skipped), [(saturday, saturday, 1, SkipReason::Calendar)]);
-    assert_eq!(until, utc("2026-02-28T12:00:00Z"));
 }
 
 #[test]
