@@ -118,7 +118,7 @@ async fn a_fire_that_is_due_when_its_calendar_changes_stays_due() {
         .await;
     freeze(&world, around(now, 5, 5)).await;
     let due = "SELECT count(*) FROM scheduled_jobs WHERE next_run_at BETWEEN now() - interval '31 minutes' AND now() - interval '29 minutes'
-               AND settled_until < next_run_at";
+               AND settled_until > next_run_at";
     assert_eq!(world.number(due).await, 1);
     assert_eq!(world.rows(SKIPS).await, [["misfire", "1"]]);
 }
