@@ -1,7 +1,7 @@
 //! Calendars: listing, showing, writing and deleting them.
 //!
 //! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
-//! deleted. Both ways to write one, `PUT` and [`super::apply`], go through [`write`].
+//! deleted. Both ways to write one, `PUT` and [`super::apply`], go through [`write()`].
 
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpResponse, web};
