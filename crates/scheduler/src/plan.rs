@@ -363,6 +363,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_due_when_a_job_is_disabled_is_recorded() {
+        let inactive = DueJob { is_function_active: false, ..job() };
+        let late = at(NOW) + TimeDelta::hours(6);
+        let (batch, _) = plan_batch(&[inactive], &Calendars::default(), late);
+        let skip = &batch.skips[0];
+        assert_eq!(
+            (skip.first_fire_at, skip.last_fire_at, skip.reason),
+            (job().cursor, late, SkipReason::Disabled)
+        );
+        assert!(!skip.is_count_exact, "nobody can count them");
+        assert_eq!(batch.cursors[0].settled_until, Some(late));
+        let (all, _) = disable_all(&[job()], late, "refused");
+        assert_eq!((all.skips.len(), all.cursors[0].to), (1, None));
+    }
+
+    #[test]
     fn a_job_disabled_past_the_api_just_stops() {
         let (batch, disabled) =
             plan_batch(&[DueJob { is_enabled: false, ..job() }], &Calendars::default(), at(NOW));

@@ -390,4 +390,19 @@ mod tests {
         assert_eq!(JobSettings::first_cursor(&Schedule::OneOff(at).into(), now), Ok(Some(at)));
         assert_eq!(JobSettings::first_cursor(&Schedule::Manual.into(), now), Ok(None));
     }
+
+    #[test]
+    fn of_several_one_offs_the_earliest_is_not_dropped_though_it_has_passed() {
+        let at = |text: &str| text.parse::<DateTime<Utc>>().unwrap();
+        let several = JobSettings {
+            job_type: JobType::OneOff,
+            schedule_config: json!({"any_of": [
+                {"run_at": "2026-04-01T09:00:00Z"}, {"run_at": "2026-03-01T09:00:00Z"},
+            ]}),
+            ..settings()
+        };
+        let now = at("2026-03-01T10:00:00Z");
+        let timetable = several.timetable(TenantId(Uuid::nil()), now, &[]).unwrap();
+        assert_eq!(JobSettings::first_cursor(&timetable, now), Ok(Some(at("2026-03-01T09:00:00Z"))));
+    }
 }
