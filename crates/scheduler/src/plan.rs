@@ -40,7 +40,8 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
     let mut batch = Batch::default();
     let mut disabled = Vec::new();
     for (position, job) in jobs.iter().enumerate() {
-        let room = MAX_DISPATCHES - batch.dispatches.len();
+        // A fire that a change has left comes on top of the room it is given.
+        let room = MAX_DISPATCHES.saturating_sub(batch.dispatches.len());
         if room == 0 {
             break;
         }
@@ -360,6 +361,22 @@ mod tests {
         assert_eq!(fires(&batch).len(), 1);
         assert_eq!(batch.cursors.len(), 3);
         assert!(batch.cursors[0].disable.is_some() && batch.cursors[0].to.is_none());
+    }
+
+    #[test]
+    fn a_fire_left_by_a_change_does_not_burst_the_batch() {
+        let greedy = DueJob {
+            job_type: JobType::Interval,
+            schedule_config: json!({"seconds": 1}),
+            misfire_policy: MisfireKind::FireAll,
+            misfire_cap: 10_000,
+            overlap_policy: OverlapPolicy::Allow,
+            settled_until: job().cursor + TimeDelta::seconds(1),
+            ..job()
+        };
+        let now = job().cursor + TimeDelta::seconds(9_000);
+        let (batch, disabled) = plan_batch(&[greedy, job()], &Calendars::default(), now);
+        assert_eq!((batch.dispatches.len(), batch.cursors.len(), disabled.len()), (MAX_DISPATCHES + 1, 1, 0));
     }
 
     #[test]

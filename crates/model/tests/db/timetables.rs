@@ -178,6 +178,16 @@ async fn a_fire_on_its_way_to_a_business_day_is_due_at_once_when_its_calendar_le
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_fire_on_its_way_is_recorded_when_its_job_is_disabled() {
+    let world = World::new().await;
+    on_its_way(&world).await;
+    let job = world.job("a").await.settings;
+    world.save(&JobSettings { is_enabled: false, ..job }).await;
+    assert_eq!(world.text("SELECT next_run_at FROM scheduled_jobs").await, "-");
+    assert_eq!(world.rows(SKIPS).await, [["disabled", "1"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fire_that_has_run_does_not_move_to_another_day_afterwards() {
     let world = World::new().await;
     let due = on_its_way(&world).await;

@@ -113,13 +113,14 @@ pub(super) async fn after_change(
         |settings: &JobSettings| settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs);
     let old = old.filter(|_| job.settings.is_enabled && !is_used_up(&job.settings));
     let mut cursor = settled(job, old, now, settings.is_enabled);
+    let on_both_sides = old.map_or(Ok(Vec::new()), |old| old.moving_across(now));
     if !settings.is_enabled || is_used_up(settings) {
+        // What is on its way does not arrive. An old timetable that fails must not keep a job from being disabled.
+        let on_their_way = on_both_sides.unwrap_or_default().into_iter().filter(|fire| fire.nominal <= now);
+        cursor.skipped.extend(on_their_way.map(|fire| single(fire.nominal, SkipReason::Disabled)));
         return Ok(cursor);
     }
-    let moving = Moving {
-        old: old.map_or(Ok(Vec::new()), |old| old.moving_across(now))?,
-        new: timetable.moving_across(now)?,
-    };
+    let moving = Moving { old: on_both_sides?, new: timetable.moving_across(now)? };
     let mut owed = Vec::new();
     for at in moving.owed(now) {
         if !has_fate(conn, job.id, at).await? {
@@ -186,9 +187,11 @@ fn owe(cursor: &mut Cursor, mut owed: Vec<DateTime<Utc>>) {
     if cursor.next_run_at.is_none() {
         cursor.next_run_at = owed.pop();
     }
-    let range =
-        |at| SkippedRange { first: at, last: at, count: Count::Exact(1), reason: SkipReason::Misfire };
-    cursor.skipped.extend(owed.into_iter().map(range));
+    cursor.skipped.extend(owed.into_iter().map(|at| single(at, SkipReason::Misfire)));
+}
+
+fn single(at: DateTime<Utc>, reason: SkipReason) -> SkippedRange {
+    SkippedRange { first: at, last: at, count: Count::Exact(1), reason }
 }
 
 /// Settles the old timetable of a job up to now. The latest fire that is due stays the cursor, unless the job is being disabled.
