@@ -125,7 +125,7 @@ diesel::table! {
         created_at -> Timestamptz,
         /// When it could first be claimed, or claimed again after the latest failed attempt.
         available_at -> Timestamptz,
-        /// Equal to available_at while PENDING, else NULL.
+        /// From when on it may be claimed; infinity while it waits in line behind others of its job; NULL unless it is PENDING.
         claimable_at -> Nullable<Timestamptz>,
         /// When the latest claim was made; minus available_at it is the wait.
         claimed_at -> Nullable<Timestamptz>,
@@ -171,6 +171,8 @@ diesel::table! {
         expires_at -> Nullable<Timestamptz>,
         /// W3C trace context of what created it.
         traceparent -> Nullable<Text>,
+        /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first, and for triggers.
+        follows -> Nullable<Timestamptz>,
     }
 }
 
@@ -425,11 +427,11 @@ diesel::table! {
         last_status -> Nullable<Text>,
         /// When the latest dispatch was created.
         last_dispatched_at -> Nullable<Timestamptz>,
-        /// No scheduled dispatch before this instant: an operator may hold a job back with it.
+        /// The scheduler leaves the job alone until this instant, though it may be due: its tenant has used up its quota, or an operator holds it; NULL means not.
         dispatch_lock_until -> Nullable<Timestamptz>,
         /// How many dispatches have been created in all.
         total_run_count -> Int8,
-        /// How many dispatches are open now; kept in the transactions that open and close them, so that a tick need not count.
+        /// How many of its dispatches wait or run, in line or not.
         active_dispatches -> Int4,
         /// Version of the time zone database next_run_at was computed from; NULL for schedules that need none.
         tzdata_version -> Nullable<Text>,
@@ -453,6 +455,14 @@ diesel::table! {
         settled_until -> Timestamptz,
         /// How many fire times the schedule has dispatched; max_runs bounds it.
         fired_count -> Int8,
+        /// Fire time of the record that was made last for the job (scheduled_for or first_fire_at); NULL before the first.
+        last_fire_at -> Nullable<Timestamptz>,
+        /// Records of fire times up to this instant may have been removed by retention; NULL means none were.
+        ledger_starts_at -> Nullable<Timestamptz>,
+        /// How many of the open dispatches wait in line for others of the job to end.
+        queued_dispatches -> Int4,
+        /// Random place among jobs that are due at the same instant, so that no tenant's burst goes before another's.
+        burst_order -> Int4,
     }
 }
 
@@ -519,6 +529,8 @@ diesel::table! {
         term -> Nullable<Int8>,
         /// When, by the database clock.
         recorded_at -> Timestamptz,
+        /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first.
+        follows -> Nullable<Timestamptz>,
     }
 }
 
@@ -561,6 +573,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// How much of its quota of dispatches a tenant has used in one minute; only of tenants that have such a quota.
+    tenant_usage (tenant_id) {
+        /// The tenant.
+        tenant_id -> Uuid,
+        /// The minute this counts, by the database clock; an earlier minute than the present counts nothing.
+        minute -> Timestamptz,
+        /// Dispatches the scheduler made for it in that minute.
+        dispatched -> Int8,
+    }
+}
+
+diesel::table! {
     /// Organisations that share one installation and see nothing of each other.
     tenants (id) {
         /// Random identifier.
@@ -571,7 +595,7 @@ diesel::table! {
         name -> Text,
         /// Kill switch: while true nothing of this tenant is dispatched or claimed.
         is_paused -> Bool,
-        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. Not in effect yet.
+        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. In effect: dispatches_per_minute, for what the scheduler dispatches.
         quotas -> Jsonb,
         /// When the row was written, by the database clock.
         created_at -> Timestamptz,

@@ -14,8 +14,7 @@ JOIN tenants t ON t.id = j.tenant_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
 LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-WHERE j.next_run_at <= $1
-  AND (j.dispatch_lock_until IS NULL OR j.dispatch_lock_until <= clock_timestamp())
-ORDER BY j.next_run_at
+WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= $1
+ORDER BY greatest(j.next_run_at, j.dispatch_lock_until), j.burst_order
 LIMIT $2
 FOR NO KEY UPDATE OF j SKIP LOCKED

@@ -1,5 +1,4 @@
--- Bounded: looks at the hundred earliest cursors, so that a job held back does not hide those behind it. Should more be held
--- back, that costs up to the poll interval and nothing else.
-SELECT (SELECT min(greatest(earliest.next_run_at, earliest.dispatch_lock_until))
-        FROM (SELECT next_run_at, dispatch_lock_until FROM scheduled_jobs
-              WHERE next_run_at IS NOT NULL ORDER BY next_run_at LIMIT 100) AS earliest), clock_timestamp()
+-- The first entry of scheduled_jobs_due_idx: a job that is held back stands where it will be looked at.
+SELECT (SELECT greatest(next_run_at, dispatch_lock_until) FROM scheduled_jobs
+        WHERE next_run_at IS NOT NULL
+        ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order LIMIT 1), clock_timestamp()

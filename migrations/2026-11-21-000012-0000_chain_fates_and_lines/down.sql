@@ -1,0 +1,18 @@
+COMMENT ON COLUMN tenants.quotas IS 'Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. Not in effect yet.';
+DROP TABLE tenant_usage;
+
+-- What waits in line may be claimed now: there is no line any more.
+UPDATE job_dispatch SET claimable_at = available_at WHERE claimable_at = 'infinity';
+DROP INDEX scheduled_jobs_line_idx;
+DROP INDEX scheduled_jobs_due_idx;
+CREATE INDEX scheduled_jobs_due_idx ON scheduled_jobs (next_run_at) WHERE next_run_at IS NOT NULL;
+ALTER TABLE scheduled_jobs
+    DROP COLUMN burst_order,
+    DROP COLUMN queued_dispatches,
+    DROP COLUMN ledger_starts_at,
+    DROP COLUMN last_fire_at;
+ALTER TABLE skipped_fires DROP COLUMN follows;
+ALTER TABLE job_dispatch DROP COLUMN follows;
+COMMENT ON COLUMN job_dispatch.claimable_at IS 'Equal to available_at while PENDING, else NULL.';
+COMMENT ON COLUMN scheduled_jobs.dispatch_lock_until IS 'No scheduled dispatch before this instant: an operator may hold a job back with it.';
+COMMENT ON COLUMN scheduled_jobs.active_dispatches IS 'How many dispatches are open now; kept in the transactions that open and close them, so that a tick need not count.';

@@ -1,0 +1,51 @@
+-- What a job needs so that its fates can be proved complete, its overlapping fires can wait in line, and no tenant's burst goes
+-- before another's.
+--
+-- Chain: each record of a fire time (a dispatch by the scheduler, or a range of skipped fires) names the one that was made before
+-- it for the same job, by its key: `scheduled_for`, or `first_fire_at`. A record that is missing leaves its successor pointing at
+-- nothing. The last one is named by the job.
+--
+-- Line: a dispatch beyond `max_instances` is PENDING with `claimable_at = 'infinity'`, which keeps it out of the reach of claims,
+-- at the far end of the waiting index, until one before it has ended.
+
+ALTER TABLE job_dispatch ADD COLUMN follows timestamptz;
+ALTER TABLE skipped_fires ADD COLUMN follows timestamptz;
+COMMENT ON COLUMN job_dispatch.follows  IS 'Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first, and for triggers.';
+COMMENT ON COLUMN skipped_fires.follows IS 'Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first.';
+COMMENT ON COLUMN job_dispatch.claimable_at IS 'From when on it may be claimed; infinity while it waits in line behind others of its job; NULL unless it is PENDING.';
+
+ALTER TABLE scheduled_jobs
+    ADD COLUMN last_fire_at      timestamptz,
+    ADD COLUMN ledger_starts_at  timestamptz,
+    ADD COLUMN queued_dispatches integer NOT NULL DEFAULT 0,
+    -- A volatile default: the table is rewritten, once, and every job gets a place of its own.
+    ADD COLUMN burst_order       integer NOT NULL DEFAULT floor(random() * 1000000),
+    ADD CONSTRAINT scheduled_jobs_queued_dispatches_check CHECK (queued_dispatches BETWEEN 0 AND active_dispatches) NOT VALID;
+ALTER TABLE scheduled_jobs VALIDATE CONSTRAINT scheduled_jobs_queued_dispatches_check;
+COMMENT ON COLUMN scheduled_jobs.last_fire_at      IS 'Fire time of the record that was made last for the job (scheduled_for or first_fire_at); NULL before the first.';
+COMMENT ON COLUMN scheduled_jobs.ledger_starts_at  IS 'Records of fire times up to this instant may have been removed by retention; NULL means none were.';
+COMMENT ON COLUMN scheduled_jobs.queued_dispatches IS 'How many of the open dispatches wait in line for others of the job to end.';
+COMMENT ON COLUMN scheduled_jobs.burst_order       IS 'Random place among jobs that are due at the same instant, so that no tenant''s burst goes before another''s.';
+COMMENT ON COLUMN scheduled_jobs.dispatch_lock_until IS 'The scheduler leaves the job alone until this instant, though it may be due: its tenant has used up its quota, or an operator holds it; NULL means not.';
+COMMENT ON COLUMN scheduled_jobs.active_dispatches IS 'How many of its dispatches wait or run, in line or not.';
+
+-- A job that is held back stands where it will be looked at, not where it was due: held jobs hide nobody behind them.
+DROP INDEX scheduled_jobs_due_idx;
+CREATE INDEX scheduled_jobs_due_idx ON scheduled_jobs (greatest(next_run_at, dispatch_lock_until), burst_order) WHERE next_run_at IS NOT NULL;
+-- Few jobs have a line, and only the writes that change its length touch this.
+CREATE INDEX scheduled_jobs_line_idx ON scheduled_jobs (tenant_id, id) WHERE queued_dispatches > 0;
+
+CREATE TABLE tenant_usage (
+    tenant_id  uuid        NOT NULL,
+    minute     timestamptz NOT NULL,
+    dispatched bigint      NOT NULL,
+    CONSTRAINT tenant_usage_pkey PRIMARY KEY (tenant_id),
+    CONSTRAINT tenant_usage_tenant_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (id) ON DELETE CASCADE,
+    CONSTRAINT tenant_usage_dispatched_check CHECK (dispatched >= 0)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE  tenant_usage            IS 'How much of its quota of dispatches a tenant has used in one minute; only of tenants that have such a quota.';
+COMMENT ON COLUMN tenant_usage.tenant_id  IS 'The tenant.';
+COMMENT ON COLUMN tenant_usage.minute     IS 'The minute this counts, by the database clock; an earlier minute than the present counts nothing.';
+COMMENT ON COLUMN tenant_usage.dispatched IS 'Dispatches the scheduler made for it in that minute.';
+
+COMMENT ON COLUMN tenants.quotas IS 'Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. In effect: dispatches_per_minute, for what the scheduler dispatches.';
