@@ -1,18 +1,21 @@
 //! What a tick does with each due job: a pure decision.
 //!
-//! Puts together the job's schedule, its misfire and overlap policies and the kill switches, and says which dispatches to
-//! create, which skips to record, and where the cursor goes. Every due fire ends as exactly one of these. A job whose
-//! schedule cannot be computed, even by a panic, is disabled with its reason and never stops the others.
+//! Puts together the job's schedule, its misfire and overlap policies, the kill switches and the tenant's quota, and says which
+//! dispatches to create, which skips to record, and where the cursor goes. Every due fire ends as exactly one of these, linked to
+//! the one before it, or its job is held back whole and stays due. A job whose schedule cannot be computed, even by a panic, is
+//! disabled with its reason and never stops the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use chrono::{DateTime, Utc};
-use sched_model::db::tick::{Batch, CursorMove, DueJob, NewDispatch, NewSkip};
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::cancellations::MakeRoom;
+use sched_model::db::tick::{self, Batch, CursorMove, DueJob, Hold, NewDispatch, NewSkip};
 use sched_model::domain::ids::{DispatchId, time_ordered};
 use sched_model::domain::job::seconds;
 use sched_model::domain::schedule::overlap::Load;
 use sched_model::domain::schedule::{
-    Decision, ScheduleError, ScheduleSource, Situation, SkipReason, Timetable, TimetableSource, decide,
+    Decision, ScheduleError, ScheduleSource, Situation, SkipReason, SkippedRange, Timetable, TimetableSource,
+    decide,
     hash_key, jitter, misfire,
 };
 
@@ -45,6 +48,12 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
         if room == 0 {
             break;
         }
+        let quota = quota_left(job, &batch);
+        if quota == Some(0) && job.is_enabled && job.is_function_active && job.paused_by.is_none() {
+            batch.holds.push(hold(job, now));
+            continue;
+        }
+        let room = quota.map_or(room, |left| room.min(left.max(1)));
         let decided = catch_unwind(AssertUnwindSafe(|| decide_about(job, calendars, now, room)))
             .unwrap_or_else(|panic| Err(format!("computing its fire times failed: {}", panic_text(&*panic))));
         match decided {
@@ -56,6 +65,20 @@ pub fn plan_batch(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) ->
         }
     }
     (batch, disabled)
+}
+
+/// How many more dispatches the quota of the job's tenant allows; `None` without a quota.
+fn quota_left(job: &DueJob, batch: &Batch) -> Option<usize> {
+    let used = batch.used.get(&job.tenant_id).copied().unwrap_or(0);
+    job.quota_left.map(|left| usize::try_from(left - used).unwrap_or(0))
+}
+
+/// Holds a job back until the next window of its tenant's quota begins. Those that have waited for longer go first then, so that
+/// the same jobs are not passed over again and again.
+fn hold(job: &DueJob, now: DateTime<Utc>) -> Hold {
+    let minutes_late = (now - job.cursor).num_minutes().max(0);
+    let until = tick::next_quota_window(now) + TimeDelta::milliseconds(500 / (1 + minutes_late));
+    Hold { tenant_id: job.tenant_id, job_id: job.id, until }
 }
 
 /// Disables all of the jobs, for `reason`.
@@ -79,9 +102,11 @@ fn disable(batch: &mut Batch, job: &DueJob, now: DateTime<Utc>, reason: &str) {
         fire_count: 1,
         is_count_exact: false,
         reason: SkipReason::Disabled,
+        follows: job.last_fire_at,
     });
     let settled_until = Some(now.max(job.cursor));
-    batch.cursors.push(CursorMove { disable: Some(reason.to_owned()), settled_until, ..still(job) });
+    let last_fire_at = Some(job.cursor);
+    batch.cursors.push(CursorMove { disable: Some(reason.to_owned()), settled_until, last_fire_at, ..still(job) });
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
@@ -98,6 +123,7 @@ fn still(job: &DueJob) -> CursorMove {
         disable: None,
         tzdata_version: None,
         settled_until: None,
+        last_fire_at: None,
     }
 }
 
@@ -170,7 +196,13 @@ impl Decided {
             batch.cursors.push(still(job));
             return;
         };
-        batch.dispatches.extend(decision.fires.iter().map(|fire| dispatch(job, *fire, now)));
+        let chain = Chain::of(job, &decision);
+        let direct = decision.fires.len() - in_line(job, &decision);
+        batch.dispatches.extend(decision.fires.iter().enumerate().map(|(position, fire)| NewDispatch {
+            is_in_line: position >= direct,
+            follows: chain.before(*fire),
+            ..dispatch(job, *fire, now)
+        }));
         batch.skips.extend(decision.skipped.iter().map(|range| NewSkip {
             tenant_id: job.tenant_id,
             job_id: job.id,
@@ -178,14 +210,65 @@ impl Decided {
             last_fire_at: range.last,
             fire_count: i64::try_from(range.count.value()).unwrap_or(i64::MAX),
             is_count_exact: range.count.is_exact(),
-            reason: range.reason,
+            reason: reason(job, range),
+            follows: chain.before(range.first),
         }));
+        if decision.cancelled > 0 {
+            let count = i32::try_from(decision.cancelled).unwrap_or(i32::MAX);
+            batch.rooms.push(MakeRoom { tenant_id: job.tenant_id, job_id: job.id, count });
+        }
+        if job.quota_left.is_some() {
+            let used = i64::try_from(decision.fires.len()).unwrap_or(i64::MAX);
+            *batch.used.entry(job.tenant_id).or_default() += used;
+        }
         batch.cursors.push(CursorMove {
             to: decision.next,
             tzdata_version,
             settled_until: Some(decision.settled_until),
+            last_fire_at: chain.keys.last().copied(),
             ..still(job)
         });
+    }
+}
+
+/// How many of the fires, the last ones, wait in line. What makes room for others by being cancelled may run on for a while: until it
+/// has ended, they wait.
+fn in_line(job: &DueJob, decision: &Decision) -> usize {
+    if decision.cancelled == 0 {
+        return decision.waiting;
+    }
+    let free = natural(job.max_instances).max(1).saturating_sub(natural(job.active_dispatches));
+    decision.fires.len().saturating_sub(free)
+}
+
+/// Fires that a quota has held back until they were too late were not missed: the quota is why.
+fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
+    let was_held = job.quota_left.is_some() && job.dispatch_lock_until.is_some_and(|until| range.first < until);
+    match range.reason {
+        SkipReason::Misfire if was_held => SkipReason::Quota,
+        reason => reason,
+    }
+}
+
+/// The order of the records that one decision makes. Each names the one before it, the first the last that was made for the job: a
+/// record that goes missing leaves its successor pointing at nothing.
+struct Chain {
+    last: Option<DateTime<Utc>>,
+    /// Fire times of the records, of a range its first, ascending.
+    keys: Vec<DateTime<Utc>>,
+}
+
+impl Chain {
+    fn of(job: &DueJob, decision: &Decision) -> Self {
+        let mut keys = decision.fires.clone();
+        keys.extend(decision.skipped.iter().map(|range| range.first));
+        keys.sort_unstable();
+        Self { last: job.last_fire_at, keys }
+    }
+
+    fn before(&self, key: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let position = self.keys.partition_point(|other| *other < key);
+        position.checked_sub(1).map_or(self.last, |before| self.keys.get(before).copied())
     }
 }
 
@@ -202,12 +285,13 @@ fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatc
         priority: job.priority,
         args: job.args.clone(),
         is_catch_up: lateness > grace,
+        is_in_line: false,
+        follows: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use chrono::TimeDelta;
     use sched_model::domain::ids::{JobId, TenantId};
     use sched_model::domain::job::{MisfireKind, OverlapPolicy};
     use sched_model::domain::schedule::{CalendarRoll, JobType, SkipReason};
@@ -247,6 +331,8 @@ mod tests {
             max_instances: 1,
             overlap_policy: OverlapPolicy::Skip,
             active_dispatches: 0,
+            last_fire_at: None,
+            dispatch_lock_until: None,
             args: json!({"a": 1}),
             queue: "default".into(),
             priority: 50,
@@ -254,6 +340,7 @@ mod tests {
             is_enabled: true,
             is_function_active: true,
             paused_by: None,
+            quota_left: None,
         }
     }
 
@@ -304,6 +391,74 @@ mod tests {
             (batch.skips.len(), batch.skips[0].fire_count, batch.skips[0].reason),
             (1, 3, SkipReason::Misfire)
         );
+    }
+
+    #[test]
+    fn fires_beyond_the_room_wait_in_line() {
+        let line = DueJob {
+            overlap_policy: OverlapPolicy::Queue,
+            misfire_policy: MisfireKind::FireAll,
+            max_instances: 2,
+            active_dispatches: 1,
+            ..job()
+        };
+        let (batch, _) = plan_batch(&[line], &Calendars::default(), job().cursor + TimeDelta::minutes(2));
+        let in_line: Vec<bool> = batch.dispatches.iter().map(|dispatch| dispatch.is_in_line).collect();
+        assert_eq!(in_line, [false, true, true]);
+        assert!(batch.rooms.is_empty());
+    }
+
+    #[test]
+    fn what_is_cancelled_runs_on_for_a_while_and_its_successor_waits_for_it() {
+        let busy = DueJob { overlap_policy: OverlapPolicy::CancelOldest, active_dispatches: 1, ..job() };
+        let (batch, _) = plan_batch(&[busy.clone()], &Calendars::default(), at(NOW));
+        assert_eq!(batch.rooms, [MakeRoom { tenant_id: busy.tenant_id, job_id: busy.id, count: 1 }]);
+        assert!(batch.dispatches[0].is_in_line);
+        let idle = DueJob { active_dispatches: 0, ..busy };
+        let (batch, _) = plan_batch(&[idle], &Calendars::default(), at(NOW));
+        assert!(batch.rooms.is_empty() && !batch.dispatches[0].is_in_line);
+    }
+
+    #[test]
+    fn records_name_the_one_before_them() {
+        let before = job().cursor - TimeDelta::minutes(1);
+        let late = at(NOW) + TimeDelta::hours(1);
+        let chained = DueJob { last_fire_at: Some(before), ..job() };
+        let (batch, _) = plan_batch(&[chained], &Calendars::default(), late);
+        assert_eq!(batch.skips[0].follows, Some(before));
+        assert_eq!(batch.dispatches[0].follows, Some(batch.skips[0].first_fire_at));
+        assert_eq!(batch.cursors[0].last_fire_at, Some(batch.dispatches[0].scheduled_for));
+    }
+
+    #[test]
+    fn a_tenant_that_has_used_up_its_quota_is_held_back_and_the_others_go_on() {
+        let limited = |id: u128| DueJob { id: JobId(uuid::Uuid::from_u128(id)), quota_left: Some(2), ..job() };
+        let other = DueJob { tenant_id: TenantId(uuid::Uuid::from_u128(9)), ..job() };
+        let jobs = [limited(1), limited(2), limited(3), other.clone()];
+        let (batch, disabled) = plan_batch(&jobs, &Calendars::default(), at(NOW));
+        let dispatched: Vec<_> = batch.dispatches.iter().map(|d| (d.tenant_id, d.job_id)).collect();
+        assert_eq!(dispatched, [&jobs[0], &jobs[1], &jobs[3]].map(|job| (job.tenant_id, job.id)));
+        assert_eq!((batch.used.get(&jobs[0].tenant_id), batch.used.get(&other.tenant_id)), (Some(&2), None));
+        assert_eq!((batch.holds.len(), batch.cursors.len(), disabled.len()), (1, 3, 0));
+        let hold = &batch.holds[0];
+        assert_eq!(hold.job_id, jobs[2].id);
+        let next_window = at("2026-03-01T12:00:59Z");
+        assert!(hold.until >= next_window && hold.until < next_window + TimeDelta::seconds(1));
+    }
+
+    #[test]
+    fn what_a_quota_held_back_for_too_long_is_recorded_as_such() {
+        let held = DueJob {
+            quota_left: Some(1),
+            misfire_policy: MisfireKind::Skip,
+            dispatch_lock_until: Some(at("2026-03-01T12:00:59.5Z")),
+            ..job()
+        };
+        let (batch, _) = plan_batch(&[held.clone()], &Calendars::default(), at("2026-03-01T12:01:00Z"));
+        assert_eq!(batch.skips.iter().map(|s| s.reason).collect::<Vec<_>>(), [SkipReason::Quota]);
+        assert_eq!(fires(&batch), [at("2026-03-01T12:01:00Z")]);
+        let (batch, _) = plan_batch(&[DueJob { quota_left: None, ..held }], &Calendars::default(), at("2026-03-01T12:01:00Z"));
+        assert_eq!(batch.skips[0].reason, SkipReason::Misfire, "held by somebody else");
     }
 
     #[test]

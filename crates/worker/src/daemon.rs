@@ -101,7 +101,9 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
-        listeners.spawn("hints", listen(database.clone(), config.clone(), wake.clone(), listeners.token()));
+        let beat_now = Arc::new(Notify::new());
+        let hints = Hints { config: config.clone(), wake: wake.clone(), beat_now: beat_now.clone(), seen: seen.clone() };
+        listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
         let worker = Worker {
             config,
             database: database.clone(),
@@ -109,6 +111,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
             completer: completer_handle,
             slots,
             wake,
+            beat_now,
             seen,
         };
         let drains = async {
@@ -141,20 +144,42 @@ async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), Bo
     Ok(())
 }
 
-/// Wakes the poller when dispatches wait in one of our queues, and whenever the listener has reconnected.
-async fn listen(
-    database: Database,
+/// Whom hints are for.
+struct Hints {
     config: Arc<Config>,
     wake: Arc<Notify>,
-    stop: CancellationToken,
-) -> Result<(), BoxError> {
-    let hints = notify::listen(&database, &[notify::DISPATCH_CHANNEL], |hint| match hint {
-        notify::Hint::Notified { payload, .. }
-            if !payload.is_empty() && !config.queues.contains(&payload) => {}
-        notify::Hint::Notified { .. } | notify::Hint::Reconnected => wake.notify_one(),
-    });
+    beat_now: Arc<Notify>,
+    seen: Arc<Seen>,
+}
+
+impl Hints {
+    /// Wakes the poller when dispatches wait in one of our queues, the heartbeat when work of ours is to be stopped, and both
+    /// whenever the listener has reconnected.
+    fn take(&self, hint: &notify::Hint) {
+        match hint {
+            notify::Hint::Notified { channel, payload } if channel == notify::CANCEL_CHANNEL => {
+                if self.seen.session.borrow().is_some_and(|id| id.to_string() == *payload) {
+                    self.beat_now.notify_one();
+                }
+            }
+            notify::Hint::Notified { payload, .. } => {
+                if payload.is_empty() || self.config.queues.contains(payload) {
+                    self.wake.notify_one();
+                }
+            }
+            notify::Hint::Reconnected => {
+                self.wake.notify_one();
+                self.beat_now.notify_one();
+            }
+        }
+    }
+}
+
+async fn listen(database: Database, hints: Hints, stop: CancellationToken) -> Result<(), BoxError> {
+    let channels = [notify::DISPATCH_CHANNEL, notify::CANCEL_CHANNEL];
+    let listening = notify::listen(&database, &channels, |hint| hints.take(&hint));
     tokio::select! {
-        () = hints => {}
+        () = listening => {}
         () = stop.cancelled() => {}
     }
     Ok(())

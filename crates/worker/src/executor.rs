@@ -57,7 +57,8 @@ async fn report(session: &Session, claimed: &Claimed, execution_id: ExecutionId)
     };
     let execution = execution(claimed, execution_id);
     let handlers = session.worker.handlers.clone();
-    let cancel = session.hand_back.child_token();
+    // Stopped with the session's hand-back, or alone when somebody cancels it.
+    let cancel = session.worker.seen.running.cancellation(claimed.token);
     let running = spawn_owned("handler", async move { handlers.run(kind, execution, cancel).await });
     running.await.unwrap_or_else(|error| {
         Report::failed(

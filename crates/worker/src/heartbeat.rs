@@ -2,13 +2,14 @@
 //!
 //! The worker trusts its lease until the monotonic instant *before* its last successful heartbeat was sent, plus the lease,
 //! less a margin (`domain::lease`). When that passes, or the database says that the lease is gone, the session learns of it
-//! and kills everything, before others may run the same work.
+//! and kills everything, before others may run the same work. A heartbeat also brings word of work that somebody has cancelled; a
+//! notification makes it come at once.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sched_model::db::workers::{self, Beat, BeatOutcome};
-use sched_model::db::{Conn, DbError};
+use sched_model::db::{Conn, DbError, cancellations};
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::lease::Trust;
 use sched_runtime::clock::monotonic;
@@ -47,6 +48,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
         }
         tokio::select! {
             () = tokio::time::sleep(config.heartbeat_interval) => {}
+            () = session.worker.beat_now.notified() => {}
             () = tokio::time::sleep_until(trust.until().into()) => {}
         }
         if !trust.holds(monotonic()) {
@@ -92,6 +94,23 @@ async fn beat(session: &Session, slot: &mut Option<Conn>) -> Result<BeatOutcome,
     };
     let beat = Beat { status, running, jobs_processed: seen.processed.load(Ordering::Relaxed) };
     let outcome = workers::heartbeat(&mut conn, session.id, beat).await?;
+    if running > 0 && matches!(outcome, BeatOutcome::Renewed { .. }) {
+        stop_cancelled(session, &mut conn).await;
+    }
     *slot = Some(conn);
     Ok(outcome)
+}
+
+/// Stops what somebody has cancelled. The lease is renewed already, whatever becomes of this look; the next one comes soon.
+async fn stop_cancelled(session: &Session, conn: &mut Conn) {
+    match cancellations::requested(conn, session.id).await {
+        Ok(tokens) => {
+            for job in tokens.into_iter().filter_map(|token| session.worker.seen.running.cancel(token)) {
+                tracing::info!(job.name = job, "The attempt was cancelled; stopping its work.");
+            }
+        }
+        Err(error) => {
+            tracing::warn!(error = error.with_causes(), "Looking for cancelled work failed; trying again.");
+        }
+    }
 }

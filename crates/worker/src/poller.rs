@@ -16,6 +16,7 @@ use sched_model::db::claims::{self, Claimed};
 use sched_model::db::{DbError, recovery};
 use sched_runtime::clock::monotonic;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use crate::executor;
 use crate::session::Session;
@@ -108,7 +109,8 @@ async fn claim(
         *is_claim_unknown = false;
         for attempt in unknown {
             tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
-            worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone());
+            let never_run = CancellationToken::new();
+            worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone(), never_run);
             worker.completer.send(None, executor::never_started(&attempt), None).await;
         }
     }
@@ -139,7 +141,8 @@ fn note(session: &Session, claimed: &[Claimed]) {
         session.worker.completer.expect(first.claim_id, claimed.len());
     }
     for dispatch in claimed {
-        session.worker.seen.running.insert(dispatch.token, dispatch.dispatch_id, dispatch.job_name.clone());
+        let (token, id, job) = (dispatch.token, dispatch.dispatch_id, dispatch.job_name.clone());
+        session.worker.seen.running.insert(token, id, job, session.hand_back.child_token());
         let wait = (dispatch.claimed_at - dispatch.available_at).to_std().unwrap_or(Duration::ZERO);
         metrics::histogram!("sched_dispatch_wait_seconds").record(wait.as_secs_f64());
     }

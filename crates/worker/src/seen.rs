@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// What health and status are told.
 #[derive(Debug)]
@@ -20,12 +21,35 @@ pub(crate) struct Seen {
 
 /// The attempts in progress, from before their claim is known to anyone until their result is stored.
 #[derive(Debug, Default)]
-pub(crate) struct Running(Mutex<HashMap<ClaimToken, (DispatchId, String)>>);
+pub(crate) struct Running(Mutex<HashMap<ClaimToken, Attempt>>);
+
+/// An attempt in progress.
+#[derive(Debug, Clone)]
+struct Attempt {
+    id: DispatchId,
+    job: String,
+    /// Stops its work softly.
+    cancel: CancellationToken,
+}
 
 impl Running {
     /// By token and not by dispatch: the next attempt of a dispatch may begin before the end of the last is noted here.
-    pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String) {
-        self.locked(|map| drop(map.insert(token, (id, job))));
+    pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String, cancel: CancellationToken) {
+        self.locked(|map| drop(map.insert(token, Attempt { id, job, cancel })));
+    }
+
+    /// Stops the work of an attempt that somebody cancelled; returns the name of its job if that was news.
+    pub(crate) fn cancel(&self, token: ClaimToken) -> Option<String> {
+        self.locked(|map| {
+            let attempt = map.get(&token).filter(|attempt| !attempt.cancel.is_cancelled())?;
+            attempt.cancel.cancel();
+            Some(attempt.job.clone())
+        })
+    }
+
+    /// What stops the work of an attempt; a token of its own if the attempt is not known.
+    pub(crate) fn cancellation(&self, token: ClaimToken) -> CancellationToken {
+        self.locked(|map| map.get(&token).map(|attempt| attempt.cancel.clone()).unwrap_or_default())
     }
 
     pub(crate) fn remove(&self, token: ClaimToken) {
@@ -37,14 +61,14 @@ impl Running {
     }
 
     pub(crate) fn ids(&self) -> Vec<DispatchId> {
-        self.locked(|map| map.values().map(|(id, _)| *id).collect())
+        self.locked(|map| map.values().map(|attempt| attempt.id).collect())
     }
 
     pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {
-        self.locked(|map| map.values().cloned().collect())
+        self.locked(|map| map.values().map(|attempt| (attempt.id, attempt.job.clone())).collect())
     }
 
-    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, (DispatchId, String)>) -> T) -> T {
+    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, Attempt>) -> T) -> T {
         // A panic while the lock was held cannot have left the map half-changed.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) slots: Arc<Semaphore>,
     /// Wakes the poller.
     pub(crate) wake: Arc<Notify>,
+    /// Asks for a heartbeat now: somebody wants work of ours stopped.
+    pub(crate) beat_now: Arc<Notify>,
     pub(crate) seen: Arc<Seen>,
 }
 

@@ -11,10 +11,10 @@ use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timest
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::{Conn, DbResult, tx};
+use super::{Conn, DbError, DbResult, line, notify, tx};
 use crate::domain::attempt::{AttemptOutcome, Verdict};
 use crate::domain::dispatch::{DispatchEvent, DispatchStatus};
-use crate::domain::ids::{ClaimToken, DispatchId, ExecutionId};
+use crate::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
 
 /// An attempt that has ended.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ statement! {
         error_classes: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         error_messages: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         output_bytes: &'a [i64] as Array<BigInt>,
-    ) -> (SqlUuid, BigInt)
+    ) -> (SqlUuid, BigInt, SqlUuid, SqlUuid, Bool)
 }
 
 statement! {
@@ -115,33 +115,54 @@ statement! {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> DbResult<Vec<DispatchId>> {
-    tx::transact(conn, "end_attempts", async |conn: &mut Conn| {
-        let held = end_in_transaction(conn, ended).await?;
+    let written = tx::transact(conn, "end_attempts", async |conn: &mut Conn| {
+        let written = end_in_transaction(conn, ended).await?;
         if !finished_claims.is_empty() {
             ReleaseClaims { claims: finished_claims }.execute(conn).await?;
         }
-        Ok(held)
+        Ok::<_, DbError>(written)
     })
-    .await
+    .await?;
+    if let Err(error) = notify::dispatches_waiting(conn, &written.released_queues).await {
+        tracing::debug!(error = error.with_causes(), "Notifying the workers failed; they find the work when they poll.");
+    }
+    Ok(written.held)
+}
+
+/// What became of attempts that were ended.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Dispatches whose claim held.
+    pub(super) held: Vec<DispatchId>,
+    /// Queues in which dispatches wait now that had stood in line behind these.
+    pub(super) released_queues: Vec<String>,
 }
 
 /// The same within a transaction of the caller's, which may hold locks on schedulers but not yet on jobs.
-pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<DispatchId>> {
+pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbResult<Written> {
     if ended.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Written::default());
     }
     let dispatches: Vec<Uuid> = ended.iter().map(|e| e.dispatch_id.0).collect();
     LockJobs { dispatches: &dispatches }.execute(conn).await?;
-    let held = write_ends(conn, ended, &dispatches).await?;
+    let rows = write_ends(conn, ended, &dispatches).await?;
+    let held: Vec<(DispatchId, ClaimToken)> = rows.iter().map(|row| (row.0, row.1)).collect();
     keep_output(conn, ended, &held).await?;
-    Ok(held.into_iter().map(|(id, _)| id).collect())
+    let mut lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let released_queues = line::release(conn, &lines).await?;
+    Ok(Written { held: held.into_iter().map(|(id, _)| id).collect(), released_queues })
 }
+
+/// Dispatch, token, owner, job, and whether others of the job stand in line.
+type EndedRow = (DispatchId, ClaimToken, TenantId, JobId, bool);
 
 async fn write_ends(
     conn: &mut Conn,
     ended: &[Ended],
     dispatches: &[Uuid],
-) -> DbResult<Vec<(DispatchId, ClaimToken)>> {
+) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);
     let rows = End {
         dispatches,

@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use diesel::sql_types::{Nullable, Timestamptz};
 use diesel_async::RunQueryDsl;
 
 use super::schema::{job_dispatch, queues, scheduled_jobs, task_functions};
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
+use crate::domain::job::OverlapPolicy;
 use crate::domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered,
 };
@@ -150,7 +152,7 @@ pub enum Triggered {
 /// When the database cannot be asked.
 pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
     let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
-    let (job_args, job_queue, job_priority, function) = job;
+    let (job_args, job_queue, job_priority, function, is_full) = job;
     let (function_queue, is_active): (String, bool) = task_functions::table
         .find((new.tenant, function))
         .select((task_functions::queue, task_functions::is_active))
@@ -174,12 +176,23 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
     };
     let now = clock::now(conn).await?;
     let id = DispatchId(time_ordered(now));
-    insert_trigger(conn, new, id, args, &queue, priority, now).await?;
-    count_trigger(conn, new, now).await?;
+    let place = Place { queue: &queue, priority, is_in_line: is_full };
+    insert_trigger(conn, new, id, args, place, now).await?;
+    count_trigger(conn, new, is_full, now).await?;
     Ok(Triggered::Created(id, queue))
 }
 
-type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId);
+/// Arguments, queue, priority, function, and whether as many dispatches are open as may be.
+type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool);
+
+/// Where a dispatch waits.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    queue: &'a str,
+    priority: i16,
+    /// Behind others of its job ([`super::line`]).
+    is_in_line: bool,
+}
 
 /// Locks the job alone, which orders a trigger with ticks, completions and other triggers of the same job.
 async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<LockedJob>> {
@@ -191,6 +204,10 @@ async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<Lock
             scheduled_jobs::queue,
             scheduled_jobs::priority,
             scheduled_jobs::task_function_id,
+            scheduled_jobs::overlap_policy.ne(OverlapPolicy::Allow).and(
+                (scheduled_jobs::active_dispatches - scheduled_jobs::queued_dispatches)
+                    .ge(scheduled_jobs::max_instances),
+            ),
         ))
         .for_no_key_update()
         .get_result(conn)
@@ -230,8 +247,7 @@ async fn insert_trigger(
     new: &NewTrigger<'_>,
     id: DispatchId,
     args: &serde_json::Value,
-    queue: &str,
-    priority: i16,
+    place: Place<'_>,
     now: DateTime<Utc>,
 ) -> DbResult<()> {
     use job_dispatch as d;
@@ -240,9 +256,10 @@ async fn insert_trigger(
             d::id.eq(id),
             d::tenant_id.eq(new.tenant),
             d::job_id.eq(new.job),
-            (d::scheduled_for.eq(now), d::available_at.eq(now), d::claimable_at.eq(now)),
-            d::queue.eq(queue),
-            d::priority.eq(priority),
+            (d::scheduled_for.eq(now), d::available_at.eq(now)),
+            d::claimable_at.eq(now),
+            d::queue.eq(place.queue),
+            d::priority.eq(place.priority),
             d::triggered_by.eq(new.triggered_by),
             d::triggered_by_user.eq(new.user),
             d::trigger_id.eq(id.0),
@@ -252,15 +269,26 @@ async fn insert_trigger(
         ))
         .execute(conn)
         .await?;
+    if place.is_in_line {
+        // The driver's type for instants has no infinity.
+        let never = diesel::dsl::sql::<Nullable<Timestamptz>>("'infinity'");
+        diesel::update(d::table.find(id)).set(d::claimable_at.eq(never)).execute(conn).await?;
+    }
     Ok(())
 }
 
-async fn count_trigger(conn: &mut Conn, new: &NewTrigger<'_>, now: DateTime<Utc>) -> DbResult<()> {
+async fn count_trigger(
+    conn: &mut Conn,
+    new: &NewTrigger<'_>,
+    is_in_line: bool,
+    now: DateTime<Utc>,
+) -> DbResult<()> {
     use scheduled_jobs as j;
     diesel::update(j::table.find((new.tenant, new.job)))
         .set((
             j::total_run_count.eq(j::total_run_count + 1),
             j::active_dispatches.eq(j::active_dispatches + 1),
+            j::queued_dispatches.eq(j::queued_dispatches + i32::from(is_in_line)),
             j::last_dispatched_at.eq(now),
         ))
         .execute(conn)

@@ -13,6 +13,7 @@ use futures_util::StreamExt;
 use rand::RngExt;
 
 use super::{Conn, Database, DbResult};
+use crate::domain::ids::WorkerId;
 
 /// Dispatches may be waiting; the payload is the queue, or empty for any queue.
 pub const DISPATCH_CHANNEL: &str = "sched_dispatch";
@@ -20,6 +21,9 @@ pub const DISPATCH_CHANNEL: &str = "sched_dispatch";
 pub const JOBS_CHANNEL: &str = "sched_jobs";
 /// The leader resigned; no payload.
 pub const LEADER_CHANNEL: &str = "sched_leader";
+
+/// Somebody wants running work stopped; the payload is the worker that runs it.
+pub const CANCEL_CHANNEL: &str = "sched_cancel";
 
 /// What a listener tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +58,15 @@ pub async fn dispatches_waiting(conn: &mut Conn, queues: &[String]) -> DbResult<
 /// When the database cannot be asked; the hint is lost then, and nothing else.
 pub async fn dispatches_wait_again(conn: &mut Conn) -> DbResult<()> {
     notify(conn, DISPATCH_CHANNEL, &[String::new()]).await
+}
+
+/// Tells workers that some of what they run is to be stopped. Call it after the commit, on its own.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and they learn of it at their next heartbeat.
+pub async fn cancellations(conn: &mut Conn, workers: &[WorkerId]) -> DbResult<()> {
+    let workers: Vec<String> = workers.iter().map(ToString::to_string).collect();
+    notify(conn, CANCEL_CHANNEL, &workers).await
 }
 
 /// Tells standbys that there is no leader.

@@ -147,7 +147,7 @@ pub async fn unknown_claims(
 /// # Errors
 /// When the database cannot be asked.
 pub async fn end_lost(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<DispatchId>> {
-    attempts::end_in_transaction(conn, ended).await
+    Ok(attempts::end_in_transaction(conn, ended).await?.held)
 }
 
 statement! {

@@ -5,7 +5,9 @@
 //! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
 //! finds the same jobs due.
 
-use chrono::{DateTime, Utc};
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{
     Array, BigInt, Bool, Int2, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
@@ -13,8 +15,9 @@ use diesel::sql_types::{
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::{Conn, DbError, DbResult};
-use crate::domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term};
+use super::cancellations::{self, MakeRoom};
+use super::{Conn, DbError, DbResult, line};
+use crate::domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId};
 use crate::domain::job::{MisfireKind, OverlapPolicy};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
@@ -61,6 +64,8 @@ pub struct DueJob {
     pub max_instances: i32,
     pub overlap_policy: OverlapPolicy,
     pub active_dispatches: i32,
+    pub last_fire_at: Option<DateTime<Utc>>,
+    pub dispatch_lock_until: Option<DateTime<Utc>>,
     pub args: serde_json::Value,
     pub queue: String,
     pub priority: i16,
@@ -69,6 +74,8 @@ pub struct DueJob {
     pub is_function_active: bool,
     /// Which kill switch is on, if one is.
     pub paused_by: Option<SkipReason>,
+    /// How many more dispatches the quota of the tenant allows in this window; `None` without a quota.
+    pub quota_left: Option<i64>,
 }
 
 #[rustfmt::skip]
@@ -77,12 +84,32 @@ type DueColumns = (
     Text, Jsonb, Text, Nullable<Text>, Nullable<Text>,
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
     Text, Nullable<Int4>, Int4, Int4, Text, Int4,
-    Jsonb, Text, Int2, BigInt, Bool, Bool, Nullable<Text>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>,
+    Jsonb, Text, Int2, BigInt, Bool, Bool, Nullable<Text>, Nullable<BigInt>,
 );
 
 statement! {
     /// Due jobs, locked, with their function, queue and kill switches.
-    LockDue = "tick_lock_due.sql", (now: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> DueColumns
+    LockDue = "tick_lock_due.sql", (
+        now: DateTime<Utc> as Timestamptz,
+        minute: DateTime<Utc> as Timestamptz,
+        limit: i64 as BigInt,
+    ) -> DueColumns
+}
+
+/// How much earlier than a full minute the window of a quota begins: what was held back goes before what becomes due with the minute.
+const QUOTA_LEAD: TimeDelta = TimeDelta::seconds(1);
+
+/// The window of a quota in which `now` lies, named by its minute.
+#[must_use]
+pub fn quota_minute(now: DateTime<Utc>) -> DateTime<Utc> {
+    (now + QUOTA_LEAD).duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
+}
+
+/// When the next window of a quota begins.
+#[must_use]
+pub fn next_quota_window(now: DateTime<Utc>) -> DateTime<Utc> {
+    quota_minute(now) + TimeDelta::minutes(1) - QUOTA_LEAD
 }
 
 /// Locks up to `limit` jobs that are due at `now`, longest due first. Jobs that others hold are left for the next tick.
@@ -90,7 +117,7 @@ statement! {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
-    Ok(LockDue { now, limit }.load(conn).await?)
+    Ok(LockDue { now, minute: quota_minute(now), limit }.load(conn).await?)
 }
 
 statement! {
@@ -136,9 +163,7 @@ statement! {
     NextDue = "tick_next_due.sql", () -> (Nullable<Timestamptz>, Timestamptz)
 }
 
-/// When the next job comes due that is not held back until later (`None` when none ever will), and the database's clock.
-///
-/// A hint: where very many jobs are held back it may be too late.
+/// When the scheduler should look at the next job (`None` when at none), and the database's clock.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -153,8 +178,23 @@ pub struct Batch {
     pub dispatches: Vec<NewDispatch>,
     /// Skips to record.
     pub skips: Vec<NewSkip>,
-    /// Cursors to move: one for each job of the batch.
+    /// Cursors to move: one for each job of the batch that is not held back.
     pub cursors: Vec<CursorMove>,
+    /// Jobs whose oldest open dispatches make room for what is dispatched here.
+    pub rooms: Vec<MakeRoom>,
+    /// Jobs to be looked at again later, for which nothing is decided.
+    pub holds: Vec<Hold>,
+    /// What is used up of the quotas of tenants that have one.
+    pub used: BTreeMap<TenantId, i64>,
+}
+
+/// A job that is held back.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Hold {
+    pub tenant_id: TenantId,
+    pub job_id: JobId,
+    pub until: DateTime<Utc>,
 }
 
 /// A dispatch to create.
@@ -170,6 +210,10 @@ pub struct NewDispatch {
     pub priority: i16,
     pub args: serde_json::Value,
     pub is_catch_up: bool,
+    /// Whether it waits in line behind others of its job ([`super::line`]).
+    pub is_in_line: bool,
+    /// Fire time of the record before it.
+    pub follows: Option<DateTime<Utc>>,
 }
 
 /// A skip to record.
@@ -183,6 +227,8 @@ pub struct NewSkip {
     pub fire_count: i64,
     pub is_count_exact: bool,
     pub reason: SkipReason,
+    /// Fire time of the record before it.
+    pub follows: Option<DateTime<Utc>>,
 }
 
 /// A cursor to move.
@@ -202,10 +248,12 @@ pub struct CursorMove {
     pub tzdata_version: Option<&'static str>,
     /// Every fire time up to and including this instant has had its fate with this batch; `None` to leave that as it is.
     pub settled_until: Option<DateTime<Utc>>,
+    /// Fire time of the last record made here; `None` if none was.
+    pub last_fire_at: Option<DateTime<Utc>>,
 }
 
 /// What a batch did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Written {
     /// Dispatches created.
     pub dispatched: usize,
@@ -213,6 +261,8 @@ pub struct Written {
     pub already_dispatched: usize,
     /// Skips recorded.
     pub skipped: usize,
+    /// Workers that run what has been cancelled: to be told after the commit.
+    pub cancelled_on: Vec<WorkerId>,
 }
 
 statement! {
@@ -228,7 +278,9 @@ statement! {
         priorities: &'a [i16] as Array<Int2>,
         args: &'a [&'a serde_json::Value] as Array<Jsonb>,
         catch_ups: &'a [bool] as Array<Bool>,
-    ) -> SqlUuid
+        in_line: &'a [bool] as Array<Bool>,
+        follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+    ) -> (SqlUuid, Bool)
 }
 
 statement! {
@@ -241,6 +293,7 @@ statement! {
         counts: &'a [i64] as Array<BigInt>,
         exact: &'a [bool] as Array<Bool>,
         reasons: &'a [&'static str] as Array<Text>,
+        follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
     ) -> BigInt
 }
 
@@ -254,15 +307,41 @@ statement! {
         disable: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         tzdata: &'a [Option<&'static str>] as Array<Nullable<Text>>,
         settled: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        in_line: &'a [i32] as Array<Int4>,
+        last_fires: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
     ) -> SqlUuid
 }
 
-/// Writes a batch, in the transaction that fenced and locked it.
+statement! {
+    HoldBack<'a> = "tick_hold.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        until: &'a [DateTime<Utc>] as Array<Timestamptz>,
+    ) -> SqlUuid
+}
+
+statement! {
+    UseQuota<'a> = "tick_use_quota.sql", (
+        minute: DateTime<Utc> as Timestamptz,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        dispatched: &'a [i64] as Array<BigInt>,
+    ) -> SqlUuid
+}
+
+/// Writes a batch that was decided at `now`, in the transaction that fenced and locked it.
 ///
 /// # Errors
 /// [`DbError::Corrupt`] when a cursor did not stand where it was read: impossible while the lock holds, so the whole
 /// batch is rolled back.
-pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
+pub async fn write(
+    conn: &mut Conn,
+    instance: InstanceId,
+    term: Term,
+    now: DateTime<Utc>,
+    batch: &Batch,
+) -> DbResult<Written> {
+    // First, so that what is dispatched here is not among the oldest.
+    let cancelled_on = cancellations::cancel_oldest(conn, &batch.rooms).await?;
     let created = insert_dispatches(conn, instance, term, &batch.dispatches).await?;
     insert_skips(conn, term, &batch.skips).await?;
     let moved = move_cursors(conn, &batch.cursors, &created).await?;
@@ -272,20 +351,49 @@ pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Ba
             reason: format!("{} of {} stood where they were read", moved, batch.cursors.len()),
         });
     }
+    let with_room: Vec<(TenantId, JobId)> =
+        batch.rooms.iter().map(|room| (room.tenant_id, room.job_id)).collect();
+    line::release(conn, &with_room).await?;
+    hold_back(conn, &batch.holds).await?;
+    use_quotas(conn, now, &batch.used).await?;
     Ok(Written {
         dispatched: created.len(),
         already_dispatched: batch.dispatches.len() - created.len(),
         skipped: batch.skips.len(),
+        cancelled_on,
     })
 }
 
-/// Returns the job of each dispatch that was created.
+async fn hold_back(conn: &mut Conn, holds: &[Hold]) -> DbResult<()> {
+    if holds.is_empty() {
+        return Ok(());
+    }
+    HoldBack {
+        tenants: &holds.iter().map(|h| h.tenant_id.0).collect::<Vec<_>>(),
+        jobs: &holds.iter().map(|h| h.job_id.0).collect::<Vec<_>>(),
+        until: &holds.iter().map(|h| h.until).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn use_quotas(conn: &mut Conn, now: DateTime<Utc>, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
+    if used.is_empty() {
+        return Ok(());
+    }
+    let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) = used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
+    UseQuota { minute: quota_minute(now), tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
+    Ok(())
+}
+
+/// Returns the job of each dispatch that was created, and whether it waits in line.
 async fn insert_dispatches(
     conn: &mut Conn,
     instance: InstanceId,
     term: Term,
     new: &[NewDispatch],
-) -> DbResult<Vec<Uuid>> {
+) -> DbResult<Vec<(Uuid, bool)>> {
     if new.is_empty() {
         return Ok(Vec::new());
     }
@@ -302,6 +410,8 @@ async fn insert_dispatches(
         priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
         args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
         catch_ups: &new.iter().map(|d| d.is_catch_up).collect::<Vec<_>>(),
+        in_line: &new.iter().map(|d| d.is_in_line).collect::<Vec<_>>(),
+        follows: &new.iter().map(|d| d.follows).collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;
@@ -321,29 +431,35 @@ async fn insert_skips(conn: &mut Conn, term: Term, new: &[NewSkip]) -> DbResult<
         counts: &new.iter().map(|s| s.fire_count).collect::<Vec<_>>(),
         exact: &new.iter().map(|s| s.is_count_exact).collect::<Vec<_>>(),
         reasons: &new.iter().map(|s| s.reason.as_str()).collect::<Vec<_>>(),
+        follows: &new.iter().map(|s| s.follows).collect::<Vec<_>>(),
     }
     .execute(conn)
     .await?;
     Ok(())
 }
 
-async fn move_cursors(conn: &mut Conn, moves: &[CursorMove], created: &[Uuid]) -> DbResult<usize> {
-    let mut dispatched = std::collections::HashMap::<Uuid, i32>::new();
-    for job in created {
-        *dispatched.entry(*job).or_default() += 1;
+async fn move_cursors(conn: &mut Conn, moves: &[CursorMove], created: &[(Uuid, bool)]) -> DbResult<usize> {
+    if moves.is_empty() {
+        return Ok(0);
     }
+    let mut counted = HashMap::<Uuid, (i32, i32)>::new();
+    for (job, is_in_line) in created {
+        let (dispatched, in_line) = counted.entry(*job).or_default();
+        *dispatched += 1;
+        *in_line += i32::from(*is_in_line);
+    }
+    let count = |m: &CursorMove| counted.get(&m.job_id.0).copied().unwrap_or_default();
     let moved = MoveCursors {
         tenants: &moves.iter().map(|m| m.tenant_id.0).collect::<Vec<_>>(),
         jobs: &moves.iter().map(|m| m.job_id.0).collect::<Vec<_>>(),
         from: &moves.iter().map(|m| m.from).collect::<Vec<_>>(),
         to: &moves.iter().map(|m| m.to).collect::<Vec<_>>(),
-        dispatched: &moves
-            .iter()
-            .map(|m| dispatched.get(&m.job_id.0).copied().unwrap_or(0))
-            .collect::<Vec<_>>(),
+        dispatched: &moves.iter().map(|m| count(m).0).collect::<Vec<_>>(),
         disable: &moves.iter().map(|m| m.disable.as_deref()).collect::<Vec<_>>(),
         tzdata: &moves.iter().map(|m| m.tzdata_version).collect::<Vec<_>>(),
         settled: &moves.iter().map(|m| m.settled_until).collect::<Vec<_>>(),
+        in_line: &moves.iter().map(|m| count(m).1).collect::<Vec<_>>(),
+        last_fires: &moves.iter().map(|m| m.last_fire_at).collect::<Vec<_>>(),
     }
     .execute(conn)
     .await?;

@@ -19,6 +19,7 @@ mod history;
 mod job_names;
 mod jobs;
 mod leadership;
+mod line;
 mod migrations;
 mod notify;
 mod partitions;

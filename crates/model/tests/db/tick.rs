@@ -49,6 +49,7 @@ fn cursor_move(job: &DueJob, to: Option<DateTime<Utc>>) -> CursorMove {
         disable: None,
         tzdata_version: None,
         settled_until: Some(job.cursor),
+        last_fire_at: None,
     }
 }
 
@@ -64,11 +65,14 @@ fn batch(jobs: &[DueJob]) -> Batch {
         priority: job.priority,
         args: job.args.clone(),
         is_catch_up: false,
+        is_in_line: false,
+        follows: None,
     };
     Batch {
         dispatches: jobs.iter().map(dispatch).collect(),
         skips: Vec::new(),
         cursors: jobs.iter().map(|job| cursor_move(job, Some(job.cursor + TimeDelta::days(1)))).collect(),
+        ..Batch::default()
     }
 }
 
@@ -81,13 +85,14 @@ fn skip(job: &DueJob) -> NewSkip {
         fire_count: 3,
         is_count_exact: false,
         reason: SkipReason::Misfire,
+        follows: None,
     }
 }
 
 async fn write(conn: &mut Conn, (id, term): Leader, batch: &Batch) -> DbResult<Written> {
     transact(conn, "test_tick", async |conn: &mut Conn| {
-        tick::fence(conn, id, term).await?;
-        tick::write(conn, id, term, batch).await
+        let now = tick::fence(conn, id, term).await?;
+        tick::write(conn, id, term, now, batch).await
     })
     .await
 }
@@ -108,7 +113,7 @@ async fn a_batch_is_written_once_and_refused_whole_the_second_time() {
     let jobs = due(&mut conn, 10).await;
     let batch = Batch { skips: jobs.iter().map(skip).collect(), ..batch(&jobs) };
     let written = write(&mut conn, leader, &batch).await.unwrap();
-    assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 1 });
+    assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 1, ..Written::default() });
 
     // Other ids and another skip, so that nothing but the cursor can refuse them.
     let mut again = Batch { skips: jobs.iter().map(skip).collect(), ..self::batch(&jobs) };
@@ -134,7 +139,7 @@ async fn the_unique_key_holds_when_a_cursor_is_set_back() {
     make_due(&world).await;
     let jobs = due(&mut conn, 10).await;
     let written = write(&mut conn, leader, &batch(&jobs)).await.unwrap();
-    assert_eq!(written, Written { dispatched: 0, already_dispatched: 1, skipped: 0 });
+    assert_eq!(written, Written { dispatched: 0, already_dispatched: 1, skipped: 0, ..Written::default() });
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 1);
     assert_eq!(counters(&world, job.id).await, (1, 1));
     assert!(due(&mut conn, 10).await.is_empty(), "the cursor moved all the same");
@@ -152,9 +157,10 @@ async fn skips_are_recorded_with_their_range_and_reason() {
         dispatches: Vec::new(),
         skips: jobs.iter().map(skip).collect(),
         cursors: jobs.iter().map(|job| cursor_move(job, Some(job.cursor + TimeDelta::days(1)))).collect(),
+        ..Batch::default()
     };
     let written = write(&mut conn, leader, &batch).await.unwrap();
-    assert_eq!(written, Written { dispatched: 0, already_dispatched: 0, skipped: 1 });
+    assert_eq!(written, Written { dispatched: 0, already_dispatched: 0, skipped: 1, ..Written::default() });
     let columns = "fire_count, is_count_exact, reason, term, last_fire_at - first_fire_at";
     let recorded = world.rows(&format!("SELECT {columns} FROM skipped_fires")).await;
     assert_eq!(recorded, [["3", "f", "misfire", &leader.1.0.to_string(), "02:00:00"]]);
@@ -217,7 +223,7 @@ async fn two_ticks_at_once_share_what_is_due() {
             let now = tick::fence(conn, id, term).await?;
             let jobs = tick::lock_due(conn, now, 60).await?;
             both_hold_their_locks.wait().await;
-            tick::write(conn, id, term, &batch(&jobs)).await
+            tick::write(conn, id, term, now, &batch(&jobs)).await
         })
         .await
         .unwrap()
@@ -241,7 +247,7 @@ async fn racing_ticks_dispatch_each_job_once() {
             let written = transact(&mut conn, "test_tick", async |conn: &mut Conn| {
                 let now = tick::fence(conn, id, term).await?;
                 let jobs = tick::lock_due(conn, now, 37).await?;
-                tick::write(conn, id, term, &batch(&jobs)).await
+                tick::write(conn, id, term, now, &batch(&jobs)).await
             })
             .await
             .unwrap();
@@ -290,7 +296,7 @@ async fn a_trigger_at_the_instant_of_a_fire_time_does_not_swallow_it() {
 
     let jobs = due(&mut conn, 10).await;
     let written = write(&mut conn, leader, &batch(&jobs)).await.unwrap();
-    assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 0 });
+    assert_eq!(written, Written { dispatched: 1, already_dispatched: 0, skipped: 0, ..Written::default() });
     let instants = "SELECT count(*), count(DISTINCT scheduled_for) FROM job_dispatch";
     assert_eq!(world.rows(instants).await, [["2", "1"]]);
     assert_eq!(counters(&world, job.id).await, (2, 2));

@@ -13,6 +13,7 @@ use chrono::{DateTime, Utc};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::tick::{self, Batch, DueJob, Written};
 use sched_model::db::{Conn, DbError, notify, transact};
+use sched_model::domain::ids::WorkerId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
@@ -48,6 +49,7 @@ struct Sum {
     jobs: usize,
     written: Written,
     disabled: usize,
+    held_back: usize,
     queues: BTreeSet<String>,
 }
 
@@ -73,6 +75,7 @@ impl Dispatch {
             };
             // The hint goes out with each batch: workers need not wait for the whole burst.
             notify_queues(&mut conn, &mut sum.queues).await;
+            notify_cancelled(&mut conn, &mut sum.written.cancelled_on).await;
             if !is_full || started.elapsed() > RUN_FOR {
                 break;
             }
@@ -91,6 +94,7 @@ impl Dispatch {
                 "already_dispatched": sum.written.already_dispatched,
                 "skipped": sum.written.skipped,
                 "disabled": sum.disabled,
+                "held_back": sum.held_back,
             }))
         };
         let until_due = next_due.map(|due| (due - now).to_std().unwrap_or_default().max(LOCKED_PAUSE));
@@ -128,7 +132,7 @@ impl Dispatch {
             let now = tick::fence(conn, instance, term).await?;
             let jobs = tick::lock_due(conn, now, 1).await?;
             let (batch, disabled) = disable_all(&jobs, now, &reason);
-            tick::write(conn, instance, term, &batch).await?;
+            tick::write(conn, instance, term, now, &batch).await?;
             events::append(conn, &disabled_events(&jobs, &disabled)).await
         })
         .await
@@ -144,6 +148,8 @@ impl Dispatch {
         sum.written.dispatched += done.written.dispatched;
         sum.written.already_dispatched += done.written.already_dispatched;
         sum.written.skipped += done.written.skipped;
+        sum.held_back += done.batch.holds.len();
+        sum.written.cancelled_on.extend_from_slice(&done.written.cancelled_on);
         sum.disabled += done.disabled.len();
         let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= batch_size
             || done.batch.dispatches.len() >= MAX_DISPATCHES;
@@ -165,7 +171,7 @@ impl Dispatch {
             calendars.update(&jobs, found);
             plan_batch(&jobs, &calendars, now)
         };
-        let written = tick::write(conn, instance, term, &batch).await?;
+        let written = tick::write(conn, instance, term, now, &batch).await?;
         events::append(conn, &disabled_events(&jobs, &disabled)).await?;
         Ok(Some(Done { now, jobs, batch, disabled, written }))
     }
@@ -199,6 +205,7 @@ impl Done {
             let fires = u64::try_from(skip.fire_count).unwrap_or(0);
             metrics::counter!("sched_fires_skipped_total", "reason" => skip.reason.as_str()).increment(fires);
         }
+        metrics::counter!("sched_fires_held_back_total", "reason" => "quota").increment(count(self.batch.holds.len()));
         if self.written.already_dispatched > 0 {
             metrics::counter!("sched_dispatches_refused_as_duplicate_total")
                 .increment(count(self.written.already_dispatched));
@@ -236,6 +243,16 @@ async fn notify_queues(conn: &mut Conn, queues: &mut BTreeSet<String>) {
         tracing::debug!(
             error = error.with_causes(),
             "Notifying the workers failed; they find the work when they poll."
+        );
+    }
+}
+
+async fn notify_cancelled(conn: &mut Conn, workers: &mut Vec<WorkerId>) {
+    let workers = std::mem::take(workers);
+    if let Err(error) = notify::cancellations(conn, &workers).await {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Telling workers of cancelled work failed; they learn of it at their next heartbeat."
         );
     }
 }

@@ -1,5 +1,6 @@
 -- One batch may hold two attempts of one dispatch: an end that is told again, because its outcome was unknown, and the end of
--- the next attempt. Hence whatever joins `input` does so by the token too. The clock is read once for each attempt.
+-- the next attempt. Hence whatever joins `input` does so by the token too. The clock is read once for each attempt. A dispatch that
+-- somebody wants cancelled does not go back to waiting.
 WITH input AS (
     SELECT *, clock_timestamp() AS ended_at
     FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
@@ -9,13 +10,17 @@ WITH input AS (
 ),
 ended AS (
     UPDATE job_dispatch d
-    SET status = i.status,
-        available_at = CASE WHEN i.status = 'PENDING' THEN i.ended_at + i.wait_ms * interval '1 ms' ELSE d.available_at END,
-        claimable_at = CASE WHEN i.status = 'PENDING' THEN i.ended_at + i.wait_ms * interval '1 ms' END,
-        completed_at = CASE WHEN i.status <> 'PENDING' THEN i.ended_at END,
+    SET status = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NOT NULL THEN 'CANCELLED' ELSE i.status END,
+        available_at = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NULL
+                            THEN i.ended_at + i.wait_ms * interval '1 ms' ELSE d.available_at END,
+        claimable_at = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NULL
+                            THEN i.ended_at + i.wait_ms * interval '1 ms' END,
+        completed_at = CASE WHEN i.status <> 'PENDING' OR d.cancel_requested_at IS NOT NULL THEN i.ended_at END,
         retry_count = d.retry_count + i.is_retry::integer,
         lost_count = d.lost_count + (i.outcome = 'LOST')::integer,
-        error_message = CASE WHEN i.outcome = 'COMPLETED' THEN NULL ELSE coalesce(i.error_message, d.error_message) END
+        error_message = CASE WHEN i.outcome = 'COMPLETED' THEN NULL
+                             WHEN i.outcome = 'CANCELLED' AND d.cancel_requested_at IS NOT NULL THEN coalesce(d.error_message, i.error_message)
+                             ELSE coalesce(i.error_message, d.error_message) END
     FROM input i
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS'
     RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by
@@ -56,5 +61,7 @@ counted AS (
         active_dispatches = greatest(j.active_dispatches - b.closed::integer, 0)
     FROM by_job b
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
+    RETURNING j.tenant_id, j.id, b.closed > 0 AND j.queued_dispatches > 0 AS has_line
 )
-SELECT e.id, e.claim_token FROM ended e
+SELECT e.id, e.claim_token, e.tenant_id, e.job_id, c.has_line
+FROM ended e JOIN counted c ON c.tenant_id = e.tenant_id AND c.id = e.job_id

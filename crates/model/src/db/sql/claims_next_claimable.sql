@@ -4,6 +4,6 @@ SELECT (extract(epoch FROM min(waiting.claimable_at) - now()) * 1000)::bigint
 FROM (
     SELECT d.claimable_at
     FROM job_dispatch d
-    WHERE d.queue = ANY ($1::text[]) AND d.claimable_at > now()
+    WHERE d.queue = ANY ($1::text[]) AND d.claimable_at > now() AND d.claimable_at < 'infinity'
     LIMIT 200
 ) AS waiting

@@ -1,4 +1,4 @@
-SELECT d.queue, count(*), min(d.claimable_at),
+SELECT d.queue, count(*), coalesce(min(d.claimable_at) FILTER (WHERE d.claimable_at < 'infinity'), min(d.available_at)),
        EXISTS (SELECT 1 FROM worker_registration w WHERE d.queue = ANY (w.queues) AND w.status IN ('IDLE', 'BUSY')),
        coalesce(bool_or(q.is_paused), false)
 FROM job_dispatch d

@@ -7,9 +7,13 @@ SET next_run_at = u.next_run_at,
     last_dispatched_at = CASE WHEN u.dispatched > 0 THEN clock_timestamp() ELSE j.last_dispatched_at END,
     total_run_count = j.total_run_count + u.dispatched,
     active_dispatches = j.active_dispatches + u.dispatched,
+    queued_dispatches = j.queued_dispatches + u.in_line,
+    last_fire_at = coalesce(u.last_fire_at, j.last_fire_at),
+    dispatch_lock_until = NULL,
     is_enabled = j.is_enabled AND u.disabled_reason IS NULL,
     disabled_reason = coalesce(u.disabled_reason, j.disabled_reason)
-FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::text[], $7::text[], $8::timestamptz[])
-    AS u (tenant_id, id, from_run_at, next_run_at, dispatched, disabled_reason, tzdata_version, settled_until)
+FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::text[], $7::text[], $8::timestamptz[],
+            $9::integer[], $10::timestamptz[])
+    AS u (tenant_id, id, from_run_at, next_run_at, dispatched, disabled_reason, tzdata_version, settled_until, in_line, last_fire_at)
 WHERE j.tenant_id = u.tenant_id AND j.id = u.id AND j.next_run_at = u.from_run_at
 RETURNING j.id

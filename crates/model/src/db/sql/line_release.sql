@@ -1,0 +1,43 @@
+-- The oldest of each line, as many as there is room for. Open dispatches of a job are its latest: reading its key backwards until all
+-- that are open have been seen never goes far into its history.
+WITH room AS (
+    SELECT j.tenant_id, j.id, j.active_dispatches,
+           CASE WHEN j.overlap_policy = 'allow' THEN j.queued_dispatches
+                ELSE least(j.queued_dispatches, j.max_instances - (j.active_dispatches - j.queued_dispatches)) END AS places
+    FROM scheduled_jobs j
+    WHERE (j.tenant_id, j.id) IN (SELECT u.tenant_id, u.id FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id))
+      AND j.queued_dispatches > 0
+),
+next AS (
+    SELECT r.tenant_id, r.id AS job_id, n.id
+    FROM room r
+    CROSS JOIN LATERAL (
+        SELECT o.id
+        FROM (SELECT d.id, d.scheduled_for, d.claimable_at
+              FROM job_dispatch d
+              WHERE d.job_id = r.id AND d.completed_at IS NULL
+              ORDER BY d.scheduled_for DESC
+              LIMIT r.active_dispatches) AS o
+        WHERE o.claimable_at = 'infinity'
+        ORDER BY o.scheduled_for, o.id
+        LIMIT r.places
+    ) AS n
+    WHERE r.places > 0
+),
+released AS (
+    UPDATE job_dispatch d
+    SET claimable_at = greatest(d.available_at, clock_timestamp())
+    FROM next
+    WHERE d.id = next.id AND d.claimable_at = 'infinity'
+    RETURNING d.tenant_id, d.job_id, d.queue
+),
+counted AS (
+    -- A line that holds fewer than it counts is counted anew.
+    UPDATE scheduled_jobs j
+    SET queued_dispatches = CASE WHEN coalesce(n.released, 0) < r.places THEN 0 ELSE j.queued_dispatches - n.released END
+    FROM room r
+    LEFT JOIN (SELECT tenant_id, job_id, count(*)::integer AS released FROM released GROUP BY 1, 2) AS n
+        ON n.tenant_id = r.tenant_id AND n.job_id = r.id
+    WHERE j.tenant_id = r.tenant_id AND j.id = r.id AND r.places > 0
+)
+SELECT DISTINCT queue FROM released

@@ -1,0 +1,165 @@
+//! The line behind `max_instances`, and what makes room in it.
+
+use std::time::Duration;
+
+use sched_model::db::attempts::{self, Ended, Record};
+use sched_model::db::cancellations::{self, MakeRoom};
+use sched_model::db::claims::Claimed;
+use sched_model::db::dispatches::{self, NewTrigger};
+use sched_model::db::{Conn, line, transact};
+use sched_model::domain::attempt::{AttemptOutcome, Verdict};
+use sched_model::domain::dispatch::{DispatchEvent, Trigger};
+use sched_model::domain::ids::{JobId, execution_id};
+use sched_model::domain::job::{JobSettings, OverlapPolicy};
+
+use crate::fixture::{TENANT, World, settings};
+
+/// Triggers a job; like every trigger it waits where the schedule's fires would be skipped.
+async fn trigger(world: &World, job: JobId) {
+    let mut conn = world.conn().await;
+    let new = NewTrigger {
+        tenant: TENANT,
+        job,
+        triggered_by: Trigger::Api,
+        user: "tests",
+        args: None,
+        idempotency_key: None,
+        traceparent: None,
+    };
+    transact(&mut conn, "test_trigger", async |conn: &mut Conn| dispatches::trigger(conn, &new).await)
+        .await
+        .unwrap();
+}
+
+async fn with_room_for(world: &World, max_instances: i32) -> JobId {
+    let settings = JobSettings { max_instances, overlap_policy: OverlapPolicy::Skip, ..settings("narrow") };
+    world.save(&settings).await.job.id
+}
+
+fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchEvent) -> Ended {
+    Ended {
+        dispatch_id: claimed.dispatch_id,
+        token: claimed.token,
+        outcome,
+        verdict: Verdict { event, wait: None },
+        record: Record {
+            execution_id: execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token),
+            started_at: claimed.claimed_at,
+            duration: Duration::from_millis(1),
+            exit_code: None,
+            result: None,
+            error_class: None,
+            error_message: None,
+            output: Vec::new(),
+            output_bytes: 0,
+        },
+    }
+}
+
+/// Open, in line, as the job counts them and as they are.
+async fn counts(world: &World) -> Vec<String> {
+    let counts = "SELECT j.active_dispatches, j.queued_dispatches,
+                         (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
+                         (SELECT count(*) FROM job_dispatch WHERE claimable_at = 'infinity') FROM scheduled_jobs j";
+    world.rows(counts).await.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_beyond_max_instances_wait_in_line_and_go_one_by_one_as_others_end() {
+    let world = World::new().await;
+    let job = with_room_for(&world, 2).await;
+    for _ in 0..5 {
+        trigger(&world, job).await;
+    }
+    assert_eq!(counts(&world).await, ["5", "3", "5", "3"]);
+    let worker = world.worker().await;
+    let mut running = world.claim(worker, 10).await;
+    assert_eq!(running.len(), 2, "no more than max_instances");
+    assert!(world.claim(worker, 10).await.is_empty());
+    let mut conn = world.conn().await;
+    let mut seen = Vec::new();
+    for left in (0..5).rev() {
+        let one = running.remove(0);
+        seen.push(one.scheduled_for);
+        let end = ended(&one, AttemptOutcome::Completed, DispatchEvent::Succeed);
+        attempts::end(&mut conn, &[end], &[]).await.unwrap();
+        running.extend(world.claim(worker, 10).await);
+        assert_eq!(running.len(), left.min(2));
+    }
+    assert!(seen.is_sorted(), "oldest first: {seen:?}");
+    assert_eq!(counts(&world).await, ["0", "0", "0", "0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_is_retried_keeps_its_place_and_lets_nobody_pass() {
+    let world = World::new().await;
+    let job = with_room_for(&world, 1).await;
+    trigger(&world, job).await;
+    trigger(&world, job).await;
+    let worker = world.worker().await;
+    let running = world.claim(worker, 10).await.remove(0);
+    let mut conn = world.conn().await;
+    let verdict = Verdict { event: DispatchEvent::Retry, wait: Some(Duration::from_secs(3600)) };
+    let failed = Ended { verdict, ..ended(&running, AttemptOutcome::Failed, DispatchEvent::Retry) };
+    attempts::end(&mut conn, &[failed], &[]).await.unwrap();
+    assert_eq!(counts(&world).await, ["2", "1", "2", "1"]);
+    assert!(world.claim(worker, 10).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_a_change_by_hand_has_left_standing_is_released() {
+    let world = World::new().await;
+    let job = with_room_for(&world, 1).await;
+    for _ in 0..4 {
+        trigger(&world, job).await;
+    }
+    let mut conn = world.conn().await;
+    let mut sweep = async || {
+        transact(&mut conn, "test_sweep", async |conn: &mut Conn| line::release_stranded(conn, 10).await)
+            .await
+            .unwrap()
+    };
+    assert!(sweep().await.is_empty(), "there is no room");
+    world.sql("UPDATE scheduled_jobs SET max_instances = 2").await;
+    assert_eq!(sweep().await, ["default"]);
+    assert_eq!(counts(&world).await, ["4", "2", "4", "2"]);
+    world.sql("UPDATE scheduled_jobs SET overlap_policy = 'allow'").await;
+    sweep().await;
+    assert_eq!(counts(&world).await, ["4", "0", "4", "0"]);
+    // A count that is wrong, however that came, mends itself.
+    world.sql("UPDATE scheduled_jobs SET queued_dispatches = 3").await;
+    sweep().await;
+    assert_eq!(counts(&world).await, ["4", "0", "4", "0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker() {
+    let world = World::new().await;
+    let job = with_room_for(&world, 1).await;
+    for _ in 0..3 {
+        trigger(&world, job).await;
+    }
+    let worker = world.worker().await;
+    let running = world.claim(worker, 10).await.remove(0);
+    let mut conn = world.conn().await;
+    let room = MakeRoom { tenant_id: TENANT, job_id: job, count: 2 };
+    let mut make_room = async || {
+        transact(&mut conn, "test_cancel", async |conn: &mut Conn| cancellations::cancel_oldest(conn, &[room]).await)
+            .await
+            .unwrap()
+    };
+    assert_eq!(make_room().await, [worker]);
+    assert_eq!(counts(&world).await, ["2", "1", "2", "1"]);
+    let states = "SELECT status, cancel_requested_at IS NOT NULL FROM job_dispatch ORDER BY scheduled_for";
+    assert_eq!(world.rows(states).await, [["IN_PROGRESS", "t"], ["CANCELLED", "t"], ["PENDING", "f"]]);
+    let mut conn = world.conn().await;
+    assert_eq!(cancellations::requested(&mut conn, worker).await.unwrap(), [running.token]);
+
+    // Lost or handed back, it does not come again: somebody wants it cancelled.
+    let verdict = Verdict { event: DispatchEvent::Retry, wait: Some(Duration::ZERO) };
+    let lost = Ended { verdict, ..ended(&running, AttemptOutcome::Lost, DispatchEvent::Retry) };
+    attempts::end(&mut conn, &[lost], &[]).await.unwrap();
+    assert_eq!(world.rows(states).await, [["CANCELLED", "t"], ["CANCELLED", "t"], ["PENDING", "f"]]);
+    assert_eq!(counts(&world).await, ["1", "0", "1", "0"]);
+    assert_eq!(world.claim(worker, 10).await.len(), 1, "the next in line goes");
+}
