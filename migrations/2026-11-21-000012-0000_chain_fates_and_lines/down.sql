@@ -6,6 +6,7 @@ UPDATE job_dispatch SET claimable_at = available_at WHERE claimable_at = 'infini
 DROP INDEX scheduled_jobs_line_idx;
 DROP INDEX scheduled_jobs_due_idx;
 CREATE INDEX scheduled_jobs_due_idx ON scheduled_jobs (next_run_at) WHERE next_run_at IS NOT NULL;
+COMMENT ON INDEX scheduled_jobs_due_idx IS 'The tick reads due jobs through this index and nothing else.';
 ALTER TABLE scheduled_jobs
     DROP COLUMN burst_order,
     DROP COLUMN queued_dispatches,

@@ -32,8 +32,10 @@ COMMENT ON COLUMN scheduled_jobs.active_dispatches IS 'How many of its dispatche
 -- A job that is held back stands where it will be looked at, not where it was due: held jobs hide nobody behind them.
 DROP INDEX scheduled_jobs_due_idx;
 CREATE INDEX scheduled_jobs_due_idx ON scheduled_jobs (greatest(next_run_at, dispatch_lock_until), burst_order) WHERE next_run_at IS NOT NULL;
+COMMENT ON INDEX scheduled_jobs_due_idx IS 'The tick reads due jobs through this index and nothing else.';
 -- Few jobs have a line, and only the writes that change its length touch this.
 CREATE INDEX scheduled_jobs_line_idx ON scheduled_jobs (tenant_id, id) WHERE queued_dispatches > 0;
+COMMENT ON INDEX scheduled_jobs_line_idx IS 'Finds lines that have room and were not released.';
 
 CREATE TABLE tenant_usage (
     tenant_id  uuid        NOT NULL,
