@@ -25,6 +25,8 @@ use crate::config::Config;
 use crate::leader_scope::{self, Board, Starting};
 use crate::leadership::{Leadership, Timing};
 use crate::status::{Phase, SchedulerStatus};
+use crate::tasks::lines::{self, Lines};
+use crate::tasks::rezone::{self, Rezone};
 use crate::tasks::{Scope, dispatch::Dispatch, maintain, maintain::Maintain, recover::Recover};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
@@ -201,6 +203,8 @@ impl Parts {
                 },
                 RECOVER_PERIOD,
             );
+            starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
+            starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
             starting.start(Maintain { scope }, maintain::PERIOD);
         }
     }

@@ -15,8 +15,7 @@ use sched_model::domain::job::seconds;
 use sched_model::domain::schedule::overlap::Load;
 use sched_model::domain::schedule::{
     Decision, ScheduleError, ScheduleSource, Situation, SkipReason, SkippedRange, Timetable, TimetableSource,
-    decide,
-    hash_key, jitter, misfire,
+    decide, hash_key, jitter, misfire,
 };
 
 use crate::calendars::Calendars;
@@ -106,7 +105,12 @@ fn disable(batch: &mut Batch, job: &DueJob, now: DateTime<Utc>, reason: &str) {
     });
     let settled_until = Some(now.max(job.cursor));
     let last_fire_at = Some(job.cursor);
-    batch.cursors.push(CursorMove { disable: Some(reason.to_owned()), settled_until, last_fire_at, ..still(job) });
+    batch.cursors.push(CursorMove {
+        disable: Some(reason.to_owned()),
+        settled_until,
+        last_fire_at,
+        ..still(job)
+    });
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
@@ -164,6 +168,21 @@ fn decide_about(
     });
     let tzdata_version = timetable.schedule().tzdata_version();
     decision.map(|decision| Decided::Go { decision, tzdata_version }).map_err(|error| error.to_string())
+}
+
+/// Where the cursors of jobs whose next fire lies ahead go by the zone tables of this process. What has had its fate does not come
+/// back; a fire that the new tables put between then and now is due at once. Jobs that cannot be computed stay as they are: when
+/// they come due, the tick says why.
+#[must_use]
+pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> Batch {
+    let moved = |job: &DueJob| {
+        let timetable = timetable(job, calendars).ok()?;
+        let next = timetable.next_after(job.settled_until).ok()?;
+        let to = next.or(timetable.last_visit(now).ok()?);
+        Some(CursorMove { to, tzdata_version: timetable.schedule().tzdata_version(), ..still(job) })
+    };
+    let moved = |job| catch_unwind(AssertUnwindSafe(|| moved(job))).unwrap_or_default();
+    Batch { cursors: jobs.iter().filter_map(moved).collect(), ..Batch::default() }
 }
 
 fn timetable(job: &DueJob, calendars: &Calendars) -> Result<Timetable, String> {
@@ -243,7 +262,8 @@ fn in_line(job: &DueJob, decision: &Decision) -> usize {
 
 /// Fires that a quota has held back until they were too late were not missed: the quota is why.
 fn reason(job: &DueJob, range: &SkippedRange) -> SkipReason {
-    let was_held = job.quota_left.is_some() && job.dispatch_lock_until.is_some_and(|until| range.first < until);
+    let was_held =
+        job.quota_left.is_some() && job.dispatch_lock_until.is_some_and(|until| range.first < until);
     match range.reason {
         SkipReason::Misfire if was_held => SkipReason::Quota,
         reason => reason,
@@ -432,7 +452,8 @@ mod tests {
 
     #[test]
     fn a_tenant_that_has_used_up_its_quota_is_held_back_and_the_others_go_on() {
-        let limited = |id: u128| DueJob { id: JobId(uuid::Uuid::from_u128(id)), quota_left: Some(2), ..job() };
+        let limited =
+            |id: u128| DueJob { id: JobId(uuid::Uuid::from_u128(id)), quota_left: Some(2), ..job() };
         let other = DueJob { tenant_id: TenantId(uuid::Uuid::from_u128(9)), ..job() };
         let jobs = [limited(1), limited(2), limited(3), other.clone()];
         let (batch, disabled) = plan_batch(&jobs, &Calendars::default(), at(NOW));
@@ -457,7 +478,11 @@ mod tests {
         let (batch, _) = plan_batch(&[held.clone()], &Calendars::default(), at("2026-03-01T12:01:00Z"));
         assert_eq!(batch.skips.iter().map(|s| s.reason).collect::<Vec<_>>(), [SkipReason::Quota]);
         assert_eq!(fires(&batch), [at("2026-03-01T12:01:00Z")]);
-        let (batch, _) = plan_batch(&[DueJob { quota_left: None, ..held }], &Calendars::default(), at("2026-03-01T12:01:00Z"));
+        let (batch, _) = plan_batch(
+            &[DueJob { quota_left: None, ..held }],
+            &Calendars::default(),
+            at("2026-03-01T12:01:00Z"),
+        );
         assert_eq!(batch.skips[0].reason, SkipReason::Misfire, "held by somebody else");
     }
 

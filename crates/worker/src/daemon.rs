@@ -102,7 +102,12 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
-        let hints = Hints { config: config.clone(), wake: wake.clone(), beat_now: beat_now.clone(), seen: seen.clone() };
+        let hints = Hints {
+            config: config.clone(),
+            wake: wake.clone(),
+            beat_now: beat_now.clone(),
+            seen: seen.clone(),
+        };
         listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
         let worker = Worker {
             config,

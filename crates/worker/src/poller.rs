@@ -110,7 +110,12 @@ async fn claim(
         for attempt in unknown {
             tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
             let never_run = CancellationToken::new();
-            worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone(), never_run);
+            worker.seen.running.insert(
+                attempt.token,
+                attempt.dispatch_id,
+                attempt.job_name.clone(),
+                never_run,
+            );
             worker.completer.send(None, executor::never_started(&attempt), None).await;
         }
     }

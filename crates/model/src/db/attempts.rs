@@ -124,7 +124,10 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
     })
     .await?;
     if let Err(error) = notify::dispatches_waiting(conn, &written.released_queues).await {
-        tracing::debug!(error = error.with_causes(), "Notifying the workers failed; they find the work when they poll.");
+        tracing::debug!(
+            error = error.with_causes(),
+            "Notifying the workers failed; they find the work when they poll."
+        );
     }
     Ok(written.held)
 }
@@ -148,7 +151,8 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     let rows = write_ends(conn, ended, &dispatches).await?;
     let held: Vec<(DispatchId, ClaimToken)> = rows.iter().map(|row| (row.0, row.1)).collect();
     keep_output(conn, ended, &held).await?;
-    let mut lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
+    let mut lines: Vec<(TenantId, JobId)> =
+        rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
     lines.sort_unstable();
     lines.dedup();
     let released_queues = line::release(conn, &lines).await?;
@@ -158,11 +162,7 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
 /// Dispatch, token, owner, job, and whether others of the job stand in line.
 type EndedRow = (DispatchId, ClaimToken, TenantId, JobId, bool);
 
-async fn write_ends(
-    conn: &mut Conn,
-    ended: &[Ended],
-    dispatches: &[Uuid],
-) -> DbResult<Vec<EndedRow>> {
+async fn write_ends(conn: &mut Conn, ended: &[Ended], dispatches: &[Uuid]) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);
     let rows = End {
         dispatches,

@@ -8,10 +8,10 @@ use diesel_async::RunQueryDsl;
 use super::schema::{job_dispatch, queues, scheduled_jobs, task_functions};
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
-use crate::domain::job::OverlapPolicy;
 use crate::domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered,
 };
+use crate::domain::job::OverlapPolicy;
 
 /// Priority of dispatches when neither the job nor the queue names one.
 pub const STANDARD_PRIORITY: i16 = 50;

@@ -171,6 +171,66 @@ pub async fn next_due(conn: &mut Conn) -> DbResult<(Option<DateTime<Utc>>, DateT
     Ok(NextDue {}.get_result(conn).await?)
 }
 
+statement! {
+    /// How many jobs are due, up to a limit.
+    Backlog = "tick_backlog.sql", (limit: i64 as BigInt) -> BigInt
+}
+
+/// How many jobs are due and not dispatched yet, counted up to `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn backlog(conn: &mut Conn, limit: i64) -> DbResult<i64> {
+    Ok(Backlog { limit }.get_result(conn).await?)
+}
+
+statement! {
+    RezoneCandidates<'a> = "rezone_candidates.sql", (
+        tenant: TenantId as SqlUuid,
+        id: JobId as SqlUuid,
+        tzdata_version: &'a str as Text,
+        limit: i64 as BigInt,
+    ) -> (SqlUuid, SqlUuid)
+}
+
+statement! {
+    RezoneLock<'a> = "rezone_lock.sql", (
+        now: DateTime<Utc> as Timestamptz,
+        minute: DateTime<Utc> as Timestamptz,
+        tzdata_version: &'a str as Text,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+    ) -> DueColumns
+}
+
+/// Up to `limit` jobs, in the order of their keys after `after`, whose next fire lies ahead and was computed from other zone tables.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn computed_elsewhere(
+    conn: &mut Conn,
+    after: (TenantId, JobId),
+    tzdata_version: &str,
+    limit: i64,
+) -> DbResult<Vec<(TenantId, JobId)>> {
+    Ok(RezoneCandidates { tenant: after.0, id: after.1, tzdata_version, limit }.load(conn).await?)
+}
+
+/// Locks those of the jobs that are still so at `now`. Call it in a fenced transaction.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_computed_elsewhere(
+    conn: &mut Conn,
+    now: DateTime<Utc>,
+    tzdata_version: &str,
+    jobs: &[(TenantId, JobId)],
+) -> DbResult<Vec<DueJob>> {
+    let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = jobs.iter().map(|(tenant, job)| (tenant.0, job.0)).unzip();
+    let minute = quota_minute(now);
+    Ok(RezoneLock { now, minute, tzdata_version, tenants: &tenants, jobs: &jobs }.load(conn).await?)
+}
+
 /// Everything one batch does.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
@@ -382,7 +442,8 @@ async fn use_quotas(conn: &mut Conn, now: DateTime<Utc>, used: &BTreeMap<TenantI
     if used.is_empty() {
         return Ok(());
     }
-    let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) = used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
+    let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) =
+        used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
     UseQuota { minute: quota_minute(now), tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
     Ok(())
 }

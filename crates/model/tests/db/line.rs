@@ -144,9 +144,11 @@ async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker
     let mut conn = world.conn().await;
     let room = MakeRoom { tenant_id: TENANT, job_id: job, count: 2 };
     let mut make_room = async || {
-        transact(&mut conn, "test_cancel", async |conn: &mut Conn| cancellations::cancel_oldest(conn, &[room]).await)
-            .await
-            .unwrap()
+        transact(&mut conn, "test_cancel", async |conn: &mut Conn| {
+            cancellations::cancel_oldest(conn, &[room]).await
+        })
+        .await
+        .unwrap()
     };
     assert_eq!(make_room().await, [worker]);
     assert_eq!(counts(&world).await, ["2", "1", "2", "1"]);

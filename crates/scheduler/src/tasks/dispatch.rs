@@ -30,6 +30,9 @@ const RUN_FOR: Duration = Duration::from_secs(3);
 /// Shortest pause before looking at a job again that is due but was locked by somebody.
 const LOCKED_PAUSE: Duration = Duration::from_millis(5);
 
+/// Due jobs are counted up to this many, for the gauge.
+const MOST_COUNTED: i64 = 10_000;
+
 /// Turns due fire times into dispatches.
 #[derive(Debug)]
 pub struct Dispatch {
@@ -67,6 +70,12 @@ impl Dispatch {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let mut sum = Sum::default();
+        // A look that finds nothing due costs one statement and no transaction of its own.
+        let (next_due, now) = tick::next_due(&mut conn).await?;
+        if next_due.is_none_or(|due| due > now) {
+            metrics::gauge!("sched_due_jobs").set(0.0);
+            return Ok(self.report(&sum, next_due, now));
+        }
         let started = monotonic();
         loop {
             let is_full = match self.tick(&mut conn, &mut sum).await {
@@ -81,6 +90,9 @@ impl Dispatch {
             }
         }
         let (next_due, now) = tick::next_due(&mut conn).await?;
+        let is_behind = next_due.is_some_and(|due| due <= now);
+        let backlog = if is_behind { tick::backlog(&mut conn, MOST_COUNTED).await? } else { 0 };
+        metrics::gauge!("sched_due_jobs").set(f64::from(u32::try_from(backlog).unwrap_or(u32::MAX)));
         Ok(self.report(&sum, next_due, now))
     }
 
@@ -142,7 +154,7 @@ impl Dispatch {
         let done =
             transact(conn, "tick", async |conn: &mut Conn| self.tick_in_transaction(conn, batch_size).await)
                 .await?;
-        let Some(done) = done else { return Ok(false) };
+        let Some(mut done) = done else { return Ok(false) };
         done.measure();
         sum.jobs += done.jobs.len();
         sum.written.dispatched += done.written.dispatched;
@@ -159,21 +171,26 @@ impl Dispatch {
 
     async fn tick_in_transaction(&self, conn: &mut Conn, batch_size: i64) -> Result<Option<Done>, DbError> {
         let Scope { instance, term, .. } = self.scope;
+        let mut phases = Phases::start();
         let now = tick::fence(conn, instance, term).await?;
+        phases.end("fence");
         let jobs = tick::lock_due(conn, now, batch_size).await?;
         if jobs.is_empty() {
             return Ok(None);
         }
         let found = tick::calendars_of(conn, &jobs).await?;
+        phases.end("lock");
         let (batch, disabled) = {
             // A panic in between leaves whole entries only.
             let mut calendars = self.calendars.lock().unwrap_or_else(PoisonError::into_inner);
             calendars.update(&jobs, found);
             plan_batch(&jobs, &calendars, now)
         };
+        phases.end("plan");
         let written = tick::write(conn, instance, term, now, &batch).await?;
         events::append(conn, &disabled_events(&jobs, &disabled)).await?;
-        Ok(Some(Done { now, jobs, batch, disabled, written }))
+        phases.end("write");
+        Ok(Some(Done { now, jobs, batch, disabled, written, phases }))
     }
 }
 
@@ -182,8 +199,27 @@ const fn is_of_the_batch(error: &DbError) -> bool {
     matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
+/// Measures how long each part of a batch takes, by the monotonic clock.
+struct Phases {
+    since: std::time::Instant,
+}
+
+impl Phases {
+    fn start() -> Self {
+        Self { since: monotonic() }
+    }
+
+    fn end(&mut self, phase: &'static str) {
+        let now = monotonic();
+        let took = now.saturating_duration_since(self.since);
+        metrics::histogram!("sched_tick_phase_seconds", "phase" => phase).record(took.as_secs_f64());
+        self.since = now;
+    }
+}
+
 /// A committed batch.
 struct Done {
+    phases: Phases,
     now: DateTime<Utc>,
     jobs: Vec<DueJob>,
     batch: Batch,
@@ -192,7 +228,8 @@ struct Done {
 }
 
 impl Done {
-    fn measure(&self) {
+    fn measure(&mut self) {
+        self.phases.end("commit");
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         metrics::counter!("sched_dispatches_created_total").increment(count(self.written.dispatched));
         metrics::histogram!("sched_tick_batch_jobs")
@@ -205,7 +242,8 @@ impl Done {
             let fires = u64::try_from(skip.fire_count).unwrap_or(0);
             metrics::counter!("sched_fires_skipped_total", "reason" => skip.reason.as_str()).increment(fires);
         }
-        metrics::counter!("sched_fires_held_back_total", "reason" => "quota").increment(count(self.batch.holds.len()));
+        metrics::counter!("sched_fires_held_back_total", "reason" => "quota")
+            .increment(count(self.batch.holds.len()));
         if self.written.already_dispatched > 0 {
             metrics::counter!("sched_dispatches_refused_as_duplicate_total")
                 .increment(count(self.written.already_dispatched));

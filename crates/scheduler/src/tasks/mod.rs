@@ -2,8 +2,10 @@
 //! every other, and a run that dies half-way is made good by the next.
 
 pub mod dispatch;
+pub mod lines;
 pub mod maintain;
 pub mod recover;
+pub mod rezone;
 
 use std::time::Duration;
 

@@ -9,7 +9,8 @@ SET next_run_at = u.next_run_at,
     active_dispatches = j.active_dispatches + u.dispatched,
     queued_dispatches = j.queued_dispatches + u.in_line,
     last_fire_at = coalesce(u.last_fire_at, j.last_fire_at),
-    dispatch_lock_until = NULL,
+    -- Whoever only moves the cursor leaves a hold as it is.
+    dispatch_lock_until = CASE WHEN u.settled_until IS NULL THEN j.dispatch_lock_until END,
     is_enabled = j.is_enabled AND u.disabled_reason IS NULL,
     disabled_reason = coalesce(u.disabled_reason, j.disabled_reason)
 FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[], $4::timestamptz[], $5::integer[], $6::text[], $7::text[], $8::timestamptz[],

@@ -1,0 +1,80 @@
+//! New zone tables: what was computed from others is computed anew.
+//!
+//! The rules of time zones change several times a year, and with them the instants of wall-clock times. Each job says from
+//! which version of the tables its next fire was computed; a leader that has another version goes through those jobs, in short
+//! fenced transactions, and moves the cursors that lie ahead. Past fires, and fires that are due already, are not touched. A leader that
+//! dies half-way leaves the rest to the next. Jobs written meanwhile by a process with older tables are found by the next pass.
+
+use std::time::Duration;
+
+use sched_model::db::{Conn, DbError, tick, transact};
+use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::domain::schedule::tzdata_version;
+use sched_runtime::driver::{Activation, Report};
+use sched_runtime::tasks::BoxError;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Scope, within};
+use crate::calendars::Calendars;
+use crate::plan::recompute;
+
+/// Time between two passes.
+pub const PERIOD: Duration = Duration::from_secs(3600);
+/// A pass may take no longer; what it has committed stays.
+const RUN_LIMIT: Duration = Duration::from_secs(600);
+/// Jobs per transaction.
+const BATCH: i64 = 500;
+
+/// Recomputes cursors.
+#[derive(Debug)]
+pub struct Rezone {
+    /// The term it works in.
+    pub scope: Scope,
+}
+
+impl Activation for Rezone {
+    fn name(&self) -> &'static str {
+        "rezone"
+    }
+
+    async fn run_once(&mut self) -> Result<Report, BoxError> {
+        within(RUN_LIMIT, self.run()).await
+    }
+}
+
+impl Rezone {
+    async fn run(&self) -> Result<Report, DbError> {
+        let mut conn = self.scope.database.conn().await?;
+        let mut after = (TenantId(Uuid::nil()), JobId(Uuid::nil()));
+        let mut moved = 0;
+        loop {
+            let found = tick::computed_elsewhere(&mut conn, after, tzdata_version(), BATCH).await?;
+            let Some(last) = found.last() else { break };
+            after = *last;
+            moved +=
+                transact(&mut conn, "rezone", async |conn: &mut Conn| self.recompute(conn, &found).await)
+                    .await?;
+        }
+        if moved == 0 {
+            return Ok(Report::idle());
+        }
+        tracing::info!(
+            jobs = moved,
+            tzdata = tzdata_version(),
+            "Next fires were computed anew from new zone tables."
+        );
+        Ok(Report::worked(json!({"recomputed": moved})))
+    }
+
+    async fn recompute(&self, conn: &mut Conn, found: &[(TenantId, JobId)]) -> Result<usize, DbError> {
+        let Scope { instance, term, .. } = self.scope;
+        let now = tick::fence(conn, instance, term).await?;
+        let jobs = tick::lock_computed_elsewhere(conn, now, tzdata_version(), found).await?;
+        let mut calendars = Calendars::default();
+        calendars.update(&jobs, tick::calendars_of(conn, &jobs).await?);
+        let batch = recompute(&jobs, &calendars, now);
+        tick::write(conn, instance, term, now, &batch).await?;
+        Ok(batch.cursors.len())
+    }
+}
