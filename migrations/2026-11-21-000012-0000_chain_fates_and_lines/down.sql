@@ -17,3 +17,5 @@ ALTER TABLE job_dispatch DROP COLUMN follows;
 COMMENT ON COLUMN job_dispatch.claimable_at IS 'Equal to available_at while PENDING, else NULL.';
 COMMENT ON COLUMN scheduled_jobs.dispatch_lock_until IS 'No scheduled dispatch before this instant: an operator may hold a job back with it.';
 COMMENT ON COLUMN scheduled_jobs.active_dispatches IS 'How many dispatches are open now; kept in the transactions that open and close them, so that a tick need not count.';
+COMMENT ON COLUMN scheduled_jobs.overlap_policy IS 'What becomes of a fire while max_instances are open. queue and cancel_oldest are not in effect yet.';
+COMMENT ON COLUMN job_dispatch.cancel_requested_at IS 'When somebody asked to cancel it; the worker obeys at its next look. Not in effect yet.';

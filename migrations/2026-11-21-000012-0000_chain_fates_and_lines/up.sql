@@ -28,6 +28,8 @@ COMMENT ON COLUMN scheduled_jobs.queued_dispatches IS 'How many of the open disp
 COMMENT ON COLUMN scheduled_jobs.burst_order       IS 'Random place among jobs that are due at the same instant, so that no tenant''s burst goes before another''s.';
 COMMENT ON COLUMN scheduled_jobs.dispatch_lock_until IS 'The scheduler leaves the job alone until this instant, though it may be due: its tenant has used up its quota, or an operator holds it; NULL means not.';
 COMMENT ON COLUMN scheduled_jobs.active_dispatches IS 'How many of its dispatches wait or run, in line or not.';
+COMMENT ON COLUMN scheduled_jobs.overlap_policy    IS 'What becomes of a fire while max_instances are open: skipped, queued in line, dispatched after the oldest is cancelled, or allowed.';
+COMMENT ON COLUMN job_dispatch.cancel_requested_at IS 'When somebody asked to cancel it; its worker stops the work, and it does not wait again.';
 
 -- A job that is held back stands where it will be looked at, not where it was due: held jobs hide nobody behind them.
 DROP INDEX scheduled_jobs_due_idx;

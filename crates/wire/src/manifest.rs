@@ -282,7 +282,7 @@ mod tests {
         for (field, value, expected) in [
             ("schedul_config", json!({}), "schedule_config"),
             ("job_type", json!("crn"), "`cron`, `interval`, `oneoff`, `manual`"),
-            ("overlap_policy", json!("queue"), "`skip` or `allow`"),
+            ("overlap_policy", json!("wait"), "`skip`, `queue`, `cancel_oldest`, `allow`"),
             ("retry_policy", json!({"max_attempts": 1, "backoff": 2}), "backoff_seconds"),
             ("task_args", json!([1]), "expected a map"),
         ] {

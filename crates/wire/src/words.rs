@@ -155,6 +155,10 @@ words! {
     OverlapPolicy {
         /// It is skipped, and the skip recorded.
         Skip = "skip",
+        /// It is dispatched, and waits in line until others have ended.
+        Queue = "queue",
+        /// It is dispatched, and the oldest open dispatch is cancelled for it.
+        CancelOldest = "cancel_oldest",
         /// It is dispatched all the same.
         Allow = "allow",
     }
@@ -249,8 +253,8 @@ mod tests {
 
     #[test]
     fn an_unknown_word_is_refused_with_those_that_are_known() {
-        let in_json = serde_json::from_str::<OverlapPolicy>("\"queue\"").unwrap_err().to_string();
-        let in_text = "queue".parse::<OverlapPolicy>().unwrap_err().to_string();
+        let in_json = serde_json::from_str::<OverlapPolicy>("\"wait\"").unwrap_err().to_string();
+        let in_text = "wait".parse::<OverlapPolicy>().unwrap_err().to_string();
         for text in [in_json, in_text] {
             assert!(text.contains("skip") && text.contains("allow"), "{text}");
         }

@@ -61,7 +61,7 @@ requested! {
     CalendarRoll as CalendarRoll { Skip, NextBusinessDay, PreviousBusinessDay }
     DstOverlap as DstOverlap { First, Second, Both }
     MisfirePolicy as MisfireKind { Skip, FireOnce, FireAll }
-    OverlapPolicy as OverlapPolicy { Skip, Allow }
+    OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
