@@ -66,6 +66,20 @@ const INVARIANTS: &[(&str, &str)] = &[
          WHERE j.active_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL)",
     ),
     (
+        "5: queued_dispatches is the number of dispatches in line, and no line stands where there is room",
+        "SELECT j.name, j.queued_dispatches FROM scheduled_jobs j
+         WHERE j.queued_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.claimable_at = 'infinity')
+            OR (j.queued_dispatches > 0 AND j.active_dispatches - j.queued_dispatches < j.max_instances)",
+    ),
+    (
+        "5: max_instances is never exceeded by attempts that were not lost",
+        "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
+                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.version = 1)
+         SELECT a.job_id, a.id FROM attempts a JOIN scheduled_jobs j ON j.id = a.job_id
+         WHERE (SELECT count(*) FROM attempts b WHERE b.job_id = a.job_id AND b.started_at <= a.started_at AND b.completed_at > a.started_at)
+               > j.max_instances",
+    ),
+    (
         "7: COMPLETED has exactly one successful attempt, its last",
         "SELECT d.id FROM job_dispatch d WHERE d.status = 'COMPLETED' AND NOT EXISTS (
              SELECT 1 FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l

@@ -7,6 +7,7 @@ mod dev;
 mod examples;
 mod failover;
 mod migrations;
+mod policies;
 mod restart;
 mod scenarios;
 mod timetables;
