@@ -85,6 +85,7 @@ impl Cluster {
             server: &server,
             durability: options.durability,
             max_connections: options.max_connections,
+            settings: &options.settings,
         };
         if data.join("PG_VERSION").is_file() {
             account.take_over(&data)?;

@@ -40,6 +40,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) server: &'a ServerBinaries,
     pub(crate) durability: Durability,
     pub(crate) max_connections: u16,
+    pub(crate) settings: &'a [String],
 }
 
 /// A server we started.
@@ -102,8 +103,10 @@ impl Plan<'_> {
         let program = self.server.program("postgres");
         let mut command = self.account.command(&program);
         command.arg("-D").arg(self.data).arg("-k").arg(self.socket).args(["-p", &self.port.to_string()]);
-        for setting in settings::all(self.durability, self.max_connections, self.loopback) {
-            command.args(["-c", &setting]);
+        let own = settings::all(self.durability, self.max_connections, self.loopback);
+        // Of a setting named twice the server takes the last.
+        for setting in own.iter().chain(self.settings) {
+            command.args(["-c", setting]);
         }
         command.stdout(log.try_clone().map_err(DevDbError::file("open", self.dir.join("log")))?).stderr(log);
         // Not in our group: a Ctrl-C at a terminal must reach the daemons first and the database last.

@@ -50,6 +50,8 @@ pub struct OpenOptions {
     pub loopback_port: Option<u16>,
     /// The server's `max_connections`.
     pub max_connections: u16,
+    /// Further server settings, each `name=value`; they are stronger than those of the kind of cluster.
+    pub settings: Vec<String>,
 }
 
 impl OpenOptions {
@@ -61,6 +63,7 @@ impl OpenOptions {
             server: None,
             loopback_port: None,
             max_connections: 200,
+            settings: Vec::new(),
         }
     }
 

@@ -1,0 +1,7 @@
+-- Jobs of a tenant, one made every second up to now. All settings not named here are the product's defaults.
+INSERT INTO scheduled_jobs (tenant_id, id, project_id, name, task_function_id, task_args, job_type, schedule_config,
+                            overlap_policy, next_run_at, settled_until)
+SELECT bench.tenant({tenant}), bench.time_ordered(now() - make_interval(secs => {count} - n)), bench.tenant({tenant}),
+       '{prefix}-' || {tenant} || '-' || n, bench.tenant({tenant}), jsonb_build_object('n', n), '{job_type}', {config},
+       '{overlap}', {next}, {next} - {settled_before}
+FROM generate_series(1, {count}) AS n

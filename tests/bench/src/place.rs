@@ -1,0 +1,108 @@
+//! The server that everything is measured on: private, durable, on loopback, with PostgreSQL's defaults but for what is
+//! written here.
+//!
+//! The data lies beside the results, is made anew by every run and removed at its end. A run that is killed leaves the folder,
+//! which the next run removes; the server itself ends with its owner in any case (see `devdb`).
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use devdb::{Cluster, OpenOptions, StopMode};
+use sched_model::db::{Database, DatabaseSettings, migrations};
+
+use crate::sql::Db;
+
+const TEMPLATE: &str = "bench_template";
+
+/// Settings besides PostgreSQL's defaults, the same for us and for pgbench. Memory as the peers had it; timestamps of commits
+/// because that is what is measured; the rest undoes the small sizes that devdb has for development.
+pub(crate) const SETTINGS: [&str; 4] =
+    ["shared_buffers=1GB", "wal_level=replica", "max_wal_size=1GB", "track_commit_timestamp=on"];
+
+/// A running server, and the folder it lives in.
+pub(crate) struct Place {
+    cluster: Option<Cluster>,
+    folder: PathBuf,
+    /// On the server's own database: what is asked here disturbs no count of the measured one.
+    pub(crate) admin: Db,
+    _lock: File,
+}
+
+impl Place {
+    /// Starts a fresh server below `into` and makes the migrated template.
+    pub(crate) async fn open(into: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
+        let lock = File::create(into.join("lock")).context("failed to make the lock file")?;
+        if lock.try_lock().is_err() {
+            bail!("another benchmark is running in {}", into.display());
+        }
+        let folder = into.join("postgres");
+        remove(&folder)?;
+        let options = OpenOptions {
+            loopback_port: Some(0),
+            settings: SETTINGS.iter().map(ToString::to_string).collect(),
+            ..OpenOptions::durable(&folder)
+        };
+        let cluster = Cluster::open(options).context("failed to start PostgreSQL")?;
+        let admin = Db::connect(&url_of(&cluster, "postgres")?).await?;
+        let place = Self { cluster: Some(cluster), folder, admin, _lock: lock };
+        place.make_template().await?;
+        Ok(place)
+    }
+
+    async fn make_template(&self) -> anyhow::Result<()> {
+        self.admin.run(&format!("CREATE DATABASE {TEMPLATE}")).await?;
+        let url = url_of(self.cluster()?, TEMPLATE)?;
+        let database = Database::new(&DatabaseSettings::new(&url, "bench"))?;
+        migrations::up(&database).await.context("failed to migrate")?;
+        database.close();
+        let db = Db::connect(&url).await?;
+        db.run(include_str!("../sql/setup.sql")).await
+    }
+
+    /// A fresh database with the schema and what the benchmark adds to it; any earlier one is dropped.
+    pub(crate) async fn database(&self) -> anyhow::Result<Db> {
+        const NAME: &str = "bench";
+        self.drop_databases().await?;
+        // The sessions that made the template may take a moment to end.
+        let quiet = format!("SELECT (count(*) = 0)::int FROM pg_stat_activity WHERE datname = '{TEMPLATE}'");
+        self.admin.wait_count(&quiet, 1, Duration::from_millis(20), Duration::from_secs(10)).await?;
+        self.admin.run(&format!("CREATE DATABASE {NAME} TEMPLATE {TEMPLATE}")).await?;
+        Db::connect(&url_of(self.cluster()?, NAME)?).await
+    }
+
+    /// Drops what [`Self::database`] made, so that nothing of it, autovacuum included, runs beside the next row.
+    pub(crate) async fn drop_databases(&self) -> anyhow::Result<()> {
+        self.admin.run("DROP DATABASE IF EXISTS bench WITH (FORCE)").await
+    }
+
+    /// A program of the server's installation.
+    pub(crate) fn bin(&self, program: &str) -> anyhow::Result<PathBuf> {
+        Ok(self.cluster()?.bin(program))
+    }
+
+    /// Stops the server and removes its data.
+    pub(crate) fn close(mut self) -> anyhow::Result<()> {
+        if let Some(cluster) = self.cluster.take() {
+            cluster.stop(StopMode::Immediate).context("failed to stop PostgreSQL")?;
+        }
+        remove(&self.folder)
+    }
+
+    fn cluster(&self) -> anyhow::Result<&Cluster> {
+        self.cluster.as_ref().context("the server was stopped")
+    }
+}
+
+fn remove(folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("failed to remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+fn url_of(cluster: &Cluster, database: &str) -> anyhow::Result<String> {
+    cluster.loopback_url(database)?.context("the server does not listen on loopback")
+}

@@ -1,0 +1,120 @@
+//! The results: a table for people, a file for programs, and what they were measured on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::figures::{Figure, number};
+use crate::place::{Place, SETTINGS};
+
+/// What everything was measured on.
+#[derive(Debug)]
+pub(crate) struct Machine(Vec<(&'static str, String)>);
+
+impl Machine {
+    /// Asks the server and the system.
+    pub(crate) async fn look(place: &Place, is_quick: bool) -> anyhow::Result<Self> {
+        let ours = std::process::Command::new(crate::daemon::program()?)
+            .arg("--version")
+            .output()
+            .context("failed to ask for the version")?;
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let mut facts = vec![
+            ("sched", String::from_utf8_lossy(&ours.stdout).trim().to_owned()),
+            ("PostgreSQL", place.admin.text("SHOW server_version").await?),
+            ("settings", format!("defaults, and {}", SETTINGS.join(" "))),
+            ("durability", durability(place).await?),
+            ("cores", cores.to_string()),
+            ("kernel", file("/proc/sys/kernel/osrelease")),
+            ("load before", file("/proc/loadavg")),
+        ];
+        if is_quick {
+            facts.push(("note", "--quick: too small for the bars to mean anything".to_owned()));
+        }
+        Ok(Self(facts))
+    }
+
+    fn json(&self) -> Value {
+        self.0.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str()))).collect()
+    }
+}
+
+async fn durability(place: &Place) -> anyhow::Result<String> {
+    let mut shown = Vec::new();
+    for name in ["fsync", "full_page_writes", "synchronous_commit"] {
+        shown.push(format!("{name}={}", place.admin.text(&format!("SHOW {name}")).await?));
+    }
+    Ok(shown.join(" "))
+}
+
+/// What the kernel tells in a file; elsewhere than on Linux nothing.
+fn file(path: &str) -> String {
+    fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// Writes the file: an array of figures.
+pub(crate) fn write(into: &Path, machine: &Machine, figures: &[Figure]) -> anyhow::Result<PathBuf> {
+    let path = into.join("scheduler.json");
+    let array: Vec<Value> = figures
+        .iter()
+        .map(|figure| {
+            let mut json = figure.json();
+            if let Some(fields) = json.as_object_mut() {
+                fields.insert("machine".to_owned(), machine.json());
+            }
+            json
+        })
+        .collect();
+    let text = serde_json::to_string_pretty(&array)?;
+    fs::write(&path, text + "\n").with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(path)
+}
+
+/// The table.
+pub(crate) fn table(machine: &Machine, figures: &[Figure]) -> String {
+    let mut text = String::new();
+    for (name, value) in &machine.0 {
+        text.push_str(&format!("{name:<12} {value}\n"));
+    }
+    text.push('\n');
+    let head = ["name", "value", "ratio", "bar", "pass", "spread", "reference"].map(ToOwned::to_owned);
+    let mut lines = vec![head];
+    for figure in figures {
+        lines.push(line(figure));
+    }
+    let widths: Vec<usize> = (0..7)
+        .map(|column| {
+            lines.iter().filter_map(|cells| cells.get(column)).map(|cell| cell.chars().count()).max()
+        })
+        .map(Option::unwrap_or_default)
+        .collect();
+    for (position, cells) in lines.iter().enumerate() {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        text.push_str(padded.join("  ").trim_end());
+        text.push('\n');
+        let figure = position.checked_sub(1).and_then(|position| figures.get(position));
+        for (name, value, unit) in figure.map(|figure| figure.also.as_slice()).unwrap_or_default() {
+            text.push_str(&format!("    {name}: {} {unit}\n", number(*value)));
+        }
+    }
+    text
+}
+
+fn line(figure: &Figure) -> [String; 7] {
+    let reference = match figure.reference.value {
+        Some(value) => format!("{} {}: {}", number(value), figure.unit, figure.reference.what),
+        None => figure.reference.what.clone(),
+    };
+    [
+        figure.name.clone(),
+        format!("{} {}", number(figure.value()), figure.unit),
+        figure.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        figure.bar_text(),
+        if figure.passes() { "yes" } else { "NO" }.to_owned(),
+        figure.spread_text(),
+        reference,
+    ]
+}

@@ -1,0 +1,34 @@
+//! What a leader costs when nothing is due: transactions per second with 100,000 jobs.
+//!
+//! Counted by PostgreSQL for the database, read from another one; autovacuum's own are in it.
+
+use std::time::Duration;
+
+use super::Bench;
+use crate::daemon;
+use crate::figures::{Bar, Figure, Reference};
+use crate::seed::{self, Jobs};
+use crate::sql::SECOND;
+
+pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let window = i64::try_from(bench.scale.pick(20, 3))?;
+    let db = bench.place.database().await?;
+    seed::tenants(&db, 1).await?;
+    seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 1_000), ..Jobs::default() }).await?;
+    seed::settle(&db).await?;
+    let scheduler = daemon::start_leading(&db).await?;
+    // Sessions report what they have done at most once a second, and a new leader has more to do than an old one.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let admin = &bench.place.admin;
+    let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'";
+    let mut runs = Vec::new();
+    for _ in 0..bench.scale.pick(3, 1) {
+        let (from, before) = (admin.now().await?, admin.number(count).await?);
+        admin.wait_until(from + window * SECOND).await?;
+        let (until, after) = (admin.now().await?, admin.number(count).await?);
+        runs.push((after - before) * 1e6 / (until - from) as f64);
+    }
+    scheduler.stop().await;
+    let reference = Reference::value("underway 0.2.0, one idle worker (docs/benchmarks.md)", 0.6);
+    Ok(vec![Figure::new("idle_transactions", "1/s", &runs, reference, Bar::AtMost(3.0))])
+}

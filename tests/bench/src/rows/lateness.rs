@@ -1,0 +1,81 @@
+//! Lateness at a steady 200 fires per second: 200 jobs that fire every second, at 200 places spread over the second.
+//!
+//! No worker runs, so dispatches stay open; the jobs have overlap policy `allow`, as `skip` would drop every second fire. Lateness is
+//! commit minus fire time, plus the flush of a small commit, less the round trip of an empty transaction measured meanwhile.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::Bench;
+use crate::burst::Flush;
+use crate::daemon;
+use crate::figures::{Bar, Figure, Reference, largest, median, percentile};
+use crate::seed::{self, Jobs};
+use crate::sql::{Db, SECOND, instant};
+
+/// Fires per second.
+const JOBS: usize = 200;
+
+pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let seconds = i64::try_from(bench.scale.pick(60, 5))?;
+    let db = bench.place.database().await?;
+    seed::tenants(&db, 1).await?;
+    let flush = Flush::measure(&db, 1).await?;
+    let scheduler = daemon::start_leading(&db).await?;
+    let first = (db.now().await? / SECOND + 5) * SECOND;
+    let fire = format!("{} + (n - 1) * interval '5 milliseconds'", instant(first));
+    let config = format!(
+        r#"jsonb_build_object('seconds', 1, 'anchor', to_char(({fire}) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))"#
+    );
+    let jobs = Jobs {
+        prefix: "steady",
+        count: JOBS,
+        config: &config,
+        overlap: "allow",
+        next: &fire,
+        settled_before: "interval '1 microsecond'",
+        ..Jobs::default()
+    };
+    seed::jobs(&db, &jobs).await?;
+    ensure!(db.now().await? < first, "making {JOBS} jobs took longer than four seconds");
+
+    // The first seconds warm up and do not count.
+    let (from, until) = (first + 3 * SECOND, first + (3 + seconds) * SECOND);
+    db.wait_until(from).await?;
+    let trips = round_trips(&db).await?;
+    db.wait_until(until + 3 * SECOND).await?;
+    scheduler.stop().await;
+    let late = db
+        .numbers(&format!(
+            "SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin) - scheduled_for) * 1000 FROM job_dispatch
+             WHERE scheduled_for >= {} AND scheduled_for < {}",
+            instant(from),
+            instant(until)
+        ))
+        .await?;
+    let trip = median(&trips);
+    let late: Vec<f64> = late.iter().map(|late| late + flush.0 * 1e3 - trip).collect();
+    let fires = JOBS * usize::try_from(seconds)?;
+    let reference =
+        || Reference::value("round trip of an empty transaction, same run; taken off the value", trip);
+    let p50 = Figure::new("lateness_p50", "ms", &[percentile(&late, 0.5)], reference(), Bar::AtMost(20.0));
+    let p99 = Figure::new("lateness_p99", "ms", &[percentile(&late, 0.99)], reference(), Bar::AtMost(100.0))
+        .also("largest", largest(&late), "ms")
+        .also("dispatches", late.len() as f64, "rows")
+        .also("fires without a dispatch", fires as f64 - late.len() as f64, "fires");
+    Ok(vec![p50, p99])
+}
+
+/// Milliseconds of empty transactions beside the load.
+async fn round_trips(db: &Db) -> anyhow::Result<Vec<f64>> {
+    let mut trips = Vec::new();
+    for _ in 0..100 {
+        let started = sched_runtime::clock::monotonic();
+        db.run("BEGIN").await?;
+        db.run("COMMIT").await?;
+        trips.push(started.elapsed().as_secs_f64() * 1e3);
+        tokio::time::sleep(Duration::from_millis(15)).await;
+    }
+    Ok(trips)
+}

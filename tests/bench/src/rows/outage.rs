@@ -1,0 +1,137 @@
+//! What a scheduler does when it comes back after a day: 50,000 jobs that fire every minute, with `fire_once`.
+//!
+//! The outage is made by setting the cursors a day back while no scheduler runs. The start falls just after a full minute, so that
+//! the next fire comes when all is made good. Memory is flat if ten times the jobs need no more of it: the peak is
+//! compared with that of a tenth of the jobs.
+
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::Bench;
+use crate::burst::{BATCH, Flush};
+use crate::daemon;
+use crate::figures::{Bar, Figure, Reference};
+use crate::place::Place;
+use crate::seed::{self, Jobs};
+use crate::sql::{Db, Micros, SECOND, instant, micros};
+
+const MINUTE: Micros = 60 * SECOND;
+
+/// What a start after the outage gave.
+struct Start {
+    /// Seconds from just before the process was started to the first dispatch on disk.
+    first: f64,
+    /// Seconds until the last one.
+    last: f64,
+    /// MiB.
+    peak: f64,
+    /// Jobs that have anything but one dispatch, of the minute of the start, and one skip record over all minutes before it.
+    wrong: f64,
+}
+
+pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let jobs = bench.scale.pick(50_000, 1_000);
+    let idle = peak_of_idle(bench.place).await?;
+    let tenth = start(bench, jobs / 10).await?;
+    let mut starts = Vec::new();
+    for _ in 0..bench.scale.pick(3, 1) {
+        starts.push(start(bench, jobs).await?);
+    }
+    let column = |value: fn(&Start) -> f64| -> Vec<f64> { starts.iter().map(value).collect() };
+    let none = || Reference::none("no peer was measured after an outage");
+    let first = Figure::new("outage_first_dispatch", "s", &column(|s| s.first), none(), Bar::Below(2.0))
+        .by_largest()
+        .also("until the last of the jobs is dispatched", crate::figures::median(&column(|s| s.last)), "s");
+    let reference = Reference::value("the same with a tenth of the jobs, same run", tenth.peak);
+    let memory = Figure::new("outage_memory", "MiB", &column(|s| s.peak), reference, Bar::RatioAtMost(1.5))
+        .by_largest()
+        .also("a leader without any job", idle, "MiB");
+    let wrong = Figure::new(
+        "outage_wrong_records",
+        "jobs",
+        &column(|s| s.wrong),
+        Reference::none("-"),
+        Bar::Exactly(0.0),
+    )
+    .by_largest();
+    Ok(vec![first, memory, wrong])
+}
+
+async fn peak_of_idle(place: &Place) -> anyhow::Result<f64> {
+    let db = place.database().await?;
+    let scheduler = daemon::start_leading(&db).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let peak = scheduler.peak_memory()?;
+    scheduler.stop().await;
+    Ok(peak)
+}
+
+async fn start(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<Start> {
+    let db = bench.place.database().await?;
+    seed::tenants(&db, 1).await?;
+    let since = db.now().await? / MINUTE * MINUTE - 24 * 60 * MINUTE;
+    let minutely = Jobs {
+        prefix: "minutely",
+        count: jobs,
+        job_type: "cron",
+        config: r#"'{"expression": "* * * * *"}'"#,
+        next: &instant(since),
+        settled_before: "interval '30 seconds'",
+        ..Jobs::default()
+    };
+    seed::jobs(&db, &minutely).await?;
+    seed::settle(&db).await?;
+    let flush = Flush::measure(&db, jobs.min(BATCH)).await?;
+
+    let minute = (db.now().await? / MINUTE + 1) * MINUTE;
+    db.wait_until(minute + SECOND).await?;
+    let started = db.now().await?;
+    let scheduler = daemon::start(&db).await?;
+    let caught_up = format!(
+        "SELECT (NOT EXISTS (SELECT FROM scheduled_jobs WHERE next_run_at IS NOT NULL AND next_run_at <= {}))::int",
+        instant(minute)
+    );
+    db.wait_count(&caught_up, 1, Duration::from_millis(500), Duration::from_secs(120))
+        .await
+        .context("the outage was not made good")?;
+    let peak = scheduler.peak_memory()?;
+    scheduler.stop().await;
+
+    let commits = |which: &str| {
+        let at = micros(&format!("{which}(pg_xact_commit_timestamp(xmin))"));
+        format!("SELECT {at} FROM job_dispatch")
+    };
+    let (first, last) = (db.count(&commits("min")).await?, db.count(&commits("max")).await?);
+    let seconds = |at: Micros| (at - started) as f64 / 1e6 + flush.0;
+    Ok(Start { first: seconds(first), last: seconds(last), peak, wrong: wrong(&db, since, minute).await? })
+}
+
+/// Counts the jobs whose records are not as they must be, and shows those of one of them. The count of a range may be a lower
+/// bound that says so; its ends must be exact.
+async fn wrong(db: &Db, since: Micros, minute: Micros) -> anyhow::Result<f64> {
+    let condition = format!(
+        "(SELECT (count(*), min(scheduled_for)) FROM job_dispatch AS d WHERE d.job_id = j.id) IS DISTINCT FROM (1::bigint, {at})
+         OR (SELECT (count(*), min(first_fire_at), max(last_fire_at), bool_and(reason = 'misfire'),
+                     bool_and(CASE WHEN is_count_exact THEN fire_count = {minutes} ELSE fire_count < {minutes} END))
+             FROM skipped_fires AS s WHERE s.job_id = j.id)
+            IS DISTINCT FROM (1::bigint, {since}, {before}, true, true)",
+        at = instant(minute),
+        since = instant(since),
+        before = instant(minute - MINUTE),
+        minutes = (minute - since) / MINUTE,
+    );
+    let wrong = db.number(&format!("SELECT count(*) FROM scheduled_jobs AS j WHERE {condition}")).await?;
+    if wrong > 0.0 {
+        let sample = db
+            .text(&format!(
+                "SELECT 'dispatches at ' || (SELECT coalesce(string_agg(scheduled_for::text, ', '), '-') FROM job_dispatch WHERE job_id = j.id)
+                     || '; skips ' || (SELECT coalesce(string_agg(format('%s %s to %s (%s)', reason, first_fire_at, last_fire_at, fire_count), ', '), '-')
+                                       FROM skipped_fires WHERE job_id = j.id)
+                 FROM scheduled_jobs AS j WHERE {condition} LIMIT 1"
+            ))
+            .await?;
+        eprintln!("  records of one of {wrong} jobs that are not as they must be: {sample}");
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,49 @@
+//! The rate at which a burst is dispatched, against pgbench with hand-written statements.
+//!
+//! Ours is the real program under its default settings: rows over the time from the due instant to the last commit on disk,
+//! so that waking up, deciding, and telling the workers are in it. pgbench's is rows over the time its transactions took. Repetitions
+//! alternate, so that whatever else the machine does falls on both.
+
+use anyhow::Context;
+
+use super::Bench;
+use crate::burst::{self, BATCH, Earlier, Flush};
+use crate::daemon::{self, Scheduler};
+use crate::figures::{Bar, Figure, Reference, median};
+use crate::limit::{self, Script};
+use crate::seed::{self, Jobs};
+use crate::sql::Db;
+
+/// Fills a fresh database with jobs that bursts will make due, and starts a leader that has dispatched them once.
+pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(Db, Scheduler, Flush)> {
+    let db = bench.place.database().await?;
+    seed::tenants(&db, 1).await?;
+    seed::jobs(&db, &Jobs { prefix: "due", count: jobs, ..Jobs::default() }).await?;
+    seed::choose_due(&db, "due-").await?;
+    seed::settle(&db).await?;
+    let flush = Flush::measure(&db, jobs.min(BATCH)).await?;
+    let scheduler = daemon::start_leading(&db).await?;
+    burst::run(&db, &scheduler, flush, Earlier::Empty).await.context("the burst to warm up failed")?;
+    Ok((db, scheduler, flush))
+}
+
+pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let jobs = bench.scale.pick(10_000, 3_000);
+    let (db, scheduler, flush) = prepare(bench, jobs).await?;
+    let (mut ours, mut ticks, mut by_hand, mut one) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.scale.repetitions() {
+        let burst = burst::run(&db, &scheduler, flush, Earlier::Empty).await?;
+        ours.push(jobs as f64 / burst.wall);
+        ticks.push(burst.tick_rate);
+        by_hand.push(limit::run(bench.place, &db, Script::ByHand, bench.into).await?);
+        one.push(limit::run(bench.place, &db, Script::OneStatement, bench.into).await?);
+    }
+    scheduler.stop().await;
+    let reference =
+        Reference::value("pgbench, hand-written SELECT, INSERT, UPDATE, same run", median(&by_hand));
+    let figure = Figure::new("dispatch_rate", "rows/s", &ours, reference, Bar::RatioAtLeast(0.7))
+        .also("tick transactions alone, by the scheduler's metrics", median(&ticks), "rows/s")
+        .also("pgbench, all in one statement", median(&one), "rows/s")
+        .also("added for the flush of the last commit", flush.0 * 1e3, "ms");
+    Ok(vec![figure])
+}

@@ -1,0 +1,166 @@
+//! Plain SQL on one database: what the benchmark arranges and what it reads.
+//!
+//! Other code than that under test, on a connection of its own. Instants are whole microseconds since 1970 by the database's
+//! clock ([`Micros`]); no clock of this process is ever compared with them. Nothing is kept: a benchmark that dies leaves a
+//! database that goes with its server.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+/// An instant of the database's clock: microseconds since 1970.
+pub(crate) type Micros = i64;
+
+/// Microseconds of a second.
+pub(crate) const SECOND: Micros = 1_000_000;
+
+/// One database and a connection to it.
+pub(crate) struct Db {
+    client: Client,
+    url: String,
+}
+
+impl Db {
+    /// Connects to `url`.
+    pub(crate) async fn connect(url: &str) -> anyhow::Result<Self> {
+        let (client, connection) =
+            tokio_postgres::connect(url, NoTls).await.context("failed to connect to the database")?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends with its client; a failure shows in the client's next call"
+        )]
+        tokio::spawn(connection);
+        Ok(Self { client, url: url.to_owned() })
+    }
+
+    /// How daemons reach it.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Runs statements for their effect.
+    pub(crate) async fn run(&self, statements: &str) -> anyhow::Result<()> {
+        self.client
+            .batch_execute(statements)
+            .await
+            .with_context(|| format!("failed to run: {}", beginning(statements)))
+    }
+
+    /// The rows of a query as text; NULL is empty.
+    pub(crate) async fn rows(&self, query: &str) -> anyhow::Result<Vec<Vec<String>>> {
+        let messages = self
+            .client
+            .simple_query(query)
+            .await
+            .with_context(|| format!("failed to ask: {}", beginning(query)))?;
+        let row = |message| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|column| row.get(column).unwrap_or_default().to_owned()).collect())
+            }
+            _ => None,
+        };
+        Ok(messages.into_iter().filter_map(row).collect())
+    }
+
+    /// The one value of a query.
+    pub(crate) async fn text(&self, query: &str) -> anyhow::Result<String> {
+        let rows = self.rows(query).await?;
+        rows.into_iter()
+            .next()
+            .and_then(|row| row.into_iter().next())
+            .with_context(|| format!("no row from: {}", beginning(query)))
+    }
+
+    /// The one value of a query, a number.
+    pub(crate) async fn number(&self, query: &str) -> anyhow::Result<f64> {
+        let text = self.text(query).await?;
+        text.parse().with_context(|| format!("{text:?} is no number, from: {}", beginning(query)))
+    }
+
+    /// The first column of a query, numbers.
+    pub(crate) async fn numbers(&self, query: &str) -> anyhow::Result<Vec<f64>> {
+        let rows = self.rows(query).await?;
+        let parsed: Result<Vec<f64>, _> =
+            rows.iter().filter_map(|row| row.first()).map(|text| text.parse()).collect();
+        parsed.with_context(|| format!("not all numbers, from: {}", beginning(query)))
+    }
+
+    /// The one value of a query, a whole number.
+    pub(crate) async fn count(&self, query: &str) -> anyhow::Result<i64> {
+        let text = self.text(query).await?;
+        text.parse().with_context(|| format!("{text:?} is no count, from: {}", beginning(query)))
+    }
+
+    /// The database's clock.
+    pub(crate) async fn now(&self) -> anyhow::Result<Micros> {
+        self.count(&format!("SELECT {}", micros("clock_timestamp()"))).await
+    }
+
+    /// Waits until the database's clock shows `instant`.
+    pub(crate) async fn wait_until(&self, instant: Micros) -> anyhow::Result<()> {
+        let left = instant - self.now().await?;
+        // An instant that has passed needs no waiting.
+        tokio::time::sleep(Duration::from_micros(u64::try_from(left).unwrap_or(0))).await;
+        Ok(())
+    }
+
+    /// Waits until a count is at least `least`, looking every `step`.
+    pub(crate) async fn wait_count(
+        &self,
+        query: &str,
+        least: i64,
+        step: Duration,
+        limit: Duration,
+    ) -> anyhow::Result<()> {
+        let mut seen = 0;
+        let found = tokio::time::timeout(limit, async {
+            loop {
+                seen = self.count(query).await?;
+                if seen >= least {
+                    return anyhow::Ok(());
+                }
+                tokio::time::sleep(step).await;
+            }
+        });
+        match found.await {
+            Ok(found) => found,
+            Err(_elapsed) => {
+                ensure!(seen >= least, "{seen} of {least} after {limit:?}: {}", beginning(query));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The SQL of an instant.
+pub(crate) fn instant(at: Micros) -> String {
+    format!("(timestamptz 'epoch' + {at} * interval '1 microsecond')")
+}
+
+/// The SQL that makes [`Micros`] of an expression.
+pub(crate) fn micros(expression: &str) -> String {
+    format!("(extract(epoch FROM {expression}) * 1000000)::bigint")
+}
+
+/// Puts values into a statement in the places `{name}`.
+pub(crate) fn fill(statement: &str, values: &[(&str, &str)]) -> String {
+    values
+        .iter()
+        .fold(statement.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+}
+
+fn beginning(statement: &str) -> String {
+    statement.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(160).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_a_statement_is_filled_and_other_braces_stay() {
+        let filled = fill("SELECT {a}, {b}, {a}, '{\"k\": 1}'", &[("a", "1"), ("b", "'x'")]);
+        assert_eq!(filled, "SELECT 1, 'x', 1, '{\"k\": 1}'");
+    }
+}
