@@ -4,6 +4,7 @@ DROP TABLE tenant_usage;
 -- What waits in line may be claimed now: there is no line any more.
 UPDATE job_dispatch SET claimable_at = available_at WHERE claimable_at = 'infinity';
 DROP INDEX scheduled_jobs_line_idx;
+CREATE INDEX scheduled_jobs_project_id_idx ON scheduled_jobs (tenant_id, project_id) WHERE project_id IS NOT NULL;
 DROP INDEX scheduled_jobs_due_idx;
 CREATE INDEX scheduled_jobs_due_idx ON scheduled_jobs (next_run_at) WHERE next_run_at IS NOT NULL;
 COMMENT ON INDEX scheduled_jobs_due_idx IS 'The tick reads due jobs through this index and nothing else.';

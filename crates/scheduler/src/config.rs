@@ -17,6 +17,13 @@ pub const SETTINGS: &[Setting] = &[
     Setting::new("scheduler-batch-size", "SCHEDULER_BATCH_SIZE", "COUNT", "Most jobs taken in one transaction")
         .default("1000"),
     Setting::new(
+        "scheduler-lanes",
+        "SCHEDULER_LANES",
+        "COUNT",
+        "Most transactions at once while a burst is dispatched; at least one connection of the pool is left for other work",
+    )
+    .default("2"),
+    Setting::new(
         "leader-heartbeat-interval",
         "LEADER_HEARTBEAT_INTERVAL",
         "DURATION",
@@ -60,6 +67,8 @@ pub struct Config {
     pub poll_interval: Duration,
     /// Most jobs taken in one transaction.
     pub batch_size: i64,
+    /// Most transactions at once while a burst is dispatched.
+    pub lanes: u32,
     /// Time between heartbeats.
     pub heartbeat_interval: Duration,
     /// The lease of the leader.
@@ -87,6 +96,7 @@ impl Config {
                 Duration::from_millis(10)..=Duration::from_secs(60),
             ),
             batch_size: values.integer("scheduler-batch-size", 1..=10_000),
+            lanes: values.integer("scheduler-lanes", 1..=16),
             heartbeat_interval,
             lease: checked_lease(values, lease, heartbeat_interval),
             worker_offline_threshold: values.duration_within(

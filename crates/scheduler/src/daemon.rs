@@ -4,7 +4,7 @@
 //! Run: the election, the leader's tasks, the listener for hints. Stop: first the leader's tasks, then leadership is handed
 //! over, then the rest. A task that ends by itself ends the process: it is never left silently without one of its parts.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use sched_model::db::instances::NewInstance;
@@ -191,7 +191,8 @@ impl Parts {
                     scope: scope.clone(),
                     batch_size: config.batch_size,
                     poll_interval,
-                    calendars: Mutex::default(),
+                    lanes: lanes(&config),
+                    calendars: RwLock::default(),
                 },
                 poll_interval,
             );
@@ -235,6 +236,12 @@ fn since_last_dispatch(board: &Board) -> Option<Duration> {
         .iter()
         .find(|task| task.name == "dispatch")
         .and_then(|task| task.status.borrow().since_success())
+}
+
+/// Lanes of the tick: one connection of the pool is left for the other tasks.
+fn lanes(config: &Config) -> u32 {
+    let spare = u32::try_from(config.database.pool_size).unwrap_or(u32::MAX).saturating_sub(1);
+    config.lanes.min(spare).max(1)
 }
 
 fn database_settings(config: &Config) -> DatabaseSettings {

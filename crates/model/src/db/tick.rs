@@ -5,7 +5,7 @@
 //! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
 //! finds the same jobs due.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 use diesel::prelude::*;
@@ -74,7 +74,7 @@ pub struct DueJob {
     pub is_function_active: bool,
     /// Which kill switch is on, if one is.
     pub paused_by: Option<SkipReason>,
-    /// How many more dispatches the quota of the tenant allows in this window; `None` without a quota.
+    /// The tenant's quota of dispatches per minute, and once [`open_quotas`] was called what is left of it; `None` without a quota.
     pub quota_left: Option<i64>,
 }
 
@@ -92,7 +92,6 @@ statement! {
     /// Due jobs, locked, with their function, queue and kill switches.
     LockDue = "tick_lock_due.sql", (
         now: DateTime<Utc> as Timestamptz,
-        minute: DateTime<Utc> as Timestamptz,
         limit: i64 as BigInt,
     ) -> DueColumns
 }
@@ -117,7 +116,36 @@ pub fn next_quota_window(now: DateTime<Utc>) -> DateTime<Utc> {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
-    Ok(LockDue { now, minute: quota_minute(now), limit }.load(conn).await?)
+    Ok(LockDue { now, limit }.load(conn).await?)
+}
+
+statement! {
+    OpenQuotas<'a> = "tick_open_quotas.sql", (
+        minute: DateTime<Utc> as Timestamptz,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+    ) -> (SqlUuid, BigInt)
+}
+
+/// Takes off the quotas of the jobs' tenants what has been used of them, and keeps everybody else from using them until the
+/// transaction is over. Nothing is asked where no tenant has a quota.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob]) -> DbResult<()> {
+    let limited: BTreeSet<Uuid> =
+        jobs.iter().filter(|job| job.quota_left.is_some()).map(|job| job.tenant_id.0).collect();
+    if limited.is_empty() {
+        return Ok(());
+    }
+    let tenants: Vec<Uuid> = limited.into_iter().collect();
+    let used: Vec<(TenantId, i64)> =
+        OpenQuotas { minute: quota_minute(now), tenants: &tenants }.load(conn).await?;
+    let used: HashMap<TenantId, i64> = used.into_iter().collect();
+    for job in jobs {
+        let used = used.get(&job.tenant_id).copied().unwrap_or(0);
+        job.quota_left = job.quota_left.map(|quota| (quota - used).max(0));
+    }
+    Ok(())
 }
 
 statement! {
@@ -147,7 +175,7 @@ pub struct NamedCalendar {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<NamedCalendar>> {
-    let named: std::collections::BTreeSet<(Uuid, &str)> = jobs
+    let named: BTreeSet<(Uuid, &str)> = jobs
         .iter()
         .flat_map(|job| job.calendars.iter().map(|name| (job.tenant_id.0, name.as_str())))
         .collect();
@@ -159,29 +187,27 @@ pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<Name
 }
 
 statement! {
-    /// When the next job comes due.
-    NextDue = "tick_next_due.sql", () -> (Nullable<Timestamptz>, Timestamptz)
+    /// When the next job comes due, and how many are.
+    NextDue = "tick_next_due.sql", (limit: i64 as BigInt) -> (Nullable<Timestamptz>, Timestamptz, BigInt)
 }
 
-/// When the scheduler should look at the next job (`None` when at none), and the database's clock.
+/// What waits for the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Outlook {
+    /// When it should look at the next job; `None` when at none.
+    pub next_due: Option<DateTime<Utc>>,
+    /// The database's clock.
+    pub now: DateTime<Utc>,
+    /// How many jobs are due, counted up to the limit.
+    pub due: i64,
+}
+
+/// Looks ahead, and counts what is due up to `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn next_due(conn: &mut Conn) -> DbResult<(Option<DateTime<Utc>>, DateTime<Utc>)> {
-    Ok(NextDue {}.get_result(conn).await?)
-}
-
-statement! {
-    /// How many jobs are due, up to a limit.
-    Backlog = "tick_backlog.sql", (limit: i64 as BigInt) -> BigInt
-}
-
-/// How many jobs are due and not dispatched yet, counted up to `limit`.
-///
-/// # Errors
-/// When the database cannot be asked.
-pub async fn backlog(conn: &mut Conn, limit: i64) -> DbResult<i64> {
-    Ok(Backlog { limit }.get_result(conn).await?)
+pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
+    Ok(NextDue { limit }.get_result(conn).await?)
 }
 
 statement! {
@@ -196,7 +222,6 @@ statement! {
 statement! {
     RezoneLock<'a> = "rezone_lock.sql", (
         now: DateTime<Utc> as Timestamptz,
-        minute: DateTime<Utc> as Timestamptz,
         tzdata_version: &'a str as Text,
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
@@ -227,8 +252,7 @@ pub async fn lock_computed_elsewhere(
     jobs: &[(TenantId, JobId)],
 ) -> DbResult<Vec<DueJob>> {
     let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = jobs.iter().map(|(tenant, job)| (tenant.0, job.0)).unzip();
-    let minute = quota_minute(now);
-    Ok(RezoneLock { now, minute, tzdata_version, tenants: &tenants, jobs: &jobs }.load(conn).await?)
+    Ok(RezoneLock { now, tzdata_version, tenants: &tenants, jobs: &jobs }.load(conn).await?)
 }
 
 /// Everything one batch does.
@@ -381,25 +405,18 @@ statement! {
 }
 
 statement! {
-    UseQuota<'a> = "tick_use_quota.sql", (
-        minute: DateTime<Utc> as Timestamptz,
+    UseQuotas<'a> = "tick_use_quotas.sql", (
         tenants: &'a [Uuid] as Array<SqlUuid>,
         dispatched: &'a [i64] as Array<BigInt>,
     ) -> SqlUuid
 }
 
-/// Writes a batch that was decided at `now`, in the transaction that fenced and locked it.
+/// Writes a batch, in the transaction that fenced and locked it.
 ///
 /// # Errors
 /// [`DbError::Corrupt`] when a cursor did not stand where it was read: impossible while the lock holds, so the whole
 /// batch is rolled back.
-pub async fn write(
-    conn: &mut Conn,
-    instance: InstanceId,
-    term: Term,
-    now: DateTime<Utc>,
-    batch: &Batch,
-) -> DbResult<Written> {
+pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
     // First, so that what is dispatched here is not among the oldest.
     let cancelled_on = cancellations::cancel_oldest(conn, &batch.rooms).await?;
     let created = insert_dispatches(conn, instance, term, &batch.dispatches).await?;
@@ -415,7 +432,7 @@ pub async fn write(
         batch.rooms.iter().map(|room| (room.tenant_id, room.job_id)).collect();
     line::release(conn, &with_room).await?;
     hold_back(conn, &batch.holds).await?;
-    use_quotas(conn, now, &batch.used).await?;
+    use_quotas(conn, &batch.used).await?;
     Ok(Written {
         dispatched: created.len(),
         already_dispatched: batch.dispatches.len() - created.len(),
@@ -438,13 +455,13 @@ async fn hold_back(conn: &mut Conn, holds: &[Hold]) -> DbResult<()> {
     Ok(())
 }
 
-async fn use_quotas(conn: &mut Conn, now: DateTime<Utc>, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
+async fn use_quotas(conn: &mut Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
     if used.is_empty() {
         return Ok(());
     }
     let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) =
         used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
-    UseQuota { minute: quota_minute(now), tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
+    UseQuotas { tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
     Ok(())
 }
 

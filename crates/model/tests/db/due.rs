@@ -41,8 +41,9 @@ async fn a_job_held_back_is_not_due_and_hides_no_other() {
         .await;
     let mut conn = world.conn().await;
     assert!(due(&mut conn, 10).await.is_empty());
-    let (earliest, now) = tick::next_due(&mut conn).await.unwrap();
-    let wait = earliest.unwrap() - now;
+    let outlook = tick::outlook(&mut conn, 10).await.unwrap();
+    assert_eq!(outlook.due, 0);
+    let wait = outlook.next_due.unwrap() - outlook.now;
     assert!(wait <= TimeDelta::minutes(1), "the next job is due within a minute, not after {wait}");
 }
 
@@ -50,5 +51,5 @@ async fn a_job_held_back_is_not_due_and_hides_no_other() {
 async fn nothing_is_due_next_where_there_are_no_jobs() {
     let world = World::new().await;
     let mut conn = world.conn().await;
-    assert_eq!(tick::next_due(&mut conn).await.unwrap().0, None);
+    assert_eq!(tick::outlook(&mut conn, 10).await.unwrap().next_due, None);
 }

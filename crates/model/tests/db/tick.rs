@@ -91,8 +91,8 @@ fn skip(job: &DueJob) -> NewSkip {
 
 async fn write(conn: &mut Conn, (id, term): Leader, batch: &Batch) -> DbResult<Written> {
     transact(conn, "test_tick", async |conn: &mut Conn| {
-        let now = tick::fence(conn, id, term).await?;
-        tick::write(conn, id, term, now, batch).await
+        tick::fence(conn, id, term).await?;
+        tick::write(conn, id, term, batch).await
     })
     .await
 }
@@ -223,7 +223,7 @@ async fn two_ticks_at_once_share_what_is_due() {
             let now = tick::fence(conn, id, term).await?;
             let jobs = tick::lock_due(conn, now, 60).await?;
             both_hold_their_locks.wait().await;
-            tick::write(conn, id, term, now, &batch(&jobs)).await
+            tick::write(conn, id, term, &batch(&jobs)).await
         })
         .await
         .unwrap()
@@ -247,7 +247,7 @@ async fn racing_ticks_dispatch_each_job_once() {
             let written = transact(&mut conn, "test_tick", async |conn: &mut Conn| {
                 let now = tick::fence(conn, id, term).await?;
                 let jobs = tick::lock_due(conn, now, 37).await?;
-                tick::write(conn, id, term, now, &batch(&jobs)).await
+                tick::write(conn, id, term, &batch(&jobs)).await
             })
             .await
             .unwrap();

@@ -1,27 +1,27 @@
 //! The tick: due fire times become dispatches.
 //!
-//! One transaction per batch: fence, lock the due jobs, decide (pure), insert, record, advance; until a batch is not full.
-//! Then the queues touched are notified, each once, outside of the transaction: a notification takes a lock that serialises
-//! commits, and losing one costs nothing but latency. If the process dies before a commit, nothing has happened and the
-//! next leader finds the same jobs due; if it dies after, the dispatches are there and only the hint is missing.
+//! Batches ([`super::batch`]) one after the other until one is not full; in a burst several at once, each on a connection of its
+//! own: they lock different jobs, and the fence of the term holds for all. Between batches the queues touched are notified,
+//! each once and outside of the transaction: a notification takes a lock that serialises commits, and losing one costs nothing but
+//! latency. If the process dies after a commit, the dispatches are there and only the hint is missing.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::RwLock;
+use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
-use sched_model::db::events::{self, NewEvent};
-use sched_model::db::tick::{self, Batch, DueJob, Written};
-use sched_model::db::{Conn, DbError, notify, transact};
+use futures_util::future::join_all;
+use sched_model::db::tick::{self, Outlook};
+use sched_model::db::{Conn, DbError, notify};
 use sched_model::domain::ids::WorkerId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
+use super::batch::{Batches, Done, Failed};
 use super::{Scope, within};
 use crate::calendars::Calendars;
-use crate::plan::{Disabled, MAX_DISPATCHES, disable_all, plan_batch};
+use crate::plan::MAX_DISPATCHES;
 
 /// A run may take no longer; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
@@ -29,9 +29,8 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 const RUN_FOR: Duration = Duration::from_secs(3);
 /// Shortest pause before looking at a job again that is due but was locked by somebody.
 const LOCKED_PAUSE: Duration = Duration::from_millis(5);
-
-/// Due jobs are counted up to this many, for the gauge.
-const MOST_COUNTED: i64 = 10_000;
+/// Fewer due jobs than this for each are not worth a second lane.
+const LEAST_PER_LANE: i64 = 100;
 
 /// Turns due fire times into dispatches.
 #[derive(Debug)]
@@ -40,20 +39,12 @@ pub struct Dispatch {
     pub scope: Scope,
     /// Most jobs per transaction.
     pub batch_size: i64,
+    /// Most transactions at once.
+    pub lanes: u32,
     /// Longest sleep; the task asks for a shorter one when a job is due earlier.
     pub poll_interval: Duration,
-    /// Calendars read so far in this term. Locked only while a batch is decided, never across an await.
-    pub calendars: Mutex<Calendars>,
-}
-
-/// What a run did, summed over its batches.
-#[derive(Debug, Default)]
-struct Sum {
-    jobs: usize,
-    written: Written,
-    disabled: usize,
-    held_back: usize,
-    queues: BTreeSet<String>,
+    /// Calendars read so far in this term.
+    pub calendars: RwLock<Calendars>,
 }
 
 impl Activation for Dispatch {
@@ -66,231 +57,175 @@ impl Activation for Dispatch {
     }
 }
 
+/// What a run did, summed over its batches.
+#[derive(Debug, Default)]
+struct Sum {
+    jobs: usize,
+    batches: usize,
+    dispatched: usize,
+    already_dispatched: usize,
+    skipped: usize,
+    disabled: usize,
+    held_back: usize,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.jobs += other.jobs;
+        self.batches += other.batches;
+        self.dispatched += other.dispatched;
+        self.already_dispatched += other.already_dispatched;
+        self.skipped += other.skipped;
+        self.disabled += other.disabled;
+        self.held_back += other.held_back;
+    }
+
+    fn count(&mut self, done: &Done) {
+        self.add(&Self {
+            jobs: done.jobs.len(),
+            batches: 1,
+            dispatched: done.written.dispatched,
+            already_dispatched: done.written.already_dispatched,
+            skipped: done.written.skipped,
+            disabled: done.disabled.len(),
+            held_back: done.batch.holds.len(),
+        });
+    }
+}
+
 impl Dispatch {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let mut sum = Sum::default();
         // A look that finds nothing due costs one statement and no transaction of its own.
-        let (next_due, now) = tick::next_due(&mut conn).await?;
-        if next_due.is_none_or(|due| due > now) {
-            metrics::gauge!("sched_due_jobs").set(0.0);
-            return Ok(self.report(&sum, next_due, now));
+        let mut outlook = self.look(&mut conn).await?;
+        if outlook.due > 0 {
+            drop(conn);
+            self.work_off(outlook.due, &mut sum).await?;
+            conn = self.scope.database.conn().await?;
+            outlook = self.look(&mut conn).await?;
         }
-        let started = monotonic();
-        loop {
-            let is_full = match self.tick(&mut conn, &mut sum).await {
-                Err(error) if is_of_the_batch(&error) => self.one_by_one(&mut conn, &mut sum, &error).await?,
-                result => result?,
-            };
-            // The hint goes out with each batch: workers need not wait for the whole burst.
-            notify_queues(&mut conn, &mut sum.queues).await;
-            notify_cancelled(&mut conn, &mut sum.written.cancelled_on).await;
-            if !is_full || started.elapsed() > RUN_FOR {
-                break;
-            }
-        }
-        let (next_due, now) = tick::next_due(&mut conn).await?;
-        let is_behind = next_due.is_some_and(|due| due <= now);
-        let backlog = if is_behind { tick::backlog(&mut conn, MOST_COUNTED).await? } else { 0 };
-        metrics::gauge!("sched_due_jobs").set(f64::from(u32::try_from(backlog).unwrap_or(u32::MAX)));
-        Ok(self.report(&sum, next_due, now))
+        Ok(self.report(&sum, outlook))
     }
 
-    fn report(&self, sum: &Sum, next_due: Option<DateTime<Utc>>, now: DateTime<Utc>) -> Report {
+    async fn look(&self, conn: &mut Conn) -> Result<Outlook, DbError> {
+        let outlook = tick::outlook(conn, self.batch_size * i64::from(self.lanes)).await?;
+        metrics::gauge!("sched_due_jobs").set(f64::from(u32::try_from(outlook.due).unwrap_or(u32::MAX)));
+        let lag = outlook.next_due.map_or(0, |due| (outlook.now - due).num_milliseconds().max(0));
+        let lag = Duration::from_millis(u64::try_from(lag).unwrap_or(0));
+        metrics::gauge!("sched_due_lag_seconds").set(lag.as_secs_f64());
+        Ok(outlook)
+    }
+
+    fn report(&self, sum: &Sum, outlook: Outlook) -> Report {
         let report = if sum.jobs == 0 {
             Report::idle()
         } else {
             Report::worked(json!({
                 "jobs": sum.jobs,
-                "dispatched": sum.written.dispatched,
-                "already_dispatched": sum.written.already_dispatched,
-                "skipped": sum.written.skipped,
+                "batches": sum.batches,
+                "dispatched": sum.dispatched,
+                "already_dispatched": sum.already_dispatched,
+                "skipped": sum.skipped,
                 "disabled": sum.disabled,
                 "held_back": sum.held_back,
+                "still_due": outlook.due,
             }))
         };
-        let until_due = next_due.map(|due| (due - now).to_std().unwrap_or_default().max(LOCKED_PAUSE));
+        let until_due =
+            outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(LOCKED_PAUSE));
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))
     }
 
-    /// One batch; returns whether it was full, so that more may be due.
-    async fn tick(&self, conn: &mut Conn, sum: &mut Sum) -> Result<bool, DbError> {
-        self.tick_of(conn, sum, self.batch_size).await
+    /// Works off what is due, in as many lanes as that is worth. What one of them is refused is taken one job at a time after the others
+    /// have ended, so that the job that is refused is found and disabled and the others go on.
+    async fn work_off(&self, due: i64, sum: &mut Sum) -> Result<(), DbError> {
+        let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
+        let per_batch = due.div_euclid(lanes).clamp(1, self.batch_size);
+        // Rounded up: two jobs in one lane are one batch.
+        let per_batch =
+            if per_batch * lanes < due { (per_batch + 1).min(self.batch_size) } else { per_batch };
+        let started = monotonic();
+        let ends = join_all((0..lanes).map(|_| self.lane(per_batch, started))).await;
+        let mut refused = None;
+        for (done, end) in ends {
+            sum.add(&done);
+            match end {
+                Ok(()) => {}
+                Err(failed) if failed.is_of_the_batch() => refused = Some(failed),
+                Err(failed) => return Err(failed.error),
+            }
+        }
+        match refused {
+            Some(failed) => self.one_by_one(sum, &failed).await,
+            None => Ok(()),
+        }
     }
 
-    /// After a batch that the database refused: the same jobs one at a time, so that the one that is refused is found and
-    /// disabled and the others go on. Returns whether more may be due.
-    async fn one_by_one(&self, conn: &mut Conn, sum: &mut Sum, refused: &DbError) -> Result<bool, DbError> {
+    fn batches(&self) -> Batches<'_> {
+        Batches { scope: &self.scope, calendars: &self.calendars }
+    }
+
+    /// Batches until one is not full or the run has lasted long enough.
+    async fn lane(&self, per_batch: i64, started: Instant) -> (Sum, Result<(), Failed>) {
+        let mut sum = Sum::default();
+        let end = self.lane_into(per_batch, started, &mut sum).await;
+        (sum, end)
+    }
+
+    async fn lane_into(&self, per_batch: i64, started: Instant, sum: &mut Sum) -> Result<(), Failed> {
+        let conn = self.scope.database.conn().await;
+        let mut conn = conn.map_err(|error| Failed { error, first: None })?;
+        loop {
+            let Some(done) = self.batches().take(&mut conn, per_batch).await? else { return Ok(()) };
+            sum.count(&done);
+            // The hint goes out with each batch: workers need not wait for the whole burst.
+            tell(&mut conn, &done).await;
+            let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= per_batch
+                || done.batch.dispatches.len() >= MAX_DISPATCHES;
+            if !is_full || started.elapsed() > RUN_FOR {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn one_by_one(&self, sum: &mut Sum, refused: &Failed) -> Result<(), DbError> {
         tracing::error!(
-            error = refused.with_causes(),
+            error = refused.error.with_causes(),
             "A batch of due jobs was refused; taking them one at a time."
         );
+        let mut conn = self.scope.database.conn().await?;
         for _ in 0..self.batch_size {
-            match self.tick_of(conn, sum, 1).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(error) if is_of_the_batch(&error) => self.disable_first(conn, &error).await?,
-                Err(error) => return Err(error),
+            match self.batches().take(&mut conn, 1).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(done)) => {
+                    sum.count(&done);
+                    tell(&mut conn, &done).await;
+                }
+                Err(failed) if failed.is_of_the_batch() => {
+                    self.batches().disable(&mut conn, &failed).await?;
+                    sum.disabled += 1;
+                }
+                Err(failed) => return Err(failed.error),
             }
         }
-        Ok(true)
-    }
-
-    /// Disables the job that is due longest: dispatching it alone was refused.
-    async fn disable_first(&self, conn: &mut Conn, refused: &DbError) -> Result<(), DbError> {
-        let reason = format!("dispatching it was refused: {}", refused.with_causes());
-        transact(conn, "disable_job", async |conn: &mut Conn| {
-            let Scope { instance, term, .. } = self.scope;
-            let now = tick::fence(conn, instance, term).await?;
-            let jobs = tick::lock_due(conn, now, 1).await?;
-            let (batch, disabled) = disable_all(&jobs, now, &reason);
-            tick::write(conn, instance, term, now, &batch).await?;
-            events::append(conn, &disabled_events(&jobs, &disabled)).await
-        })
-        .await
-    }
-
-    async fn tick_of(&self, conn: &mut Conn, sum: &mut Sum, batch_size: i64) -> Result<bool, DbError> {
-        let done =
-            transact(conn, "tick", async |conn: &mut Conn| self.tick_in_transaction(conn, batch_size).await)
-                .await?;
-        let Some(mut done) = done else { return Ok(false) };
-        done.measure();
-        sum.jobs += done.jobs.len();
-        sum.written.dispatched += done.written.dispatched;
-        sum.written.already_dispatched += done.written.already_dispatched;
-        sum.written.skipped += done.written.skipped;
-        sum.held_back += done.batch.holds.len();
-        sum.written.cancelled_on.extend_from_slice(&done.written.cancelled_on);
-        sum.disabled += done.disabled.len();
-        let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= batch_size
-            || done.batch.dispatches.len() >= MAX_DISPATCHES;
-        sum.queues.extend(done.batch.dispatches.into_iter().map(|dispatch| dispatch.queue));
-        Ok(is_full)
-    }
-
-    async fn tick_in_transaction(&self, conn: &mut Conn, batch_size: i64) -> Result<Option<Done>, DbError> {
-        let Scope { instance, term, .. } = self.scope;
-        let mut phases = Phases::start();
-        let now = tick::fence(conn, instance, term).await?;
-        phases.end("fence");
-        let jobs = tick::lock_due(conn, now, batch_size).await?;
-        if jobs.is_empty() {
-            return Ok(None);
-        }
-        let found = tick::calendars_of(conn, &jobs).await?;
-        phases.end("lock");
-        let (batch, disabled) = {
-            // A panic in between leaves whole entries only.
-            let mut calendars = self.calendars.lock().unwrap_or_else(PoisonError::into_inner);
-            calendars.update(&jobs, found);
-            plan_batch(&jobs, &calendars, now)
-        };
-        phases.end("plan");
-        let written = tick::write(conn, instance, term, now, &batch).await?;
-        events::append(conn, &disabled_events(&jobs, &disabled)).await?;
-        phases.end("write");
-        Ok(Some(Done { now, jobs, batch, disabled, written, phases }))
+        Ok(())
     }
 }
 
-/// Errors that lie in what a batch would write, so that trying it again as it is cannot help.
-const fn is_of_the_batch(error: &DbError) -> bool {
-    matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
-}
-
-/// Measures how long each part of a batch takes, by the monotonic clock.
-struct Phases {
-    since: std::time::Instant,
-}
-
-impl Phases {
-    fn start() -> Self {
-        Self { since: monotonic() }
-    }
-
-    fn end(&mut self, phase: &'static str) {
-        let now = monotonic();
-        let took = now.saturating_duration_since(self.since);
-        metrics::histogram!("sched_tick_phase_seconds", "phase" => phase).record(took.as_secs_f64());
-        self.since = now;
-    }
-}
-
-/// A committed batch.
-struct Done {
-    phases: Phases,
-    now: DateTime<Utc>,
-    jobs: Vec<DueJob>,
-    batch: Batch,
-    disabled: Vec<Disabled>,
-    written: Written,
-}
-
-impl Done {
-    fn measure(&mut self) {
-        self.phases.end("commit");
-        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
-        metrics::counter!("sched_dispatches_created_total").increment(count(self.written.dispatched));
-        metrics::histogram!("sched_tick_batch_jobs")
-            .record(f64::from(u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)));
-        for dispatch in &self.batch.dispatches {
-            let lateness = (self.now - dispatch.scheduled_for).to_std().unwrap_or_default();
-            metrics::histogram!("sched_fire_lateness_seconds").record(lateness.as_secs_f64());
-        }
-        for skip in &self.batch.skips {
-            let fires = u64::try_from(skip.fire_count).unwrap_or(0);
-            metrics::counter!("sched_fires_skipped_total", "reason" => skip.reason.as_str()).increment(fires);
-        }
-        metrics::counter!("sched_fires_held_back_total", "reason" => "quota")
-            .increment(count(self.batch.holds.len()));
-        if self.written.already_dispatched > 0 {
-            metrics::counter!("sched_dispatches_refused_as_duplicate_total")
-                .increment(count(self.written.already_dispatched));
-            tracing::error!(
-                fires = self.written.already_dispatched,
-                "Fire times had been dispatched before; the unique key held where another guard failed."
-            );
-        }
-        for disabled in &self.disabled {
-            if let Some(job) = self.jobs.get(disabled.position) {
-                tracing::error!(job.id = %job.id, job.name, reason = disabled.reason, "A job was disabled: it cannot be scheduled.");
-            }
-        }
-    }
-}
-
-fn disabled_events(jobs: &[DueJob], disabled: &[Disabled]) -> Vec<NewEvent> {
-    disabled
-        .iter()
-        .filter_map(|disabled| Some((jobs.get(disabled.position)?, &disabled.reason)))
-        .map(|(job, reason)| NewEvent {
-            tenant_id: Some(job.tenant_id),
-            project_id: job.project_id,
-            job_id: Some(job.id),
-            dispatch_id: None,
-            event_type: events::JOB_DISABLED,
-            payload: json!({"job_name": job.name, "reason": reason}),
-        })
-        .collect()
-}
-
-async fn notify_queues(conn: &mut Conn, queues: &mut BTreeSet<String>) {
-    let queues: Vec<String> = std::mem::take(queues).into_iter().collect();
-    if let Err(error) = notify::dispatches_waiting(conn, &queues).await {
+/// Tells workers of new work, and of work that is to be stopped.
+async fn tell(conn: &mut Conn, done: &Done) {
+    let queues: BTreeSet<&String> = done.batch.dispatches.iter().map(|dispatch| &dispatch.queue).collect();
+    let queues: Vec<String> = queues.into_iter().cloned().collect();
+    let cancelled_on: &[WorkerId] = &done.written.cancelled_on;
+    let told = async {
+        notify::dispatches_waiting(conn, &queues).await?;
+        notify::cancellations(conn, cancelled_on).await
+    };
+    if let Err(error) = told.await {
         tracing::debug!(
             error = error.with_causes(),
-            "Notifying the workers failed; they find the work when they poll."
-        );
-    }
-}
-
-async fn notify_cancelled(conn: &mut Conn, workers: &mut Vec<WorkerId>) {
-    let workers = std::mem::take(workers);
-    if let Err(error) = notify::cancellations(conn, &workers).await {
-        tracing::debug!(
-            error = error.with_causes(),
-            "Telling workers of cancelled work failed; they learn of it at their next heartbeat."
+            "Notifying the workers failed; they find out when they look."
         );
     }
 }

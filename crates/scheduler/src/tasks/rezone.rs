@@ -74,7 +74,7 @@ impl Rezone {
         let mut calendars = Calendars::default();
         calendars.update(&jobs, tick::calendars_of(conn, &jobs).await?);
         let batch = recompute(&jobs, &calendars, now);
-        tick::write(conn, instance, term, now, &batch).await?;
+        tick::write(conn, instance, term, &batch).await?;
         Ok(batch.cursors.len())
     }
 }

@@ -1,4 +1,3 @@
-WITH input AS (SELECT $1::timestamptz AS now, $2::timestamptz AS minute)
 SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
        j.job_type, j.schedule_config, j.timezone, j.dst_gap, j.dst_overlap,
        j.start_at, j.end_at, j.max_runs, j.jitter_seconds, j.calendars, j.calendar_roll, j.settled_until, j.fired_count,
@@ -12,16 +11,13 @@ SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
             WHEN f.is_paused THEN 'paused_function'
             WHEN j.is_paused THEN 'paused_job' END,
        CASE WHEN jsonb_typeof(t.quotas -> 'dispatches_per_minute') = 'number'
-            THEN greatest(least((t.quotas ->> 'dispatches_per_minute')::numeric, 1000000000)::bigint
-                          - coalesce(u.dispatched, 0), 0) END
-FROM input
-CROSS JOIN scheduled_jobs j
+            THEN greatest(least((t.quotas ->> 'dispatches_per_minute')::numeric, 1000000000)::bigint, 0) END
+FROM scheduled_jobs j
 JOIN tenants t ON t.id = j.tenant_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
-LEFT JOIN tenant_usage u ON u.tenant_id = j.tenant_id AND u.minute = input.minute
 LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= input.now
+WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= $1
 ORDER BY greatest(j.next_run_at, j.dispatch_lock_until), j.burst_order
-LIMIT $3
+LIMIT $2
 FOR NO KEY UPDATE OF j SKIP LOCKED

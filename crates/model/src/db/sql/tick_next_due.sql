@@ -1,4 +1,11 @@
--- The first entry of scheduled_jobs_due_idx: a job that is held back stands where it will be looked at.
+-- The first entry of scheduled_jobs_due_idx, where a job that is held back stands where it will be looked at; and how many are due, up
+-- to a limit.
+WITH input AS (SELECT $1::bigint AS most, clock_timestamp() AS now)
 SELECT (SELECT greatest(next_run_at, dispatch_lock_until) FROM scheduled_jobs
         WHERE next_run_at IS NOT NULL
-        ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order LIMIT 1), clock_timestamp()
+        ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order LIMIT 1),
+       input.now,
+       (SELECT count(*) FROM (SELECT 1 FROM scheduled_jobs
+                              WHERE next_run_at IS NOT NULL AND greatest(next_run_at, dispatch_lock_until) <= input.now
+                              LIMIT input.most) AS due)
+FROM input

@@ -1,0 +1,194 @@
+//! One batch of the tick: one transaction.
+//!
+//! Fence, lock the due jobs, decide (pure), insert, record, advance. Knows nothing of when batches are taken or how many at once.
+//! If the process dies before the commit, nothing has happened and the next leader finds the same jobs due.
+
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use chrono::{DateTime, Utc};
+use sched_model::db::events::{self, NewEvent};
+use sched_model::db::tick::{self, Batch, DueJob, Written};
+use sched_model::db::{Conn, DbError, transact};
+use sched_model::domain::ids::JobId;
+use sched_runtime::clock::monotonic;
+use serde_json::json;
+
+use super::Scope;
+use crate::calendars::Calendars;
+use crate::plan::{Disabled, disable_all, plan_batch};
+
+/// Takes batches, for one or several at once.
+#[derive(Debug)]
+pub(super) struct Batches<'a> {
+    pub(super) scope: &'a Scope,
+    /// Calendars read so far in this term. Locked only while a batch is decided, never across an await.
+    pub(super) calendars: &'a RwLock<Calendars>,
+}
+
+/// A batch that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: DbError,
+    /// The first of its jobs, if it came so far.
+    pub(super) first: Option<JobId>,
+}
+
+impl Failed {
+    /// Whether the error lies in what the batch would write, so that trying it again as it is cannot help.
+    pub(super) const fn is_of_the_batch(&self) -> bool {
+        let kind =
+            matches!(self.error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_));
+        kind && self.first.is_some()
+    }
+}
+
+impl Batches<'_> {
+    /// Up to `limit` jobs that are due; `None` if none is.
+    pub(super) async fn take(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
+        let first = Mutex::new(None);
+        let taken =
+            transact(conn, "tick", async |conn: &mut Conn| self.in_transaction(conn, limit, &first).await);
+        match taken.await {
+            Ok(mut done) => {
+                if let Some(done) = &mut done {
+                    done.measure();
+                }
+                Ok(done)
+            }
+            Err(error) => {
+                let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Err(Failed { error, first })
+            }
+        }
+    }
+
+    async fn in_transaction(
+        &self,
+        conn: &mut Conn,
+        limit: i64,
+        first: &Mutex<Option<JobId>>,
+    ) -> Result<Option<Done>, DbError> {
+        let Scope { instance, term, .. } = *self.scope;
+        let mut phases = Phases::start();
+        let now = tick::fence(conn, instance, term).await?;
+        phases.end("fence");
+        let mut jobs = tick::lock_due(conn, now, limit).await?;
+        let Some(earliest) = jobs.first() else { return Ok(None) };
+        *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(earliest.id);
+        tick::open_quotas(conn, now, &mut jobs).await?;
+        self.read_calendars(conn, &jobs).await?;
+        phases.end("lock");
+        let (batch, disabled) = {
+            // A panic in between leaves whole entries only.
+            let calendars = self.calendars.read().unwrap_or_else(PoisonError::into_inner);
+            plan_batch(&jobs, &calendars, now)
+        };
+        phases.end("plan");
+        let written = tick::write(conn, instance, term, &batch).await?;
+        events::append(conn, &disabled_events(&jobs, &disabled)).await?;
+        phases.end("write");
+        Ok(Some(Done { now, jobs, batch, disabled, written, phases }))
+    }
+
+    async fn read_calendars(&self, conn: &mut Conn, jobs: &[DueJob]) -> Result<(), DbError> {
+        if jobs.iter().all(|job| job.calendars.is_empty()) {
+            return Ok(());
+        }
+        let found = tick::calendars_of(conn, jobs).await?;
+        self.calendars.write().unwrap_or_else(PoisonError::into_inner).update(jobs, found);
+        Ok(())
+    }
+
+    /// Disables a job whose dispatch alone was refused, if it is still the one that is due longest.
+    pub(super) async fn disable(&self, conn: &mut Conn, failed: &Failed) -> Result<(), DbError> {
+        let reason = format!("dispatching it was refused: {}", failed.error.with_causes());
+        transact(conn, "disable_job", async |conn: &mut Conn| {
+            let Scope { instance, term, .. } = *self.scope;
+            let now = tick::fence(conn, instance, term).await?;
+            let jobs = tick::lock_due(conn, now, 1).await?;
+            if jobs.first().map(|job| job.id) != failed.first {
+                return Ok(());
+            }
+            let (batch, disabled) = disable_all(&jobs, now, &reason);
+            tick::write(conn, instance, term, &batch).await?;
+            events::append(conn, &disabled_events(&jobs, &disabled)).await
+        })
+        .await
+    }
+}
+
+/// Measures how long each part of a batch takes, by the monotonic clock.
+struct Phases {
+    since: std::time::Instant,
+}
+
+impl Phases {
+    fn start() -> Self {
+        Self { since: monotonic() }
+    }
+
+    fn end(&mut self, phase: &'static str) {
+        let now = monotonic();
+        let took = now.saturating_duration_since(self.since);
+        metrics::histogram!("sched_tick_phase_seconds", "phase" => phase).record(took.as_secs_f64());
+        self.since = now;
+    }
+}
+
+/// A committed batch.
+pub(super) struct Done {
+    now: DateTime<Utc>,
+    pub(super) jobs: Vec<DueJob>,
+    pub(super) batch: Batch,
+    pub(super) disabled: Vec<Disabled>,
+    pub(super) written: Written,
+    phases: Phases,
+}
+
+impl Done {
+    fn measure(&mut self) {
+        self.phases.end("commit");
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        metrics::counter!("sched_dispatches_created_total").increment(count(self.written.dispatched));
+        metrics::histogram!("sched_tick_batch_jobs")
+            .record(f64::from(u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)));
+        for dispatch in &self.batch.dispatches {
+            let lateness = (self.now - dispatch.scheduled_for).to_std().unwrap_or_default();
+            metrics::histogram!("sched_fire_lateness_seconds").record(lateness.as_secs_f64());
+        }
+        for skip in &self.batch.skips {
+            let fires = u64::try_from(skip.fire_count).unwrap_or(0);
+            metrics::counter!("sched_fires_skipped_total", "reason" => skip.reason.as_str()).increment(fires);
+        }
+        metrics::counter!("sched_jobs_held_back_total", "reason" => "quota")
+            .increment(count(self.batch.holds.len()));
+        if self.written.already_dispatched > 0 {
+            metrics::counter!("sched_dispatches_refused_as_duplicate_total")
+                .increment(count(self.written.already_dispatched));
+            tracing::error!(
+                fires = self.written.already_dispatched,
+                "Fire times had been dispatched before; the unique key held where another guard failed."
+            );
+        }
+        for disabled in &self.disabled {
+            if let Some(job) = self.jobs.get(disabled.position) {
+                tracing::error!(job.id = %job.id, job.name, reason = disabled.reason, "A job was disabled: it cannot be scheduled.");
+            }
+        }
+    }
+}
+
+fn disabled_events(jobs: &[DueJob], disabled: &[Disabled]) -> Vec<NewEvent> {
+    disabled
+        .iter()
+        .filter_map(|disabled| Some((jobs.get(disabled.position)?, &disabled.reason)))
+        .map(|(job, reason)| NewEvent {
+            tenant_id: Some(job.tenant_id),
+            project_id: job.project_id,
+            job_id: Some(job.id),
+            dispatch_id: None,
+            event_type: events::JOB_DISABLED,
+            payload: json!({"job_name": job.name, "reason": reason}),
+        })
+        .collect()
+}
