@@ -1,6 +1,11 @@
 COMMENT ON COLUMN tenants.quotas IS 'Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. Not in effect yet.';
 DROP TABLE tenant_usage;
 
+ALTER TABLE scheduled_jobs
+    DROP CONSTRAINT scheduled_jobs_name_check,
+    ADD CONSTRAINT scheduled_jobs_name_check CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,199}$') NOT VALID;
+ALTER TABLE scheduled_jobs VALIDATE CONSTRAINT scheduled_jobs_name_check;
+
 -- What waits in line may be claimed now: there is no line any more.
 UPDATE job_dispatch SET claimable_at = available_at WHERE claimable_at = 'infinity';
 DROP INDEX scheduled_jobs_line_idx;

