@@ -84,12 +84,13 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         lease: config.lease,
         stalled_after: config.lease.duration() * STALLED_LEASES,
     };
-    let leadership = Leadership::new(database.clone(), instance, timing);
     let board = Arc::new(Board::new(Vec::new()));
+    let leadership = Leadership::new(database.clone(), instance, timing, board.subscribe());
     let status = SchedulerStatus {
         instance: leadership.id(),
         phase: phase_seen,
         role: leadership.role(),
+        vitals: leadership.vitals(),
         board: board.clone(),
     };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
@@ -149,12 +150,7 @@ impl Parts {
         work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
 
         let election_stop = CancellationToken::new();
-        let progress = Box::new({
-            let board = self.board.clone();
-            move || since_last_dispatch(&board)
-        });
-        let mut election =
-            spawn_owned("election", leadership.run(election_wake, progress, election_stop.clone()));
+        let mut election = spawn_owned("election", leadership.run(election_wake, election_stop.clone()));
 
         let ended = tokio::select! {
             ended = listeners.run_until(stop) => ended.map_err(StartError::from),
@@ -182,7 +178,7 @@ impl Parts {
     fn starter(&self, instance: InstanceId) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database) = (self.config.clone(), self.database.clone());
         move |term, starting| {
-            let scope = Scope { database: database.clone(), instance, term };
+            let scope = Scope { database: database.clone(), instance, term, stop: starting.token() };
             let poll_interval = config.poll_interval;
             starting.start(
                 Dispatch {
@@ -206,7 +202,7 @@ impl Parts {
     }
 }
 
-/// Hands hints on: changes of jobs to the dispatcher, a resigned leader to the election.
+/// Hands hints on: changes of jobs to the dispatcher, a leader that resigned or is asked to to the election.
 async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) -> Result<(), BoxError> {
     let wake_dispatch = || {
         for task in board.borrow().iter().filter(|task| task.name == "dispatch") {
@@ -223,14 +219,6 @@ async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) ->
     })
     .await;
     Ok(())
-}
-
-fn since_last_dispatch(board: &Board) -> Option<Duration> {
-    board
-        .borrow()
-        .iter()
-        .find(|task| task.name == "dispatch")
-        .and_then(|task| task.status.borrow().since_success())
 }
 
 fn database_settings(config: &Config) -> DatabaseSettings {

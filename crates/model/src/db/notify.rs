@@ -18,7 +18,7 @@ use super::{Conn, Database, DbResult};
 pub const DISPATCH_CHANNEL: &str = "sched_dispatch";
 /// Jobs were written; no payload.
 pub const JOBS_CHANNEL: &str = "sched_jobs";
-/// The leader resigned; no payload.
+/// The leader resigned, or is asked to; no payload.
 pub const LEADER_CHANNEL: &str = "sched_leader";
 
 /// What a listener tells.
@@ -61,6 +61,14 @@ pub async fn dispatches_wait_again(conn: &mut Conn) -> DbResult<()> {
 /// # Errors
 /// When the database cannot be asked; the hint is lost then, and nothing else.
 pub async fn leader_resigned(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, LEADER_CHANNEL, &[String::new()]).await
+}
+
+/// Tells the leader to look at its row at once.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and the leader looks with its next heartbeat.
+pub async fn step_down_requested(conn: &mut Conn) -> DbResult<()> {
     notify(conn, LEADER_CHANNEL, &[String::new()]).await
 }
 

@@ -73,7 +73,7 @@ impl Dispatch {
             };
             // The hint goes out with each batch: workers need not wait for the whole burst.
             notify_queues(&mut conn, &mut sum.queues).await;
-            if !is_full || started.elapsed() > RUN_FOR {
+            if !is_full || started.elapsed() > RUN_FOR || self.scope.stop.is_cancelled() {
                 break;
             }
         }
