@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Answer, Id, State, auditing};
 use crate::dto::show;
 use crate::error::ApiError;
-use crate::extract::{NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query};
 use crate::page::whole;
 
 /// `GET /workers`
@@ -38,8 +38,10 @@ pub(crate) async fn step_down(
     state: State,
     request: Id,
     _: Query<NoParameters>,
+    body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = state.tenant()?;
+    let NoParameters {} = body.read_or_default()?;
     let mut conn = state.database.conn().await?;
     let asked = transact(&mut conn, "request_step_down", async |conn: &mut Conn| {
         let leader = instances::request_step_down(conn).await?;
