@@ -227,6 +227,15 @@ impl Installation {
         answer.json()["status"].clone()
     }
 
+    /// The metrics of a scheduler.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub async fn scheduler_metrics(&mut self, position: usize) -> String {
+        let health = self.schedulers[position].health_addr().await;
+        http::get(health, "/metrics").await.expect("the scheduler answers").body
+    }
+
     /// Runs `schedctl` against the API.
     ///
     /// # Panics

@@ -34,7 +34,7 @@ async fn failover_of_a_stopped_leader_is_handed_over_at_once() {
     assert!(longest < 3.0, "the hand-over took {longest:.3} s");
     let gap = "SELECT max(extract(epoch FROM b.started_at - a.ended_at)) FROM leader_terms a JOIN leader_terms b ON b.term = a.term + 1";
     println!("without a leader: {:.3} s at most", system.number(gap).await);
-    assert_eq!(system.count("SELECT count(*) FROM scheduler_instances").await, 2);
+    system.wait_count("both schedulers", "SELECT count(*) FROM scheduler_instances", 2).await;
     let before = system.count(COMPLETED).await;
     system.wait_count("fires of the last leader", COMPLETED, before + 20).await;
     system.check_invariants().await;
@@ -79,6 +79,14 @@ async fn failover_on_request_hands_over_at_once_and_says_so() {
         assert!(status[figure].is_number(), "{figure} is missing in {status}");
     }
     assert!(status["leader_since"].is_string(), "{status}");
+    let metrics = system.scheduler_metrics(first).await;
+    for line in [
+        "sched_leader 0",
+        "sched_leader_lost_total{reason=\"stepped_down\"} 1",
+        "sched_leader_changes_total 1",
+    ] {
+        assert!(metrics.lines().any(|shown| shown == line), "{line} is missing in {metrics}");
+    }
     let shown = system.schedctl(&["leader", "status", "-o", "json"]).await;
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(shown["leader"]["term"], next);

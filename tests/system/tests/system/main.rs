@@ -11,6 +11,7 @@ mod dev;
 mod examples;
 mod failover;
 mod failover_checker;
+mod failover_clock;
 mod failover_database;
 mod failover_frozen;
 mod failover_handover;
