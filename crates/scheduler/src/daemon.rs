@@ -10,9 +10,10 @@ use std::time::Duration;
 use sched_model::db::instances::NewInstance;
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
-use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::db::{Database, DatabaseSettings, startup};
 use sched_model::domain::ids::{InstanceId, Term};
+use sched_model::domain::lease::Lease;
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
@@ -31,6 +32,8 @@ use crate::tasks::{Scope, dispatch::Dispatch, maintain, maintain::Maintain, reco
 const STALLED_LEASES: u32 = 6;
 /// Time between two looks for lost workers.
 const RECOVER_PERIOD: Duration = Duration::from_secs(1);
+/// The server bears at least this long a pause within a transaction.
+const SHORTEST_IDLE: Duration = Duration::from_millis(500);
 /// How long the parts may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
@@ -230,8 +233,15 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         connect_timeout: from.connect_timeout,
         statement_timeout: from.statement_timeout,
         lock_timeout: from.lock_timeout,
+        idle_in_transaction: idle_in_transaction(config.lease),
         ca_file: from.ca_file.clone(),
     }
+}
+
+/// How long the server bears a transaction of ours that does nothing. A leader that freezes inside its tick holds up the take-over until
+/// then, so it is half a lease, but never so short that a slow machine could not compute a batch meanwhile.
+fn idle_in_transaction(lease: Lease) -> Duration {
+    (lease.duration() / 2).clamp(SHORTEST_IDLE, IDLE_IN_TRANSACTION)
 }
 
 fn hostname() -> String {

@@ -10,9 +10,9 @@ use test_support::wait_for;
 
 const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
 
-/// How long a frozen leader's open transaction can hold up a take-over at most: the server ends a session that is idle in a
-/// transaction for this long.
-const IDLE_IN_TRANSACTION: f64 = 3.0;
+/// More than the lease; what a machine under load may need besides. An open transaction of the frozen leader adds nothing, because
+/// the server ends it after half a lease.
+const MARGIN: f64 = 2.0;
 
 /// Some jobs that fire every second, so that a leader is often in the middle of something.
 fn busy() -> Value {
@@ -46,7 +46,7 @@ async fn failover_of_leaders_frozen_at_random_points_lets_no_stale_write_through
         .await;
     }
     println!("take-over from a frozen leader: {longest:.2} s at most of 5, with a lease of 1 s");
-    assert!(longest < 1.0 + IDLE_IN_TRANSACTION + 1.0, "a take-over took {longest:.2} s");
+    assert!(longest < 1.0 + MARGIN, "a take-over took {longest:.2} s");
     assert_eq!(system.count("SELECT count(*) FROM scheduler_instances WHERE is_leader").await, 1);
     assert!(system.count("SELECT count(DISTINCT term) FROM job_dispatch").await >= 5);
     system.check_invariants().await;
@@ -75,7 +75,7 @@ async fn failover_of_a_leader_frozen_inside_its_tick_waits_for_the_server_to_end
     let (next, began) = system.wait_term_after(term).await;
     let took = began - frozen_at;
     println!("take-over from a leader frozen inside its tick: {took:.2} s");
-    assert!(took < 2.0 + IDLE_IN_TRANSACTION + 2.0, "the take-over took {took:.2} s");
+    assert!(took < 2.0 + MARGIN, "the take-over took {took:.2} s");
     system.schedulers[leader].resume();
     let of_next = format!("SELECT count(*) FROM job_dispatch WHERE term = {next}");
     system.wait_count("dispatches of the next leader", &of_next, 40).await;
