@@ -60,6 +60,7 @@ fn api() -> actix_web::Scope {
         .service(at("/executions/{id}/output", "GET").route(web::get().to(executions::output)))
         .service(at("/workers", "GET").route(web::get().to(fleet::workers)))
         .service(at("/scheduler-instances", "GET").route(web::get().to(fleet::scheduler_instances)))
+        .service(at("/scheduler-instances/leader/step-down", "POST").route(web::post().to(fleet::step_down)))
         .service(at("/status", "GET").route(web::get().to(fleet::status)))
 }
 

@@ -54,6 +54,9 @@ pub(crate) enum ApiError {
     /// The body is understood and refused; nothing was written.
     #[error("{}", told(.0))]
     Refused(Vec<Mistake>),
+    /// The request is for the leader, and there is none.
+    #[error("no scheduler leads; start one, or wait until one takes over")]
+    NoLeader,
     /// The request names a host we are not.
     #[error("the request is for {0:?}; this release answers to loopback names and addresses only")]
     WrongHost(String),
@@ -120,6 +123,7 @@ impl ApiError {
             Self::BrokenBody(_) => (StatusCode::BAD_REQUEST, "broken_body"),
             Self::Parameters(_) => (StatusCode::BAD_REQUEST, "invalid_parameters"),
             Self::Refused(mistakes) => refusal(mistakes),
+            Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
@@ -218,6 +222,7 @@ mod tests {
             ApiError::TooLarge,
             ApiError::BrokenBody(PayloadError::Overflow),
             ApiError::Parameters(Vec::new()),
+            ApiError::NoLeader,
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
             ApiError::TimedOut,

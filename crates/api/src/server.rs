@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use actix_web::{HttpServer, web};
 use sched_model::db::migrations::SchemaError;
-use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::db::{Database, DatabaseSettings, DbError, startup, tenants};
 use sched_model::domain::ids::TenantId;
 use sched_runtime::daemon::Context;
@@ -225,6 +225,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         connect_timeout: from.connect_timeout,
         statement_timeout: from.statement_timeout,
         lock_timeout: from.lock_timeout,
+        idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
     }
 }

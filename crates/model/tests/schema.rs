@@ -104,6 +104,7 @@ fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
         "int2" => "Int2",
         "int4" => "Int4",
         "int8" => "Int8",
+        "float8" => "Float8",
         "jsonb" => "Jsonb",
         "timestamptz" => "Timestamptz",
         "bytea" => "Bytea",

@@ -83,6 +83,9 @@ pub(crate) enum Command {
     /// List schedulers
     #[command(subcommand)]
     Schedulers(AllCommand),
+    /// Show which scheduler leads, or have another one lead
+    #[command(subcommand)]
+    Leader(LeaderCommand),
     /// Show what a schedule would do, before any job has it
     #[command(subcommand)]
     Schedules(SchedulesCommand),
@@ -178,6 +181,21 @@ pub(crate) enum ListCommand {
 pub(crate) enum AllCommand {
     /// List them all
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaderCommand {
+    /// Show who leads, since when, and who stands by; exit code 1 when nobody leads
+    Status,
+    /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
+    ///
+    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Without a standby
+    /// nothing is dispatched for two leases; then it leads again.
+    StepDown {
+        /// Longest wait for another leader
+        #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+        wait_timeout: Duration,
+    },
 }
 
 #[derive(Debug, Subcommand)]

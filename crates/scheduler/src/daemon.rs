@@ -10,9 +10,10 @@ use std::time::Duration;
 use sched_model::db::instances::NewInstance;
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
-use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::db::{Database, DatabaseSettings, startup};
 use sched_model::domain::ids::{InstanceId, Term};
+use sched_model::domain::lease::Lease;
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
@@ -33,6 +34,8 @@ use crate::tasks::{Scope, dispatch::Dispatch, maintain, maintain::Maintain, reco
 const STALLED_LEASES: u32 = 6;
 /// Time between two looks for lost workers.
 const RECOVER_PERIOD: Duration = Duration::from_secs(1);
+/// The server bears at least this long a pause within a transaction.
+const SHORTEST_IDLE: Duration = Duration::from_millis(500);
 /// How long the parts may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(15);
 
@@ -86,12 +89,13 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         lease: config.lease,
         stalled_after: config.lease.duration() * STALLED_LEASES,
     };
-    let leadership = Leadership::new(database.clone(), instance, timing);
     let board = Arc::new(Board::new(Vec::new()));
+    let leadership = Leadership::new(database.clone(), instance, timing, board.subscribe());
     let status = SchedulerStatus {
         instance: leadership.id(),
         phase: phase_seen,
         role: leadership.role(),
+        vitals: leadership.vitals(),
         board: board.clone(),
     };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
@@ -151,12 +155,7 @@ impl Parts {
         work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
 
         let election_stop = CancellationToken::new();
-        let progress = Box::new({
-            let board = self.board.clone();
-            move || since_last_dispatch(&board)
-        });
-        let mut election =
-            spawn_owned("election", leadership.run(election_wake, progress, election_stop.clone()));
+        let mut election = spawn_owned("election", leadership.run(election_wake, election_stop.clone()));
 
         let ended = tokio::select! {
             ended = listeners.run_until(stop) => ended.map_err(StartError::from),
@@ -184,7 +183,7 @@ impl Parts {
     fn starter(&self, instance: InstanceId) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database) = (self.config.clone(), self.database.clone());
         move |term, starting| {
-            let scope = Scope { database: database.clone(), instance, term };
+            let scope = Scope { database: database.clone(), instance, term, stop: starting.token() };
             let poll_interval = config.poll_interval;
             starting.start(
                 Dispatch {
@@ -211,7 +210,7 @@ impl Parts {
     }
 }
 
-/// Hands hints on: changes of jobs to the dispatcher, a resigned leader to the election.
+/// Hands hints on: changes of jobs to the dispatcher, a leader that resigned or is asked to to the election.
 async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) -> Result<(), BoxError> {
     let wake_dispatch = || {
         for task in board.borrow().iter().filter(|task| task.name == "dispatch") {
@@ -230,14 +229,6 @@ async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) ->
     Ok(())
 }
 
-fn since_last_dispatch(board: &Board) -> Option<Duration> {
-    board
-        .borrow()
-        .iter()
-        .find(|task| task.name == "dispatch")
-        .and_then(|task| task.status.borrow().since_success())
-}
-
 /// Lanes of the tick: one connection of the pool is left for the other tasks.
 fn lanes(config: &Config) -> u32 {
     let spare = u32::try_from(config.database.pool_size).unwrap_or(u32::MAX).saturating_sub(1);
@@ -253,8 +244,15 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         connect_timeout: from.connect_timeout,
         statement_timeout: from.statement_timeout,
         lock_timeout: from.lock_timeout,
+        idle_in_transaction: idle_in_transaction(config.lease),
         ca_file: from.ca_file.clone(),
     }
+}
+
+/// How long the server bears a transaction of ours that does nothing. A leader that freezes inside its tick holds up the take-over until
+/// then, so it is half a lease, but never so short that a slow machine could not compute a batch meanwhile.
+fn idle_in_transaction(lease: Lease) -> Duration {
+    (lease.duration() / 2).clamp(SHORTEST_IDLE, IDLE_IN_TRANSACTION)
 }
 
 fn hostname() -> String {

@@ -2,7 +2,8 @@
 //!
 //! Watches the [`Role`]: when a term begins it starts the tasks with that term, and when it ends it stops them. A task that
 //! is in the middle of a transaction may finish it: the transaction proves the term itself and is refused if that is over.
-//! Who wants to wake a task or see how it fares looks at the [`Board`], which is empty while we stand by.
+//! Who wants to wake a task or see how it fares looks at the [`Board`]. It is empty once the tasks have stopped, which is what a
+//! leader that resigns waits for.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::leadership::Role;
 /// How long the tasks of a term may take to stop; their statements are bounded by the same order of time.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// The tasks of the present term.
+/// The tasks of the present term, until they have stopped.
 pub type Board = watch::Sender<Vec<Running>>;
 
 /// One started task: how to wake it and how it fares.
@@ -39,6 +40,12 @@ pub struct Starting {
 }
 
 impl Starting {
+    /// Cancelled when the term ends: a task with long runs ends them at the next occasion.
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.group.token()
+    }
+
     /// Starts `task`, to run at least every `period`.
     pub fn start<A: Activation + 'static>(&mut self, task: A, period: Duration) {
         let name = task.name();
@@ -72,8 +79,8 @@ pub async fn run(
         start(term, &mut starting);
         board.send_replace(starting.running);
         let ended = lead(&mut starting.group, present, &mut role, &stop).await;
-        board.send_replace(Vec::new());
         let stopped = starting.group.stop(STOP_WITHIN).await;
+        board.send_replace(Vec::new());
         ended?;
         stopped?;
     }
@@ -90,4 +97,10 @@ async fn lead(
         ended = group.run_until(stop) => Ok(ended?),
         changed = role.wait_for(|role| *role != present) => changed.map(|_| ()).map_err(Into::into),
     }
+}
+
+/// How long ago dispatching last succeeded; `None` if it has not in this term.
+#[must_use]
+pub fn since_last_dispatch(running: &[Running]) -> Option<Duration> {
+    running.iter().find(|task| task.name == "dispatch").and_then(|task| task.status.borrow().since_success())
 }

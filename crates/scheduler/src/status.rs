@@ -8,8 +8,8 @@ use sched_runtime::health::{Liveness, Readiness, StatusSource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::leader_scope::Board;
-use crate::leadership::Role;
+use crate::leader_scope::{Board, since_last_dispatch};
+use crate::leadership::{Role, Vitals};
 
 /// A leader whose dispatching has not succeeded for this long is shown as not ready.
 const UNREADY_AFTER: Duration = Duration::from_secs(15);
@@ -31,6 +31,7 @@ pub(crate) struct SchedulerStatus {
     pub(crate) instance: InstanceId,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) role: watch::Receiver<Role>,
+    pub(crate) vitals: watch::Receiver<Vitals>,
     pub(crate) board: Arc<Board>,
 }
 
@@ -59,13 +60,26 @@ impl StatusSource for SchedulerStatus {
 
     fn status(&self) -> Value {
         let role = *self.role.borrow();
+        let vitals = *self.vitals.borrow();
+        let last_tick = since_last_dispatch(&self.board.borrow());
         let tasks: Vec<Value> = self.board.borrow().iter().map(|task| json!(*task.status.borrow())).collect();
         json!({
             "instance_id": self.instance,
             "role": match role { Role::Leader(_) => "leader", Role::Standby => "standby" },
             "term": role.term(),
+            "leader_since": vitals.leader_since,
+            "trust_left_ms": vitals.trust_left().map(milliseconds),
+            "last_heartbeat_ms_ago": vitals.since_heartbeat().map(milliseconds),
+            "round_trip_ms": vitals.round_trip.map(milliseconds),
+            "clock_offset_ms": vitals.clock_offset.map(|offset| offset.as_seconds_f64() * 1000.0),
+            "last_tick_ms_ago": last_tick.map(milliseconds),
             "database": *self.phase.borrow() != Phase::WaitingForDatabase,
             "tasks": tasks,
         })
     }
+}
+
+/// Milliseconds with their fraction.
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
 }

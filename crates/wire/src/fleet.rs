@@ -40,7 +40,7 @@ pub struct Worker {
 }
 
 /// A scheduler process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SchedulerInstance {
     /// Random identity, made when the process started.
     pub id: Uuid,
@@ -60,6 +60,10 @@ pub struct SchedulerInstance {
     pub leader_since: Option<DateTime<Utc>>,
     /// Its term; `None` unless it leads.
     pub term: Option<i64>,
+    /// Since when it is asked to step down from this term; `None` unless it is.
+    pub step_down_requested_at: Option<DateTime<Utc>>,
+    /// How many seconds the database's clock was ahead of its host's; `None` before its second heartbeat.
+    pub clock_offset_seconds: Option<f64>,
 }
 
 /// The state of an installation at a glance.

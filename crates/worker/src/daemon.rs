@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use sched_model::db::migrations::SchemaError;
-use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::db::{Database, DatabaseSettings, notify, startup};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
@@ -199,6 +199,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         connect_timeout: from.connect_timeout,
         statement_timeout: from.statement_timeout,
         lock_timeout: from.lock_timeout,
+        idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
     }
 }

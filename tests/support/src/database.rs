@@ -24,6 +24,7 @@ type AnyError = Box<dyn Error + Send + Sync>;
 pub struct TestDatabase {
     name: String,
     url: String,
+    is_on_shared_server: bool,
 }
 
 impl TestDatabase {
@@ -60,7 +61,22 @@ impl TestDatabase {
         let admin = blocking(admin_url).await;
         let created = blocking(move || execute(admin, &statement)).await;
         created.unwrap_or_else(|error| panic!("cannot create {name}: {}", causes(&*error)));
-        Self { url: url_of(admin, &name), name }
+        Self { url: url_of(admin, &name), name, is_on_shared_server: true }
+    }
+
+    /// A database with the whole schema on a server of the test's own, which takes it along when it goes.
+    pub(crate) async fn on_own_server(admin: String) -> Self {
+        let name = "sched".to_owned();
+        let url = url_of(&admin, &name);
+        let made = blocking({
+            let (statement, url) = (format!("CREATE DATABASE {name}"), url.clone());
+            move || -> Result<(), AnyError> {
+                execute(&admin, &statement)?;
+                runtime()?.block_on(migrate(url))
+            }
+        });
+        made.await.unwrap_or_else(|error| panic!("cannot create {name}: {}", causes(&*error)));
+        Self { name, url, is_on_shared_server: false }
     }
 
     /// Its connection URL.
@@ -96,6 +112,9 @@ impl TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
+        if !self.is_on_shared_server {
+            return;
+        }
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let admin = admin_url();
         // A thread of its own, because a runtime may be running on this one.
@@ -158,7 +177,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,
         Err(error) => panic!("preparing a test database failed: {error}"),

@@ -5,12 +5,16 @@ mod database;
 pub mod http;
 mod process;
 mod program;
+mod proxy;
+mod server;
 mod state;
 mod wait;
 
 pub use cluster::{URL_VARIABLE, server_program, throw_away};
 pub use database::TestDatabase;
 pub use process::{Finished, Launch, Process};
+pub use proxy::Proxy;
+pub use server::OwnServer;
 pub use state::{is_running, process_state};
 pub use tokio_postgres::Client;
 pub use wait::wait_for;

@@ -10,12 +10,13 @@
 )]
 
 mod checks;
+mod witness;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use test_support::{Client, Process, TestDatabase, http, wait_for};
+use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
 
 /// Generous: machines that run tests are slow at times, and a condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,8 +39,13 @@ pub struct Installation {
 impl Installation {
     /// An empty database with the schema, and no daemon.
     pub async fn new() -> Self {
-        let database = TestDatabase::new().await;
+        Self::on(TestDatabase::new().await).await
+    }
+
+    /// A database as it is, and no daemon.
+    pub async fn on(database: TestDatabase) -> Self {
         let sql = database.client().await;
+        witness::install(&sql).await;
         Self { database, api: None, schedulers: Vec::new(), workers: Vec::new(), api_addr: None, sql }
     }
 
@@ -70,16 +76,24 @@ impl Installation {
 
     /// Starts a scheduler with a short lease; returns its position.
     pub async fn start_scheduler(&mut self, settings: &[(&str, &str)]) -> usize {
+        self.start_schedulers(1, settings).await;
+        self.schedulers.len() - 1
+    }
+
+    /// Starts several schedulers at the same moment, with a short lease.
+    pub async fn start_schedulers(&mut self, count: usize, settings: &[(&str, &str)]) {
         let quick = [
             ("HEALTH_PORT", "0"),
             ("LEADER_LEASE", "2s"),
             ("LEADER_HEARTBEAT_INTERVAL", "200ms"),
             ("WORKER_OFFLINE_THRESHOLD", "3s"),
         ];
-        let mut scheduler = self.launch("sched-scheduler", &[&quick[..], settings].concat()).start();
-        ready(&mut scheduler).await;
-        self.schedulers.push(scheduler);
-        self.schedulers.len() - 1
+        let launch = self.launch("sched-scheduler", &[&quick[..], settings].concat());
+        let mut started: Vec<Process> = (0..count).map(|_| launch.clone().start()).collect();
+        for scheduler in &mut started {
+            ready(scheduler).await;
+        }
+        self.schedulers.extend(started);
     }
 
     /// Starts a worker with a short lease; returns its position.
@@ -148,6 +162,20 @@ impl Installation {
         row.get::<_, Option<i64>>(0).unwrap_or(0)
     }
 
+    /// A single number with its fraction from plain SQL; instants as seconds (`extract(epoch FROM …)`).
+    ///
+    /// # Panics
+    /// When the statement fails or gives NULL.
+    pub async fn number(&self, sql: &str) -> f64 {
+        let row = self.sql.query_one(&format!("SELECT ({sql})::double precision"), &[]).await;
+        row.expect("the statement is sound").get(0)
+    }
+
+    /// The database's clock, in seconds.
+    pub async fn now(&self) -> f64 {
+        self.number("extract(epoch FROM clock_timestamp())").await
+    }
+
     /// Waits until a number from plain SQL is at least `least`.
     pub async fn wait_count(&self, what: &str, sql: &str, least: i64) -> i64 {
         wait_for(what, PATIENCE, async || {
@@ -175,12 +203,71 @@ impl Installation {
         .await
     }
 
+    /// Waits until somebody leads with a later term than `term`, which is returned; with the instant at which that began, in
+    /// seconds.
+    pub async fn wait_term_after(&self, term: i64) -> (i64, f64) {
+        let next = format!("SELECT min(term) FROM leader_terms WHERE term > {term}");
+        let next = self.wait_count("the next term", &next, term + 1).await;
+        let began = format!("SELECT extract(epoch FROM started_at) FROM leader_terms WHERE term = {next}");
+        (next, self.number(&began).await)
+    }
+
+    /// The latest term there has been.
+    pub async fn term(&self) -> i64 {
+        self.count("SELECT max(term) FROM leader_terms").await
+    }
+
+    /// What a scheduler says about itself, without asking the database.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub async fn scheduler_status(&mut self, position: usize) -> Value {
+        let health = self.schedulers[position].health_addr().await;
+        let answer = http::get(health, "/status").await.expect("the scheduler answers");
+        answer.json()["status"].clone()
+    }
+
+    /// The metrics of a scheduler.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub async fn scheduler_metrics(&mut self, position: usize) -> String {
+        let health = self.schedulers[position].health_addr().await;
+        http::get(health, "/metrics").await.expect("the scheduler answers").body
+    }
+
+    /// Runs `schedctl` against the API.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub async fn schedctl(&self, arguments: &[&str]) -> Finished {
+        let api = format!("http://{}", self.api_addr());
+        Process::program("schedctl").env("SCHED_API_URL", api).args(arguments).run(PATIENCE).await
+    }
+
+    /// Connects anew for plain SQL, after the database was away.
+    pub async fn reconnect(&mut self) {
+        self.sql = self.database.client().await;
+    }
+
     /// Checks every invariant that can be read from the tables; see `PROTOCOL`, "Invariants".
     ///
     /// # Panics
     /// When one does not hold, naming it and its rows.
     pub async fn check_invariants(&self) {
-        checks::all(&self.sql).await;
+        let broken = self.broken_invariants().await;
+        assert!(broken.is_empty(), "broken invariants: {broken:#?}");
+    }
+
+    /// The invariants that do not hold, each by its name and with some of the rows that break it.
+    pub async fn broken_invariants(&self) -> Vec<String> {
+        checks::broken(&self.sql).await
+    }
+
+    /// The names of all invariants that are checked.
+    #[must_use]
+    pub fn invariants() -> Vec<&'static str> {
+        checks::names().collect()
     }
 }
 

@@ -197,6 +197,7 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
 
 /// A scheduler.
 pub(crate) fn instance(instance: Instance) -> wire::SchedulerInstance {
+    let asked_to_step_down_at = instance.asked_to_step_down_at();
     wire::SchedulerInstance {
         id: instance.id.0,
         hostname: instance.hostname,
@@ -207,6 +208,8 @@ pub(crate) fn instance(instance: Instance) -> wire::SchedulerInstance {
         is_leader: instance.is_leader,
         leader_since: instance.leader_since,
         term: instance.term.map(|term| term.0),
+        step_down_requested_at: asked_to_step_down_at,
+        clock_offset_seconds: instance.clock_offset_seconds,
     }
 }
 

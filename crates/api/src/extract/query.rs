@@ -18,8 +18,8 @@ use crate::error::ApiError;
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
-/// No parameter at all.
-#[derive(Debug, Deserialize)]
+/// No parameter, or no field of a body, at all.
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NoParameters {}
 

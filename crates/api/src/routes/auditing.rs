@@ -7,6 +7,7 @@ use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::dispatches::NewTrigger;
 use sched_model::db::functions::FunctionSettings;
+use sched_model::db::instances::Instance;
 use sched_model::db::jobs::SavedJob;
 use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
 use serde::Serialize;
@@ -87,6 +88,20 @@ pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, request
         target_id: trigger.job.to_string(),
         before: None,
         after: Some(json!({"dispatch_id": dispatch, "has_own_args": trigger.args.is_some()})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A leader that was asked to step down.
+pub(super) fn of_step_down(tenant: TenantId, leader: &Instance, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: "request_step_down",
+        target_type: "scheduler_instance",
+        target_id: leader.id.to_string(),
+        before: None,
+        after: Some(json!({"term": leader.term, "hostname": leader.hostname, "pid": leader.pid})),
         request_id: Some(request.to_owned()),
     }
 }

@@ -1,12 +1,19 @@
 //! The processes of the installation, and its state at a glance.
+//!
+//! Asking the leader to step down leaves it a note in the database, with its entries in the audit log and the stream of
+//! events in the same transaction. The hint that follows may be lost: the leader finds the note with its next heartbeat.
 
-use actix_web::web;
-use sched_model::db::{instances, overview, workers};
+use actix_web::{HttpResponse, web};
+use sched_model::db::events::{self, NewEvent};
+use sched_model::db::instances::Instance;
+use sched_model::db::{Conn, DbError, audit, instances, notify, overview, transact, workers};
 use sched_wire::{Page, SchedulerInstance, Status, Worker};
+use serde_json::json;
 
-use super::{Answer, State};
+use super::{Answer, Id, State, auditing};
 use crate::dto::show;
-use crate::extract::{NoParameters, Query};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
 use crate::page::whole;
 
 /// `GET /workers`
@@ -24,6 +31,52 @@ pub(crate) async fn scheduler_instances(
     state.tenant()?;
     let mut conn = state.database.conn().await?;
     Ok(web::Json(whole(instances::list(&mut conn).await?, show::instance)))
+}
+
+/// `POST /scheduler-instances/leader/step-down`
+pub(crate) async fn step_down(
+    state: State,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    let NoParameters {} = body.read_or_default()?;
+    let mut conn = state.database.conn().await?;
+    let asked = transact(&mut conn, "request_step_down", async |conn: &mut Conn| {
+        let leader = instances::request_step_down(conn).await?;
+        if let Some(leader) = &leader {
+            audit::write(conn, &[auditing::of_step_down(tenant, leader, &request.0)]).await?;
+            events::append(conn, &[step_down_requested(leader)]).await?;
+        }
+        Ok::<_, DbError>(leader)
+    })
+    .await?;
+    let leader = asked.ok_or(ApiError::NoLeader)?;
+    tracing::info!(instance.id = %leader.id, leader.term = ?leader.term, "The leader was asked to step down.");
+    if let Err(error) = notify::step_down_requested(&mut conn).await {
+        tracing::warn!(
+            error = error.with_causes(),
+            "The leader could not be told that it is to step down; it will find out with its next heartbeat."
+        );
+    }
+    Ok(HttpResponse::Accepted().json(show::instance(leader)))
+}
+
+fn step_down_requested(leader: &Instance) -> NewEvent {
+    NewEvent {
+        tenant_id: None,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type: events::STEP_DOWN_REQUESTED,
+        payload: json!({
+            "instance_id": leader.id,
+            "hostname": leader.hostname,
+            "pid": leader.pid,
+            "term": leader.term,
+        }),
+    }
 }
 
 /// `GET /status`

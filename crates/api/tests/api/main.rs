@@ -10,6 +10,7 @@ mod apply;
 mod bad_requests;
 mod calendars;
 mod jobs;
+mod leader;
 mod life;
 mod lists;
 mod previews;

@@ -27,6 +27,10 @@ pub struct NewEvent {
 
 /// The scheduler disabled a job that it can no longer schedule.
 pub const JOB_DISABLED: &str = "job_disabled";
+/// A scheduler has taken over.
+pub const LEADER_CHANGED: &str = "leader_changed";
+/// An operator asked the leader to step down.
+pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
 /// A worker's lease expired.
 pub const WORKER_OFFLINE: &str = "worker_offline";
 /// An attempt was lost with its worker.

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Double, Text, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Double, Int4, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::error::ConstraintKind;
+use super::events::{self, NewEvent};
 use super::schema::scheduler_instances;
 use super::{Conn, DbError, DbResult, clock, tx};
 use crate::domain::ids::{InstanceId, Term};
@@ -47,6 +48,17 @@ pub struct Instance {
     pub is_leader: bool,
     pub leader_since: Option<DateTime<Utc>>,
     pub term: Option<Term>,
+    pub step_down_requested_at: Option<DateTime<Utc>>,
+    pub step_down_term: Option<Term>,
+    pub clock_offset_seconds: Option<f64>,
+}
+
+impl Instance {
+    /// Since when it is asked to step down from its present term.
+    #[must_use]
+    pub fn asked_to_step_down_at(&self) -> Option<DateTime<Utc>> {
+        self.step_down_requested_at.filter(|_| self.term.is_some() && self.term == self.step_down_term)
+    }
 }
 
 /// What became of an attempt to take over.
@@ -65,6 +77,10 @@ pub enum Heartbeat {
     Recorded {
         /// The term we hold in the database.
         term: Option<Term>,
+        /// Since when, in the database's time.
+        leader_since: Option<DateTime<Utc>>,
+        /// An operator asks us to step down from this term.
+        step_down: bool,
         /// The database's clock.
         at: DateTime<Utc>,
     },
@@ -87,16 +103,50 @@ pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
 
 /// Says that the scheduler lives; for the leader this renews the lease.
 ///
+/// `clock_offset` is how many seconds the database's clock was ahead of the host's when that was measured last; it is
+/// kept for operators to see.
+///
 /// # Errors
 /// When the database cannot be asked; the caller must then not assume that the lease was renewed.
-pub async fn heartbeat(conn: &mut Conn, id: InstanceId) -> DbResult<Heartbeat> {
-    let row: Option<(Option<Term>, DateTime<Utc>)> = diesel::update(scheduler_instances::table.find(id))
-        .set(scheduler_instances::last_heartbeat.eq(clock::clock_timestamp()))
-        .returning((scheduler_instances::term, scheduler_instances::last_heartbeat))
+pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
+    type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
+    let row: Option<Row> = diesel::update(scheduler_instances::table.find(id))
+        .set((
+            scheduler_instances::last_heartbeat.eq(clock::clock_timestamp()),
+            scheduler_instances::clock_offset_seconds.eq(clock_offset),
+        ))
+        .returning((
+            scheduler_instances::term,
+            scheduler_instances::leader_since,
+            scheduler_instances::step_down_term,
+            scheduler_instances::last_heartbeat,
+        ))
         .get_result(conn)
         .await
         .optional()?;
-    Ok(row.map_or(Heartbeat::Unregistered, |(term, at)| Heartbeat::Recorded { term, at }))
+    Ok(row.map_or(Heartbeat::Unregistered, |(term, leader_since, asked, at)| Heartbeat::Recorded {
+        term,
+        leader_since,
+        step_down: term.is_some() && term == asked,
+        at,
+    }))
+}
+
+statement! {
+    /// Leaves the leader a note.
+    RequestStepDown = "leader_request_step_down.sql", () -> SqlUuid
+}
+
+/// Asks the leader to step down and returns it; `None` when nobody leads. Asked twice in one term, the first request stands.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
+    let Some(id) = RequestStepDown {}.get_result::<InstanceId>(conn).await.optional()? else {
+        return Ok(None);
+    };
+    let row = scheduler_instances::table.find(id);
+    Ok(row.select(Instance::as_select()).get_result(conn).await.optional()?)
 }
 
 statement! {
@@ -107,13 +157,41 @@ statement! {
     LockLeader = "leader_lock.sql", (lease_seconds: f64 as Double) -> (BigInt, Bool)
 }
 statement! {
-    Lead = "leader_begin_term.sql", (id: InstanceId as SqlUuid) -> BigInt
+    Lead = "leader_begin_term.sql", (id: InstanceId as SqlUuid) -> (BigInt, Text, Int4, Nullable<BigInt>, Nullable<Text>)
 }
 statement! {
     EndTerm = "leader_end_term.sql", (term: Term as BigInt, reason: TermEnd as Text) -> BigInt
 }
 statement! {
     LockTerm = "leader_lock_term.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> BigInt
+}
+
+/// A term that begins, and the one before it.
+#[derive(Queryable)]
+struct Begun {
+    term: Term,
+    hostname: String,
+    pid: i32,
+    former_term: Option<Term>,
+    former_end: Option<String>,
+}
+
+fn leader_changed(id: InstanceId, begun: &Begun) -> NewEvent {
+    NewEvent {
+        tenant_id: None,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type: events::LEADER_CHANGED,
+        payload: serde_json::json!({
+            "instance_id": id,
+            "hostname": begun.hostname,
+            "pid": begun.pid,
+            "term": begun.term,
+            "former_term": begun.former_term,
+            "former_end_reason": begun.former_end,
+        }),
+    }
 }
 
 /// Takes over if nobody leads or the leader's lease has expired.
@@ -135,9 +213,11 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
             }
             None => {}
         }
-        let term: Option<Term> = Lead { id }.get_result(conn).await.optional()?;
+        let begun: Option<Begun> = Lead { id }.get_result(conn).await.optional()?;
         // No row of ours: we were taken for dead and must register again first.
-        Ok(term.map_or(TakeOver::Held, TakeOver::Leading))
+        let Some(begun) = begun else { return Ok(TakeOver::Held) };
+        events::append(conn, &[leader_changed(id, &begun)]).await?;
+        Ok(TakeOver::Leading(begun.term))
     })
     .await;
     match taken {
@@ -146,7 +226,7 @@ pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbRe
     }
 }
 
-/// Gives up leadership if it is still ours. Returns whether it was.
+/// Gives up leadership if it is still ours, and waits for our transactions in flight. Returns whether it was ours.
 ///
 /// # Errors
 /// When the database cannot be asked; the lease then expires by itself.

@@ -19,7 +19,7 @@ use crate::domain::ids::WorkerId;
 pub const DISPATCH_CHANNEL: &str = "sched_dispatch";
 /// Jobs were written; no payload.
 pub const JOBS_CHANNEL: &str = "sched_jobs";
-/// The leader resigned; no payload.
+/// The leader resigned, or is asked to; no payload.
 pub const LEADER_CHANNEL: &str = "sched_leader";
 
 /// Somebody wants running work stopped; the payload is the worker that runs it.
@@ -74,6 +74,14 @@ pub async fn cancellations(conn: &mut Conn, workers: &[WorkerId]) -> DbResult<()
 /// # Errors
 /// When the database cannot be asked; the hint is lost then, and nothing else.
 pub async fn leader_resigned(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, LEADER_CHANNEL, &[String::new()]).await
+}
+
+/// Tells the leader to look at its row at once.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and the leader looks with its next heartbeat.
+pub async fn step_down_requested(conn: &mut Conn) -> DbResult<()> {
     notify(conn, LEADER_CHANNEL, &[String::new()]).await
 }
 

@@ -14,9 +14,9 @@ use futures_util::FutureExt;
 
 use super::{Conn, DbError, DbResult};
 
-/// Longest pause between two statements of one transaction. A leader that freezes inside its tick holds the lock that a
-/// standby must have to take over; this ends it, well within the time in which a fail-over is to be done.
-const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
+/// Longest pause between two statements of one transaction, unless a daemon wants a shorter one. A leader that freezes inside its
+/// tick holds the lock that a standby must have to take over; this ends it, well within the time in which a fail-over is to be done.
+pub const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
 
 /// How to reach the database and what to bear from it.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub struct DatabaseSettings {
     pub statement_timeout: Duration,
     /// Longest wait for one lock.
     pub lock_timeout: Duration,
+    /// Longest pause between two statements of one transaction.
+    pub idle_in_transaction: Duration,
     /// File with certificates to trust besides those of the system; PEM.
     pub ca_file: Option<std::path::PathBuf>,
 }
@@ -54,6 +56,7 @@ impl DatabaseSettings {
             connect_timeout: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(3),
+            idle_in_transaction: IDLE_IN_TRANSACTION,
             ca_file: None,
         }
     }
@@ -204,7 +207,7 @@ fn session_settings(settings: &DatabaseSettings) -> String {
          SELECT set_config('lc_messages', 'C', false) WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)",
         settings.statement_timeout.as_millis(),
         settings.lock_timeout.as_millis(),
-        IDLE_IN_TRANSACTION.min(settings.statement_timeout).as_millis(),
+        settings.idle_in_transaction.min(settings.statement_timeout).as_millis(),
     )
 }
 

@@ -487,6 +487,12 @@ diesel::table! {
         leader_since -> Nullable<Timestamptz>,
         /// Its term; fences every write it makes as leader. NULL unless leader.
         term -> Nullable<Int8>,
+        /// When an operator last asked it to step down; NULL if nobody has.
+        step_down_requested_at -> Nullable<Timestamptz>,
+        /// The term for which that was asked; in every other term the request counts for nothing.
+        step_down_term -> Nullable<Int8>,
+        /// How far the database clock was ahead of the clock of its host, as of the heartbeat before the last; NULL before that. Shown, never used.
+        clock_offset_seconds -> Nullable<Float8>,
     }
 }
 

@@ -74,7 +74,7 @@ async fn a_leader_whose_lease_expired_is_replaced_under_a_larger_term() {
     let new = lead(&mut conn, second).await;
     assert!(new > old, "{new:?} after {old:?}");
     assert_eq!(world.rows(ENDS).await, [["expired"], ["-"]]);
-    let heartbeat = instances::heartbeat(&mut conn, first).await.unwrap();
+    let heartbeat = instances::heartbeat(&mut conn, first, None).await.unwrap();
     assert!(matches!(heartbeat, Heartbeat::Recorded { term: None, .. }), "{heartbeat:?}");
     assert_term_is_over(&mut conn, first, old).await;
 }
@@ -212,7 +212,7 @@ async fn renewals_and_further_transactions_pass_beside_an_open_fence() {
     tick::fence(&mut leading, id, term).await.unwrap();
     world.sql(EXPIRE).await;
     let mut other = impatient(&world, Duration::from_millis(100)).await;
-    let renewed = instances::heartbeat(&mut other, id).await.unwrap();
+    let renewed = instances::heartbeat(&mut other, id, None).await.unwrap();
     assert!(matches!(renewed, Heartbeat::Recorded { term: Some(held), .. } if held == term), "{renewed:?}");
     tick::fence(&mut other, id, term).await.unwrap();
     let standby = candidate(&mut other).await;
@@ -249,7 +249,7 @@ async fn a_scheduler_that_was_taken_for_dead_must_register_again() {
     );
     world.sql(&silence).await;
     assert_eq!(instances::remove_stale(&mut conn, Duration::from_secs(600)).await.unwrap(), [silent]);
-    assert_eq!(instances::heartbeat(&mut conn, silent).await.unwrap(), Heartbeat::Unregistered);
+    assert_eq!(instances::heartbeat(&mut conn, silent, None).await.unwrap(), Heartbeat::Unregistered);
     assert_eq!(instances::take_over(&mut conn, silent, LEASE).await.unwrap(), TakeOver::Held);
     assert!(lead(&mut conn, living).await > term, "the others go on");
     assert_eq!(instances::list(&mut conn).await.unwrap().len(), 2);

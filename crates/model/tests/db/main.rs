@@ -26,5 +26,6 @@ mod partitions;
 mod plans;
 mod races;
 mod recovery;
+mod step_down;
 mod tick;
 mod timetables;

@@ -6,7 +6,7 @@ use sched_wire::{Function, Page, PageQuery, SchedulerInstance, Worker};
 use super::{Session, tell_of_more};
 use crate::cli::{AllCommand, ListCommand};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, time, words};
+use crate::output::{Column, offset, or_dash, time, words};
 
 const FUNCTIONS: &[Column<Function>] = &[
     Column::new("NAME", |function| function.name.clone()),
@@ -45,6 +45,7 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
     Column::new("TERM", |scheduler| or_dash(scheduler.term)),
     Column::new("HEARTBEAT", |scheduler| time(scheduler.last_heartbeat)),
     Column::wide("LEADER SINCE", |scheduler| or_dash(scheduler.leader_since.map(time))),
+    Column::wide("CLOCK OFFSET", |scheduler| or_dash(scheduler.clock_offset_seconds.map(offset))),
     Column::wide("STARTED", |scheduler| time(scheduler.started_at)),
     Column::wide("VERSION", |scheduler| scheduler.version.clone()),
 ];

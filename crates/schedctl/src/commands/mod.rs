@@ -6,6 +6,7 @@
 mod calendars;
 mod fleet;
 mod jobs;
+mod leader;
 mod migrate;
 mod runs;
 mod schedules;
@@ -58,6 +59,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Calendars(command) => calendars::run(command, &session).await,
         Command::Workers(command) => fleet::workers(command, &session).await,
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
+        Command::Leader(command) => leader::run(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),
         Command::Status => status::run(&session).await,
         Command::Completions { shell } => completions(shell, session.output),

@@ -22,6 +22,13 @@ pub(crate) fn duration(milliseconds: i64) -> String {
     }
 }
 
+/// How far one clock is ahead of another, in seconds, to the millisecond.
+pub(crate) fn offset(seconds: f64) -> String {
+    // Adding zero makes of what is rounded to -0 a plain 0.
+    let milliseconds = (seconds * 1000.0).round() + 0.0;
+    format!("{:+.3}s", milliseconds / 1000.0)
+}
+
 /// A value, or a dash where there is none.
 pub(crate) fn or_dash<T: Display>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
@@ -49,6 +56,15 @@ mod tests {
             (90_061_000, "25h01m"),
         ] {
             assert_eq!(duration(milliseconds), shown);
+        }
+    }
+
+    #[test]
+    fn offsets_have_a_sign_and_milliseconds() {
+        for (seconds, shown) in
+            [(0.0, "+0.000s"), (-0.0004, "+0.000s"), (1.2345, "+1.235s"), (-3600.0, "-3600.000s")]
+        {
+            assert_eq!(offset(seconds), shown);
         }
     }
 

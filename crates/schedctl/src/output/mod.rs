@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::failure::failure;
 
-pub(crate) use cells::{duration, or_dash, time, words};
+pub(crate) use cells::{duration, offset, or_dash, time, words};
 pub(crate) use table::Column;
 
 /// How data is printed.

@@ -183,7 +183,7 @@ impl Dispatch {
             tell(&mut conn, &done).await;
             let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= per_batch
                 || done.batch.dispatches.len() >= MAX_DISPATCHES;
-            if !is_full || started.elapsed() > RUN_FOR {
+            if !is_full || started.elapsed() > RUN_FOR || self.scope.stop.is_cancelled() {
                 return Ok(());
             }
         }
@@ -196,6 +196,9 @@ impl Dispatch {
         );
         let mut conn = self.scope.database.conn().await?;
         for _ in 0..self.batch_size {
+            if self.scope.stop.is_cancelled() {
+                return Ok(());
+            }
             match self.batches().take(&mut conn, 1).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(done)) => {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use sched_model::db::Database;
 use sched_model::domain::ids::{InstanceId, Term};
+use tokio_util::sync::CancellationToken;
 
 /// What every task of a term needs.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct Scope {
     pub instance: InstanceId,
     /// The term that fences every write.
     pub term: Term,
+    /// Cancelled when the term ends. A task that has more to do then leaves it to the next leader, who waits for it.
+    pub stop: CancellationToken,
 }
 
 /// A task did not get its answer in time; its transaction is rolled back by the server.

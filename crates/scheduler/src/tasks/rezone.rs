@@ -48,7 +48,7 @@ impl Rezone {
         let mut conn = self.scope.database.conn().await?;
         let mut after = (TenantId(Uuid::nil()), JobId(Uuid::nil()));
         let mut moved = 0;
-        loop {
+        while !self.scope.stop.is_cancelled() {
             let found = tick::computed_elsewhere(&mut conn, after, tzdata_version(), BATCH).await?;
             let Some(last) = found.last() else { break };
             after = *last;

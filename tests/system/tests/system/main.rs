@@ -1,11 +1,21 @@
 //! The real programs, together, with and without faults. Each test asserts what the tables and the API say afterwards.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot get what it needs fails, and says where"
+)]
 
 mod bad_starts;
 mod dev;
 mod examples;
 mod failover;
+mod failover_checker;
+mod failover_clock;
+mod failover_database;
+mod failover_frozen;
+mod failover_handover;
+mod failover_network;
 mod migrations;
 mod policies;
 mod restart;

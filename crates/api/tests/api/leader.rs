@@ -1,0 +1,60 @@
+//! Asking the leader to step down, from outside.
+
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+const PATH: &str = "/api/v1/scheduler-instances/leader/step-down";
+
+/// A leader, and a standby beside it.
+const SCHEDULERS: &str =
+    "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term, clock_offset_seconds)
+     VALUES (gen_random_uuid(), 'leads', 41, '1.0', true, clock_timestamp(), 7, 0.5),
+            (gen_random_uuid(), 'stands-by', 42, '1.0', false, NULL, NULL, NULL)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_is_asked_to_step_down_and_that_is_recorded() {
+    let app = TestApp::start().await;
+    app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();
+    let answer = app.post(PATH, &json!({})).await;
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    let asked = answer.json();
+    assert_eq!(
+        (&asked["hostname"], &asked["pid"], &asked["term"], &asked["clock_offset_seconds"]),
+        (&json!("leads"), &json!(41), &json!(7), &json!(0.5))
+    );
+    assert!(asked["step_down_requested_at"].is_string(), "{asked}");
+    let audit = "SELECT count(*) FROM audit_log WHERE action = 'request_step_down' AND target_type = 'scheduler_instance'
+                 AND target_id = (SELECT id::text FROM scheduler_instances WHERE is_leader) AND after->>'term' = '7'";
+    assert_eq!(app.count(audit).await, 1);
+    let events = "SELECT count(*) FROM events WHERE event_type = 'leader_step_down_requested' AND payload->>'term' = '7'";
+    assert_eq!(app.count(events).await, 1);
+
+    let list = app.get("/api/v1/scheduler-instances").await.json();
+    assert_eq!(list["items"][0]["step_down_requested_at"], asked["step_down_requested_at"]);
+    assert_eq!(list["items"][1]["step_down_requested_at"], Value::Null, "a standby is not concerned");
+    // A body is not needed, and asking again changes nothing.
+    let again = app.send("POST", PATH, &[], None).await;
+    assert_eq!(again.json()["step_down_requested_at"], asked["step_down_requested_at"], "{}", again.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_leader_there_is_nobody_to_ask_and_nothing_is_recorded() {
+    let app = TestApp::start().await;
+    let answer = app.post(PATH, &json!({})).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (409, Some("no_leader")), "{}", answer.body);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'request_step_down'").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM events").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_request_to_step_down_cannot_mean_is_refused() {
+    let app = TestApp::start().await;
+    app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();
+    assert_eq!(app.get(PATH).await.status, 405);
+    assert_eq!(app.post(&format!("{PATH}?term=7"), &json!({})).await.status, 400);
+    let answer = app.post(PATH, &json!({"term": 7})).await;
+    assert_eq!(answer.status, 422, "{}", answer.body);
+    let asked = "SELECT count(*) FROM scheduler_instances WHERE step_down_requested_at IS NOT NULL";
+    assert_eq!(app.count(asked).await, 0);
+}

@@ -1,0 +1,165 @@
+//! How far two clocks run apart: the database's, which decides everything, and this process's own, which only measure.
+//!
+//! The database's clock is read by a question and an answer; it was read some time between the two. So a reading is an
+//! interval on our monotonic clock, and between two readings the database's clock may have advanced by anything from the
+//! shortest to the longest distance of their intervals. An advance outside of that, by more than [`MAX_DRIFT`], is a jump: the
+//! database's clock was set, or the database is another one now, or this machine slept, which its monotonic clock does not
+//! count. Whatever was trusted by measuring time between the two readings is then in doubt. A slow answer widens the interval and
+//! is no jump.
+//!
+//! Pure: reads no clock. The wall clock of the host appears in [`Reading::offset`] only, which is for people to see.
+
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// How much further or less far than our monotonic clock the database's may have advanced between two readings.
+pub const MAX_DRIFT: TimeDelta = TimeDelta::seconds(1);
+
+/// One look at the database's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Before the question was sent.
+    pub sent: Instant,
+    /// After the answer had arrived.
+    pub received: Instant,
+    /// What the database's clock said in between.
+    pub database: DateTime<Utc>,
+}
+
+impl Reading {
+    /// How long the answer took.
+    #[must_use]
+    pub fn round_trip(self) -> Duration {
+        self.received.saturating_duration_since(self.sent)
+    }
+
+    /// How far the database's clock is ahead of a wall clock that said `wall` when the question was sent, give or take half
+    /// the round trip.
+    #[must_use]
+    pub fn offset(self, wall: DateTime<Utc>) -> TimeDelta {
+        self.database - wall - delta(self.round_trip() / 2)
+    }
+}
+
+/// A jump of the database's clock against ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jump {
+    /// How far it jumped at least; negative when back.
+    pub by: TimeDelta,
+}
+
+/// Watches the database's clock from one reading to the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClockWatch {
+    last: Option<Reading>,
+}
+
+impl ClockWatch {
+    /// Compares a reading with the one before, and takes it as the base for the next in any case.
+    pub fn observe(&mut self, reading: Reading) -> Option<Jump> {
+        let before = self.last.replace(reading)?;
+        let advance = reading.database - before.database;
+        let shortest = delta(reading.sent.saturating_duration_since(before.received));
+        let longest = delta(reading.received.saturating_duration_since(before.sent));
+        let (ahead, behind) = (advance - longest, advance - shortest);
+        if ahead > MAX_DRIFT {
+            Some(Jump { by: ahead })
+        } else if behind < -MAX_DRIFT {
+            Some(Jump { by: behind })
+        } else {
+            None
+        }
+    }
+}
+
+/// What does not fit lasts longer than any process.
+fn delta(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings on arbitrary origins: when the question left and the answer came, and what the database's clock said, all in
+    /// milliseconds.
+    struct Origin {
+        monotonic: Instant,
+        database: DateTime<Utc>,
+    }
+
+    impl Origin {
+        #[expect(clippy::disallowed_methods, reason = "an arbitrary start for arithmetic on instants")]
+        fn new() -> Self {
+            Self { monotonic: Instant::now(), database: DateTime::UNIX_EPOCH + TimeDelta::days(20_000) }
+        }
+
+        fn reading(&self, sent: u64, received: u64, database: i64) -> Reading {
+            Reading {
+                sent: self.monotonic + Duration::from_millis(sent),
+                received: self.monotonic + Duration::from_millis(received),
+                database: self.database + TimeDelta::milliseconds(database),
+            }
+        }
+    }
+
+    /// The jump in milliseconds between two readings.
+    fn jump(first: (u64, u64, i64), second: (u64, u64, i64)) -> Option<i64> {
+        let origin = Origin::new();
+        let mut watch = ClockWatch::default();
+        assert_eq!(watch.observe(origin.reading(first.0, first.1, first.2)), None, "there is nothing before");
+        watch.observe(origin.reading(second.0, second.1, second.2)).map(|jump| jump.by.num_milliseconds())
+    }
+
+    #[test]
+    fn clocks_that_advance_alike_do_not_jump_whatever_they_say() {
+        for offset in [0, -3_600_000, 86_400_000] {
+            assert_eq!(jump((0, 2, offset + 1), (1_000, 1_002, offset + 1_001)), None);
+        }
+    }
+
+    #[test]
+    fn a_jump_is_more_than_a_second_either_way() {
+        for (advance, expected) in [
+            (2_000, None),
+            (2_001, None),
+            (2_004, Some(1_002)),
+            (3_600_000, Some(3_598_998)),
+            (0, None),
+            (-4, Some(-1_002)),
+            (-3_600_000, Some(-3_600_998)),
+        ] {
+            // Between the readings lie 998 to 1,002 ms.
+            assert_eq!(jump((0, 2, 0), (1_000, 1_002, advance)), expected, "{advance}");
+        }
+    }
+
+    #[test]
+    fn a_slow_answer_is_no_jump() {
+        // Ten seconds from question to answer: the clock may have been read at any time of them.
+        assert_eq!(jump((0, 2, 1), (1_000, 11_000, 1_001)), None);
+        assert_eq!(jump((0, 2, 1), (1_000, 11_000, 10_999)), None);
+        assert_eq!(jump((0, 10_000, 1), (10_001, 10_002, 10_001)), None);
+        assert_eq!(jump((0, 2, 1), (1_000, 11_000, 12_500)), Some(1_499));
+        assert_eq!(jump((0, 2, 1), (1_000, 11_000, -100)), Some(-1_099));
+    }
+
+    #[test]
+    fn after_a_jump_the_new_clock_is_the_base() {
+        let origin = Origin::new();
+        let mut watch = ClockWatch::default();
+        assert_eq!(watch.observe(origin.reading(0, 2, 1)), None);
+        assert!(watch.observe(origin.reading(1_000, 1_002, 3_601_001)).is_some());
+        assert_eq!(watch.observe(origin.reading(2_000, 2_002, 3_602_001)), None);
+        assert!(watch.observe(origin.reading(3_000, 3_002, 3_001)).is_some(), "back again is a jump too");
+    }
+
+    #[test]
+    fn the_offset_is_taken_from_the_middle_of_the_round_trip() {
+        let origin = Origin::new();
+        let wall = origin.database - TimeDelta::seconds(5);
+        assert_eq!(origin.reading(0, 200, 100).offset(wall), TimeDelta::seconds(5));
+        assert_eq!(origin.reading(0, 200, 100).round_trip(), Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,130 @@
+//! `leader`: which scheduler leads, and having another one lead.
+//!
+//! Stepping down is asked for over the API and done by the leader. What is told of it is what the list of schedulers shows
+//! afterwards: a later term, held by another. A wait that is given up takes nothing back.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use sched_runtime::exit;
+use sched_wire::{Page, SchedulerInstance};
+use serde::Serialize;
+
+use super::Session;
+use crate::api::{Api, ApiError};
+use crate::cli::LeaderCommand;
+use crate::failure::{CommandResult, failure};
+use crate::output::{Column, offset, or_dash, tell, time};
+
+/// Pause between two looks at who leads.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Who leads, and who would take over.
+#[derive(Debug, Serialize)]
+struct LeaderStatus {
+    leader: Option<SchedulerInstance>,
+    standbys: Vec<SchedulerInstance>,
+}
+
+const STATUS: &[Column<LeaderStatus>] = &[
+    Column::new("Leader", |status| or_dash(status.leader.as_ref().map(process))),
+    Column::new("ID", |status| or_dash(status.leader.as_ref().map(|leader| leader.id))),
+    Column::new("Term", |status| or_dash(status.leader.as_ref().and_then(|leader| leader.term))),
+    Column::new("Leads since", |status| {
+        or_dash(status.leader.as_ref().and_then(|leader| leader.leader_since).map(time))
+    }),
+    Column::new("Heartbeat", |status| {
+        or_dash(status.leader.as_ref().map(|leader| time(leader.last_heartbeat)))
+    }),
+    Column::new("Clock offset", |status| {
+        or_dash(status.leader.as_ref().and_then(|leader| leader.clock_offset_seconds).map(offset))
+    }),
+    Column::new("Stepping down", |status| {
+        let asked_at = status.leader.as_ref().and_then(|leader| leader.step_down_requested_at);
+        asked_at.map_or_else(|| "no".to_owned(), |at| format!("asked at {}", time(at)))
+    }),
+    Column::new("Standbys", |status| match status.standbys.as_slice() {
+        [] => "none".to_owned(),
+        standbys => standbys.iter().map(process).collect::<Vec<_>>().join(", "),
+    }),
+];
+
+/// A hand-over.
+#[derive(Debug, Serialize)]
+struct HandOver {
+    stepped_down: SchedulerInstance,
+    leader: SchedulerInstance,
+}
+
+const HAND_OVER: &[Column<HandOver>] = &[
+    Column::new("Stepped down", |hand_over| process(&hand_over.stepped_down)),
+    Column::new("Its term", |hand_over| or_dash(hand_over.stepped_down.term)),
+    Column::new("Leads now", |hand_over| process(&hand_over.leader)),
+    Column::new("Term", |hand_over| or_dash(hand_over.leader.term)),
+    Column::new("Leads since", |hand_over| or_dash(hand_over.leader.leader_since.map(time))),
+    Column::wide("ID of the former", |hand_over| hand_over.stepped_down.id.to_string()),
+    Column::wide("ID of the leader", |hand_over| hand_over.leader.id.to_string()),
+];
+
+pub(super) async fn run(command: LeaderCommand, session: &Session) -> CommandResult {
+    match command {
+        LeaderCommand::Status => status(session).await,
+        LeaderCommand::StepDown { wait_timeout } => step_down(wait_timeout, session).await,
+    }
+}
+
+async fn status(session: &Session) -> CommandResult {
+    let (leader, standbys) = schedulers(&session.api()?).await?;
+    let status = LeaderStatus { leader, standbys };
+    session.output.record(&status, STATUS)?;
+    if status.leader.is_some() {
+        return Ok(exit::OK);
+    }
+    tell("no scheduler leads: no job fires until one is started or takes over");
+    Ok(exit::FAILURE)
+}
+
+async fn step_down(wait_timeout: Duration, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    let path = ["scheduler-instances", "leader", "step-down"];
+    let stepped_down: SchedulerInstance = api.post(&path, None, &serde_json::json!({})).await?;
+    let asked = process(&stepped_down);
+    let Ok(found) = tokio::time::timeout(wait_timeout, next_leader(&api, &stepped_down)).await else {
+        return Err(failure(anyhow!(
+            "{asked} was asked to step down, and no scheduler has taken over within {wait_timeout:?}; see `schedctl leader status`"
+        )));
+    };
+    let leader = found?;
+    if leader.id == stepped_down.id {
+        return Err(failure(anyhow!(
+            "{asked} stepped down and leads again, with term {}, because no other scheduler took over",
+            or_dash(leader.term)
+        )));
+    }
+    session.output.record(&HandOver { stepped_down, leader }, HAND_OVER)?;
+    Ok(exit::OK)
+}
+
+/// Waits for a leader with a later term.
+async fn next_leader(api: &Api, former: &SchedulerInstance) -> Result<SchedulerInstance, ApiError> {
+    loop {
+        let (leader, _) = schedulers(api).await?;
+        if let Some(leader) = leader.filter(|leader| leader.term > former.term) {
+            return Ok(leader);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The leader and the others.
+async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<SchedulerInstance>), ApiError> {
+    let page: Page<SchedulerInstance> = api.get(&["scheduler-instances"], &()).await?;
+    let (mut leaders, standbys): (Vec<_>, Vec<_>) =
+        page.items.into_iter().partition(|scheduler| scheduler.is_leader);
+    Ok((leaders.pop(), standbys))
+}
+
+/// A process as people look for it.
+fn process(scheduler: &SchedulerInstance) -> String {
+    format!("{} (process {})", crate::output::neutral::line(&scheduler.hostname), scheduler.pid)
+}

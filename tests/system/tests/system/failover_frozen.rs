@@ -1,0 +1,111 @@
+//! Leaders that freeze where they stand, and wake when somebody else leads.
+
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+use system_tests::{Installation, PATIENCE, every, shell_jobs};
+use test_support::wait_for;
+
+const COMPLETED: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'";
+
+/// More than the lease; what a machine under load may need besides. An open transaction of the frozen leader adds nothing, because
+/// the server ends it after half a lease.
+const MARGIN: f64 = 2.0;
+
+/// Some jobs that fire every second, so that a leader is often in the middle of something.
+fn busy() -> Value {
+    let jobs: Vec<Value> = (0..20).map(|n| every(&format!("job-{n}"), 1)).collect();
+    shell_jobs("true", &jobs)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failover_of_leaders_frozen_at_random_points_lets_no_stale_write_through() {
+    let mut system = Installation::with(0, 1).await;
+    system.apply(&busy()).await;
+    system.start_schedulers(2, &[("LEADER_LEASE", "1s"), ("SCHEDULER_BATCH_SIZE", "2")]).await;
+    let mut random = StdRng::seed_from_u64(4);
+    let mut longest = 0.0_f64;
+    for _ in 0..5 {
+        let before = system.count(COMPLETED).await;
+        system.wait_count("fires", COMPLETED, before + 20).await;
+        let (leader, term) = (system.leader().await, system.term().await);
+        // The fault strikes at any point of a second; nothing is waited for here.
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..1000))).await;
+        let frozen_at = system.now().await;
+        system.schedulers[leader].pause();
+        let (_, began) = system.wait_term_after(term).await;
+        longest = longest.max(began - frozen_at);
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..500))).await;
+        system.schedulers[leader].resume();
+        wait_for("the frozen leader to stand by", PATIENCE, async || {
+            let status = system.scheduler_status(leader).await;
+            if status["role"] == "standby" { Ok(()) } else { Err(status.to_string()) }
+        })
+        .await;
+    }
+    println!("take-over from a frozen leader: {longest:.2} s at most of 5, with a lease of 1 s");
+    assert!(longest < 1.0 + MARGIN, "a take-over took {longest:.2} s");
+    assert_eq!(system.count("SELECT count(*) FROM scheduler_instances WHERE is_leader").await, 1);
+    assert!(system.count("SELECT count(DISTINCT term) FROM job_dispatch").await >= 5);
+    system.check_invariants().await;
+}
+
+/// The leader freezes in the middle of its tick, with its fence held: the take-over waits until the server ends that transaction,
+/// and nothing of it is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn failover_of_a_leader_frozen_inside_its_tick_waits_for_the_server_to_end_it() {
+    let system = Installation::with(2, 1).await;
+    system.apply(&busy()).await;
+    system.wait_count("fires", COMPLETED, 20).await;
+    let (leader, term) = (system.leader().await, system.term().await);
+    // The tick's INSERT has to wait for this; its fence and its jobs are locked by then.
+    let blocker = system.database.client().await;
+    blocker.batch_execute("BEGIN; LOCK TABLE job_dispatch IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
+    let in_tick = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-scheduler'
+                   AND wait_event_type = 'Lock' AND query LIKE '%INSERT INTO job_dispatch%'";
+    system.wait_count("the leader to be inside its tick", in_tick, 1).await;
+    let frozen_at = system.now().await;
+    system.schedulers[leader].pause();
+    blocker.batch_execute("ROLLBACK").await.unwrap();
+    let idle = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-scheduler'
+                AND state = 'idle in transaction'";
+    system.wait_count("the frozen transaction", idle, 1).await;
+    let (next, began) = system.wait_term_after(term).await;
+    let took = began - frozen_at;
+    println!("take-over from a leader frozen inside its tick: {took:.2} s");
+    assert!(took < 2.0 + MARGIN, "the take-over took {took:.2} s");
+    system.schedulers[leader].resume();
+    let of_next = format!("SELECT count(*) FROM job_dispatch WHERE term = {next}");
+    system.wait_count("dispatches of the next leader", &of_next, 40).await;
+    assert_ne!(system.leader().await, leader);
+    system.check_invariants().await;
+}
+
+/// What a frozen tick holds is the leader's row; a session of ours holds it just so, for longer than any server would let it.
+#[tokio::test(flavor = "multi_thread")]
+async fn failover_waits_for_a_transaction_that_was_begun_under_the_old_term() {
+    let mut system = Installation::with(2, 1).await;
+    system.apply(&shell_jobs("true", &[every("a", 1)])).await;
+    system.wait_count("a fire", COMPLETED, 1).await;
+    let (leader, term) = (system.leader().await, system.term().await);
+    let fence = system.database.client().await;
+    fence.batch_execute("BEGIN").await.unwrap();
+    let held =
+        fence.query("SELECT FROM scheduler_instances WHERE is_leader FOR KEY SHARE", &[]).await.unwrap();
+    assert_eq!(held.len(), 1);
+    system.schedulers[leader].kill9().await;
+    let expired = "SELECT count(*) FROM scheduler_instances WHERE is_leader AND last_heartbeat < clock_timestamp() - interval '4 seconds'";
+    system.wait_count("two leases to pass", expired, 1).await;
+    assert_eq!(system.term().await, term, "somebody took over beside an open transaction of the leader");
+    let released_at = system.now().await;
+    fence.batch_execute("COMMIT").await.unwrap();
+    let (_, began) = system.wait_term_after(term).await;
+    let took = began - released_at;
+    println!("take-over after the open transaction ended: {took:.3} s");
+    assert!(took < 2.0, "the take-over took {took:.2} s more");
+    let before = system.count(COMPLETED).await;
+    system.wait_count("fires of the second leader", COMPLETED, before + 2).await;
+    system.check_invariants().await;
+}
