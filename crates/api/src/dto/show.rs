@@ -64,6 +64,7 @@ pub(crate) fn job(job: Job) -> wire::Job {
         queue: settings.queue,
         priority: settings.priority,
         timeout_seconds: settings.timeout_seconds,
+        start_within_seconds: settings.start_within_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
         is_enabled: settings.is_enabled,
         disabled_reason: state.disabled_reason,
