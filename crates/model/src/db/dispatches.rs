@@ -10,6 +10,7 @@ use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered,
 };
+use crate::domain::job;
 
 /// Priority of dispatches when neither the job nor the queue names one.
 pub const STANDARD_PRIORITY: i16 = 50;
@@ -150,7 +151,7 @@ pub enum Triggered {
 /// When the database cannot be asked.
 pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
     let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
-    let (job_args, job_queue, job_priority, function) = job;
+    let (job_args, job_queue, job_priority, function, start_within) = job;
     let (function_queue, is_active): (String, bool) = task_functions::table
         .find((new.tenant, function))
         .select((task_functions::queue, task_functions::is_active))
@@ -175,11 +176,15 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
     let now = clock::now(conn).await?;
     let id = DispatchId(time_ordered(now));
     insert_trigger(conn, new, id, args, &queue, priority, now).await?;
+    if let Some(span) = start_within {
+        let expires_at = job_dispatch::expires_at.eq(now + job::seconds(span));
+        diesel::update(job_dispatch::table.find(id)).set(expires_at).execute(conn).await?;
+    }
     count_trigger(conn, new, now).await?;
     Ok(Triggered::Created(id, queue))
 }
 
-type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId);
+type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, Option<i32>);
 
 /// Locks the job alone, which orders a trigger with ticks, completions and other triggers of the same job.
 async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<LockedJob>> {
@@ -191,6 +196,7 @@ async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<Lock
             scheduled_jobs::queue,
             scheduled_jobs::priority,
             scheduled_jobs::task_function_id,
+            scheduled_jobs::start_within_seconds,
         ))
         .for_no_key_update()
         .get_result(conn)

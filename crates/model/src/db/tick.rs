@@ -64,6 +64,7 @@ pub struct DueJob {
     pub args: serde_json::Value,
     pub queue: String,
     pub priority: i16,
+    pub start_within_seconds: Option<i32>,
     pub version: i64,
     pub is_enabled: bool,
     pub is_function_active: bool,
@@ -77,7 +78,7 @@ type DueColumns = (
     Text, Jsonb, Text, Nullable<Text>, Nullable<Text>,
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
     Text, Nullable<Int4>, Int4, Int4, Text, Int4,
-    Jsonb, Text, Int2, BigInt, Bool, Bool, Nullable<Text>,
+    Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>,
 );
 
 statement! {
@@ -170,6 +171,7 @@ pub struct NewDispatch {
     pub priority: i16,
     pub args: serde_json::Value,
     pub is_catch_up: bool,
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// A skip to record.
@@ -228,6 +230,7 @@ statement! {
         priorities: &'a [i16] as Array<Int2>,
         args: &'a [&'a serde_json::Value] as Array<Jsonb>,
         catch_ups: &'a [bool] as Array<Bool>,
+        expire: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
     ) -> SqlUuid
 }
 
@@ -302,6 +305,7 @@ async fn insert_dispatches(
         priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
         args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
         catch_ups: &new.iter().map(|d| d.is_catch_up).collect::<Vec<_>>(),
+        expire: &new.iter().map(|d| d.expires_at).collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;

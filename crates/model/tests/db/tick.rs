@@ -64,6 +64,7 @@ fn batch(jobs: &[DueJob]) -> Batch {
         priority: job.priority,
         args: job.args.clone(),
         is_catch_up: false,
+        expires_at: None,
     };
     Batch {
         dispatches: jobs.iter().map(dispatch).collect(),

@@ -1,10 +1,10 @@
 WITH leader AS (SELECT $1::uuid AS instance_id, $2::bigint AS term)
 INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority, args,
-                          is_catch_up, triggered_by, scheduler_instance_id, term)
+                          is_catch_up, expires_at, triggered_by, scheduler_instance_id, term)
 SELECT u.id, u.tenant_id, u.job_id, u.scheduled_for, u.available_at, u.available_at, u.queue, u.priority, u.args,
-       u.is_catch_up, 'scheduler', leader.instance_id, leader.term
+       u.is_catch_up, u.expires_at, 'scheduler', leader.instance_id, leader.term
 FROM leader, unnest($3::uuid[], $4::uuid[], $5::uuid[], $6::timestamptz[], $7::timestamptz[], $8::text[], $9::smallint[],
-                    $10::jsonb[], $11::boolean[])
-    AS u (id, tenant_id, job_id, scheduled_for, available_at, queue, priority, args, is_catch_up)
+                    $10::jsonb[], $11::boolean[], $12::timestamptz[])
+    AS u (id, tenant_id, job_id, scheduled_for, available_at, queue, priority, args, is_catch_up, expires_at)
 ON CONFLICT (job_id, scheduled_for, trigger_id) DO NOTHING
 RETURNING job_id
