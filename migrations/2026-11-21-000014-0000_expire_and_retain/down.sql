@@ -5,6 +5,7 @@ ALTER TABLE scheduler_instances RESET (autovacuum_vacuum_scale_factor, autovacuu
 ALTER TABLE scheduled_jobs RESET (autovacuum_analyze_scale_factor);
 ALTER TABLE job_dispatch RESET (autovacuum_analyze_scale_factor);
 
+DROP SCHEMA maintenance_archive CASCADE;
 DROP SCHEMA history_archive CASCADE;
 
 DROP VIEW unserved_dispatches;

@@ -63,8 +63,11 @@ WHERE d.claimable_at <= now()
                   WHERE d.queue = ANY (w.queues) AND w.status IN ('IDLE', 'BUSY'));
 COMMENT ON VIEW unserved_dispatches IS 'Dispatches that could run and wait in a queue that no living worker serves.';
 
+-- Apart from each other as the tables they come from are: restoring the main schema must not touch the record of its own backup.
 CREATE SCHEMA history_archive;
 COMMENT ON SCHEMA history_archive IS 'Months of history and events that retention has detached (HISTORY_EXPIRY=detach). Nothing reads them any more: archive and drop them.';
+CREATE SCHEMA maintenance_archive;
+COMMENT ON SCHEMA maintenance_archive IS 'The same for the schema maintenance.';
 
 -- Vacuum. Each of these tables is small or rewritten steadily, and its readers pay for every dead row.
 -- The planner must learn of a burst in the waiting line soon, not after a tenth of a long history has changed.

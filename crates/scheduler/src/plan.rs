@@ -279,7 +279,11 @@ mod tests {
         assert!(available_at >= at("2026-03-01T12:00:00Z"));
         assert_eq!(expires_at, available_at + TimeDelta::seconds(60));
         let late = at("2026-03-01T13:30:00Z");
-        assert_eq!(expiring(late).0, late + TimeDelta::seconds(60), "a fire that is caught up has its span too");
+        assert_eq!(
+            expiring(late).0,
+            late + TimeDelta::seconds(60),
+            "a fire that is caught up has its span too"
+        );
         let (batch, _) = plan_batch(&[job()], &Calendars::default(), late);
         assert_eq!(batch.dispatches[0].expires_at, None);
     }

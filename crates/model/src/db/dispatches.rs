@@ -50,6 +50,7 @@ pub struct DispatchRow {
     pub term: Option<Term>,
     pub args: serde_json::Value,
     pub is_catch_up: bool,
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// Which dispatches to list.

@@ -34,8 +34,10 @@ pub mod jobs;
 pub mod overview;
 pub mod partitions;
 pub mod recovery;
+pub mod retention;
 pub mod tenants;
 pub mod tick;
+pub mod waiting;
 pub mod workers;
 
 pub use error::DbError;

@@ -2,8 +2,12 @@
 //! every other, and a run that dies half-way is made good by the next.
 
 pub mod dispatch;
+mod lost;
 pub mod maintain;
+pub mod overdue;
 pub mod recover;
+pub mod retain;
+pub mod waiting;
 
 use std::time::Duration;
 
