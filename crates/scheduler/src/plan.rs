@@ -278,7 +278,7 @@ mod tests {
         let (expires_at, available_at) = expiring(at("2026-03-01T12:00:00Z"));
         assert!(available_at >= at("2026-03-01T12:00:00Z"));
         assert_eq!(expires_at, available_at + TimeDelta::seconds(60));
-        let late = at("2026-03-01T13:30:00Z");
+        let late = at("2026-03-01T13:30:30Z");
         assert_eq!(
             expiring(late).0,
             late + TimeDelta::seconds(60),
