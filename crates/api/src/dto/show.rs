@@ -140,6 +140,7 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         triggered_by_user: row.triggered_by_user,
         task_args: row.args,
         is_catch_up: row.is_catch_up,
+        expires_at: row.expires_at,
     }
 }
 

@@ -10,3 +10,4 @@ mod migrations;
 mod restart;
 mod scenarios;
 mod timetables;
+mod waiting;
