@@ -108,6 +108,7 @@ fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
         "jsonb" => "Jsonb",
         "timestamptz" => "Timestamptz",
         "bytea" => "Bytea",
+        "_int4" => "Array<Int4>",
         "_text" => "Array<Text>",
         "_uuid" => "Array<Uuid>",
         other => panic!("a column of type {other}: say here what it is in Rust"),

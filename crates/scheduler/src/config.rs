@@ -1,9 +1,13 @@
 //! The settings of the scheduler: names, units, defaults, and how they depend on each other.
 
+mod retention;
+
 use std::time::Duration;
 
 use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
+
+pub use retention::RetentionConfig;
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -51,10 +55,18 @@ pub const SETTINGS: &[Setting] = &[
         "Attempts in all of jobs that have no retry policy of their own",
     )
     .default("3"),
+    Setting::new(
+        "job-timeout-threshold",
+        "JOB_TIMEOUT_THRESHOLD",
+        "DURATION",
+        "How long an attempt may run on a living worker where its claim does not say, which only workers of older releases \
+         leave out; elsewhere the time-out of the job or its function counts",
+    )
+    .default("10min"),
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS, retention::SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -77,6 +89,10 @@ pub struct Config {
     pub worker_offline_threshold: Duration,
     /// Attempts of jobs without a policy.
     pub max_retry_attempts: u32,
+    /// How long an attempt may run where its claim does not say.
+    pub job_timeout_threshold: Duration,
+    /// How long things are kept.
+    pub retention: RetentionConfig,
 }
 
 impl Config {
@@ -104,6 +120,11 @@ impl Config {
                 Duration::from_secs(1)..=Duration::from_secs(3600),
             ),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
+            job_timeout_threshold: values.duration_within(
+                "job-timeout-threshold",
+                Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600),
+            ),
+            retention: RetentionConfig::read(values, lease),
         }
     }
 }

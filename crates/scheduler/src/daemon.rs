@@ -26,14 +26,22 @@ use crate::config::Config;
 use crate::leader_scope::{self, Board, Starting};
 use crate::leadership::{Leadership, Timing};
 use crate::status::{Phase, SchedulerStatus};
+use crate::tasks::Scope;
+use crate::tasks::dispatch::Dispatch;
 use crate::tasks::lines::{self, Lines};
+use crate::tasks::maintain::{self, Maintain};
+use crate::tasks::overdue::{self, Overdue};
+use crate::tasks::recover::Recover;
+use crate::tasks::retain::{self, Retain};
 use crate::tasks::rezone::{self, Rezone};
-use crate::tasks::{Scope, dispatch::Dispatch, maintain, maintain::Maintain, recover::Recover};
+use crate::tasks::waiting::{self, Waiting};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
-/// Time between two looks for lost workers.
-const RECOVER_PERIOD: Duration = Duration::from_secs(1);
+/// Longest time between two looks for lost workers; a tenth of their lease where that is less.
+const RECOVER_PERIOD: Duration = Duration::from_secs(2);
+/// Rows that retention looks at in one transaction.
+const RETENTION_PAGE: i64 = 1000;
 /// The server bears at least this long a pause within a transaction.
 const SHORTEST_IDLE: Duration = Duration::from_millis(500);
 /// How long the parts may take to stop.
@@ -201,11 +209,30 @@ impl Parts {
                     worker_lease: config.worker_offline_threshold,
                     max_attempts: config.max_retry_attempts,
                 },
-                RECOVER_PERIOD,
+                RECOVER_PERIOD.min(config.worker_offline_threshold / 10),
+            );
+            starting.start(
+                Overdue {
+                    scope: scope.clone(),
+                    unknown_limit: config.job_timeout_threshold,
+                    max_attempts: config.max_retry_attempts,
+                },
+                overdue::PERIOD,
             );
             starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
-            starting.start(Maintain { scope }, maintain::PERIOD);
+            starting.start(Waiting { scope: scope.clone(), patience: waiting::PATIENCE }, waiting::PERIOD);
+            starting.start(Retain::new(scope.clone(), config.retention.ages, RETENTION_PAGE), retain::PERIOD);
+            starting.start(
+                Maintain {
+                    scope,
+                    retention: config.retention.ages.retention,
+                    expiry: config.retention.expiry,
+                    stale_scheduler: config.retention.stale_scheduler,
+                    stale_worker: config.retention.stale_worker,
+                },
+                maintain::PERIOD,
+            );
         }
     }
 }

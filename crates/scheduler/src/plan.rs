@@ -295,18 +295,21 @@ impl Chain {
 fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatch {
     let grace = job.misfire_grace_seconds.map_or(misfire::DEFAULT_GRACE, seconds);
     let lateness = (now - fire).to_std().unwrap_or_default();
+    let available_at = fire + jitter(job.id, fire, seconds(job.jitter_seconds));
     NewDispatch {
         id: DispatchId(time_ordered(now)),
         tenant_id: job.tenant_id,
         job_id: job.id,
         scheduled_for: fire,
-        available_at: fire + jitter(job.id, fire, seconds(job.jitter_seconds)),
+        available_at,
         queue: job.queue.clone(),
         priority: job.priority,
         args: job.args.clone(),
         is_catch_up: lateness > grace,
         is_in_line: false,
         follows: None,
+        // One that is caught up late has the whole span too: nobody could have started it before it was there.
+        expires_at: job.start_within_seconds.map(|span| available_at.max(now) + seconds(span)),
     }
 }
 
@@ -356,6 +359,7 @@ mod tests {
             args: json!({"a": 1}),
             queue: "default".into(),
             priority: 50,
+            start_within_seconds: None,
             version: 1,
             is_enabled: true,
             is_function_active: true,
@@ -368,6 +372,27 @@ mod tests {
 
     fn fires(batch: &Batch) -> Vec<DateTime<Utc>> {
         batch.dispatches.iter().map(|d| d.scheduled_for).collect()
+    }
+
+    #[test]
+    fn a_dispatch_expires_a_span_after_it_is_available_and_not_before_it_is_there() {
+        let expiring = |now| {
+            let job = DueJob { start_within_seconds: Some(60), jitter_seconds: 10, ..job() };
+            let (batch, _) = plan_batch(&[job], &Calendars::default(), now);
+            let dispatch = batch.dispatches.into_iter().next().unwrap();
+            (dispatch.expires_at.unwrap(), dispatch.available_at)
+        };
+        let (expires_at, available_at) = expiring(at("2026-03-01T12:00:00Z"));
+        assert!(available_at >= at("2026-03-01T12:00:00Z"));
+        assert_eq!(expires_at, available_at + TimeDelta::seconds(60));
+        let late = at("2026-03-01T13:30:30Z");
+        assert_eq!(
+            expiring(late).0,
+            late + TimeDelta::seconds(60),
+            "a fire that is caught up has its span too"
+        );
+        let (batch, _) = plan_batch(&[job()], &Calendars::default(), late);
+        assert_eq!(batch.dispatches[0].expires_at, None);
     }
 
     #[test]

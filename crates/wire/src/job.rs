@@ -67,6 +67,8 @@ pub struct Job {
     pub priority: Option<i16>,
     /// Longest run of an attempt; `None` for the function's.
     pub timeout_seconds: Option<i32>,
+    /// How long a dispatch may wait for its first attempt before it is given up; `None` for ever.
+    pub start_within_seconds: Option<i32>,
     /// Retry policy; `None` for the function's.
     pub retry_policy: Option<RetryPolicySpec>,
     /// Whether the schedule fires.

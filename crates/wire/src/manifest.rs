@@ -136,6 +136,9 @@ pub struct JobSpec {
     /// Longest run of an attempt; the function's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
+    /// How long a dispatch may wait for its first attempt once it is available; then it is given up. For ever when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_within_seconds: Option<i32>,
     /// Retry policy; the function's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicySpec>,

@@ -70,6 +70,8 @@ pub struct Dispatch {
     pub task_args: Value,
     /// Whether it catches up a fire time that had passed.
     pub is_catch_up: bool,
+    /// By when its first attempt must begin, or it is given up; `None` when it may wait for ever.
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// One finished attempt.

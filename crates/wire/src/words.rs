@@ -185,7 +185,7 @@ words! {
         InProgress = "IN_PROGRESS",
         /// Its last attempt succeeded.
         Completed = "COMPLETED",
-        /// Its only attempt failed.
+        /// Its only attempt failed, or it expired before its first.
         Failed = "FAILED",
         /// Its only attempt ran out of time or was lost.
         Timeout = "TIMEOUT",

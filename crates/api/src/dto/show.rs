@@ -64,6 +64,7 @@ pub(crate) fn job(job: Job) -> wire::Job {
         queue: settings.queue,
         priority: settings.priority,
         timeout_seconds: settings.timeout_seconds,
+        start_within_seconds: settings.start_within_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
         is_enabled: settings.is_enabled,
         disabled_reason: state.disabled_reason,
@@ -139,6 +140,7 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         triggered_by_user: row.triggered_by_user,
         task_args: row.args,
         is_catch_up: row.is_catch_up,
+        expires_at: row.expires_at,
     }
 }
 

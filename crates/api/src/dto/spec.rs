@@ -73,6 +73,7 @@ fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
         queue: spec.queue,
         priority: spec.priority,
         timeout_seconds: spec.timeout_seconds,
+        start_within_seconds: spec.start_within_seconds,
         retry_policy: spec.retry_policy.map(retry_policy),
         is_enabled: spec.is_enabled,
     }

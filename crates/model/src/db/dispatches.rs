@@ -11,7 +11,7 @@ use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered,
 };
-use crate::domain::job::OverlapPolicy;
+use crate::domain::job::{self, OverlapPolicy};
 
 /// Priority of dispatches when neither the job nor the queue names one.
 pub const STANDARD_PRIORITY: i16 = 50;
@@ -51,6 +51,7 @@ pub struct DispatchRow {
     pub term: Option<Term>,
     pub args: serde_json::Value,
     pub is_catch_up: bool,
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// Which dispatches to list.
@@ -152,7 +153,7 @@ pub enum Triggered {
 /// When the database cannot be asked.
 pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
     let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
-    let (job_args, job_queue, job_priority, function, is_full) = job;
+    let (job_args, job_queue, job_priority, function, is_full, start_within) = job;
     let (function_queue, is_active): (String, bool) = task_functions::table
         .find((new.tenant, function))
         .select((task_functions::queue, task_functions::is_active))
@@ -178,12 +179,16 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
     let id = DispatchId(time_ordered(now));
     let place = Place { queue: &queue, priority, is_in_line: is_full };
     insert_trigger(conn, new, id, args, place, now).await?;
+    if let Some(span) = start_within {
+        let expires_at = job_dispatch::expires_at.eq(now + job::seconds(span));
+        diesel::update(job_dispatch::table.find(id)).set(expires_at).execute(conn).await?;
+    }
     count_trigger(conn, new, is_full, now).await?;
     Ok(Triggered::Created(id, queue))
 }
 
-/// Arguments, queue, priority, function, and whether as many dispatches are open as may be.
-type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool);
+/// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
+type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
 
 /// Where a dispatch waits.
 #[derive(Clone, Copy)]
@@ -208,6 +213,7 @@ async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<Lock
                 (scheduled_jobs::active_dispatches - scheduled_jobs::queued_dispatches)
                     .ge(scheduled_jobs::max_instances),
             ),
+            scheduled_jobs::start_within_seconds,
         ))
         .for_no_key_update()
         .get_result(conn)

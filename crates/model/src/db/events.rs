@@ -35,6 +35,14 @@ pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
 pub const WORKER_OFFLINE: &str = "worker_offline";
 /// An attempt was lost with its worker.
 pub const EXECUTION_LOST: &str = "schedule_execution_lost";
+/// A dispatch was given up for good: it killed too many workers, or its retries are exhausted.
+pub const DISPATCH_DEAD_LETTER: &str = "dispatch_dead_letter";
+/// A dispatch was given up because nobody had begun it in time.
+pub const DISPATCH_EXPIRED: &str = "dispatch_expired";
+/// Dispatches wait in a queue that no living worker serves.
+pub const QUEUE_UNSERVED: &str = "queue_unserved";
+/// The queue is served again, or nothing waits in it any more.
+pub const QUEUE_UNSERVED_ENDED: &str = "queue_unserved_ended";
 
 /// Appends events to the stream.
 ///

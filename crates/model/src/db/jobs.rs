@@ -85,6 +85,7 @@ struct SettingsRow {
     queue: Option<String>,
     priority: Option<i16>,
     timeout_seconds: Option<i32>,
+    start_within_seconds: Option<i32>,
     retry_policy: Option<serde_json::Value>,
     is_enabled: bool,
 }
@@ -123,6 +124,7 @@ fn into_job((row, state, function, project): Row) -> Job {
             queue: row.queue,
             priority: row.priority,
             timeout_seconds: row.timeout_seconds,
+            start_within_seconds: row.start_within_seconds,
             retry_policy,
             is_enabled: row.is_enabled,
         },

@@ -36,8 +36,10 @@ pub mod line;
 pub mod overview;
 pub mod partitions;
 pub mod recovery;
+pub mod retention;
 pub mod tenants;
 pub mod tick;
+pub mod waiting;
 pub mod workers;
 
 pub use error::DbError;

@@ -4,19 +4,25 @@
 //! [`super::instances`]) is marked OFFLINE. From then on its heartbeats and claims are refused, and it will have killed its
 //! own work before, because it stops trusting itself earlier. What it ran is found through `worker_claims` and ended under
 //! its own claim tokens; a late completion then changes nothing.
+//!
+//! A worker that lives may still have lost hold of an attempt, so that it neither ends nor is killed. [`overdue`] finds those by what
+//! their claims say about how long they may run, which is what the worker was told and not what the settings say by now. Nothing here
+//! looks for running dispatches in the table of dispatches itself: an index for that costs every completion.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Double, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{
+    Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
+};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::attempts::{self, Ended};
 use super::functions::stored_policy;
 use super::{Conn, DbResult};
-use crate::domain::attempt::Failures;
+use crate::domain::attempt::{Failures, OVERDUE_MARGIN, overdue_after};
 use crate::domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 use crate::domain::retry::RetryPolicy;
 
@@ -47,6 +53,32 @@ pub struct OpenAttempt {
     pub worker_id: WorkerId,
     /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
+}
+
+impl OpenAttempt {
+    /// How long ago it was claimed, by the database's clock.
+    #[must_use]
+    pub fn running_for(&self) -> Duration {
+        (self.now - self.claimed_at).to_std().unwrap_or_default()
+    }
+}
+
+/// An attempt that runs for longer than it may, on a worker that lives.
+#[derive(Debug, Clone)]
+pub struct OverdueAttempt {
+    /// The attempt.
+    pub attempt: OpenAttempt,
+    /// How long it may run: its time-out and its grace.
+    pub limit: Duration,
+}
+
+/// What a look for lost work finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Found {
+    /// Workers whose lease has expired and that are not OFFLINE yet.
+    pub silent_workers: bool,
+    /// Claims of workers that are OFFLINE.
+    pub claims_of_the_lost: bool,
 }
 
 #[derive(Queryable)]
@@ -95,6 +127,19 @@ impl Row {
 }
 
 statement! {
+    Look = "recovery_look.sql", (seconds: f64 as Double) -> (Bool, Bool)
+}
+
+/// Whether there is anything for [`expire_workers`] and [`lost_attempts`] to do: one cheap statement, so that looking often costs
+/// little. Needs no fence, because it decides nothing.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn look(conn: &mut Conn, lease: Duration) -> DbResult<Found> {
+    Ok(Look { seconds: lease.as_secs_f64() }.get_result(conn).await?)
+}
+
+statement! {
     ExpireWorkers = "recovery_expire_workers.sql", (seconds: f64 as Double) -> (SqlUuid, Text)
 }
 
@@ -118,6 +163,33 @@ statement! {
 pub async fn lost_attempts(conn: &mut Conn, limit: i64) -> DbResult<Vec<OpenAttempt>> {
     let rows: Vec<Row> = LostAttempts { limit }.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_open).collect())
+}
+
+statement! {
+    Overdue = "recovery_overdue.sql", (
+        margin_seconds: f64 as Double,
+        unknown_limit_seconds: f64 as Double,
+        limit: i64 as BigInt,
+    ) -> (Columns, Double)
+}
+
+/// Attempts that living workers have been running for longer than they may, at most `limit`.
+///
+/// `unknown_limit` applies, if it is more than the present settings say, to claims of older releases, which do not tell how long
+/// their dispatches may run.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn overdue(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<OverdueAttempt>> {
+    let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
+    let unknown_limit_seconds = unknown_limit.as_secs_f64();
+    let rows: Vec<(Row, f64)> = Overdue { margin_seconds, unknown_limit_seconds, limit }.load(conn).await?;
+    let found = rows.into_iter().map(|(row, seconds)| OverdueAttempt {
+        attempt: row.into_open(),
+        limit: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX),
+    });
+    // The statement knows the least margin only.
+    Ok(found.filter(|overdue| overdue.attempt.running_for() > overdue_after(overdue.limit)).collect())
 }
 
 statement! {

@@ -167,7 +167,7 @@ diesel::table! {
         is_catch_up -> Bool,
         /// When somebody asked to cancel it; the worker obeys at its next look. Not in effect yet.
         cancel_requested_at -> Nullable<Timestamptz>,
-        /// After this instant it is no longer worth starting; NULL means always. Not in effect yet.
+        /// If its first attempt has not begun by this instant, it is given up as FAILED; NULL means it waits for ever. Retries do not expire.
         expires_at -> Nullable<Timestamptz>,
         /// W3C trace context of what created it.
         traceparent -> Nullable<Text>,
@@ -463,6 +463,8 @@ diesel::table! {
         queued_dispatches -> Int4,
         /// Random place among jobs that are due at the same instant, so that no tenant's burst goes before another's.
         burst_order -> Int4,
+        /// A dispatch whose first attempt has not begun this many seconds after it became available is given up; NULL means it waits for ever.
+        start_within_seconds -> Nullable<Int4>,
     }
 }
 
@@ -611,6 +613,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Queues in which dispatches wait and that no living worker serves, as the leader last saw it.
+    unserved_queues (queue) {
+        /// Name of the queue; workers serve queues by name, for all tenants.
+        queue -> Text,
+        /// Since when the oldest of its dispatches could have been claimed, when that was noticed.
+        since -> Timestamptz,
+        /// When the leader noticed, by the database clock.
+        noticed_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     /// People who sign in. A user belongs to tenants through memberships.
     users (id) {
         /// Random identifier.
@@ -645,6 +659,8 @@ diesel::table! {
         claimed_at -> Timestamptz,
         /// The dispatches taken.
         dispatch_ids -> Array<Uuid>,
+        /// Longest run of each of the dispatches, its grace included, in seconds and in the same order; NULL when a worker of an older release claimed them.
+        limit_seconds -> Nullable<Array<Int4>>,
     }
 }
 

@@ -69,6 +69,7 @@ pub struct DueJob {
     pub args: serde_json::Value,
     pub queue: String,
     pub priority: i16,
+    pub start_within_seconds: Option<i32>,
     pub version: i64,
     pub is_enabled: bool,
     pub is_function_active: bool,
@@ -85,7 +86,7 @@ type DueColumns = (
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
     Text, Nullable<Int4>, Int4, Int4, Text, Int4,
     Nullable<Timestamptz>, Nullable<Timestamptz>,
-    Jsonb, Text, Int2, BigInt, Bool, Bool, Nullable<Text>, Nullable<BigInt>,
+    Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<BigInt>,
 );
 
 statement! {
@@ -298,6 +299,7 @@ pub struct NewDispatch {
     pub is_in_line: bool,
     /// Fire time of the record before it.
     pub follows: Option<DateTime<Utc>>,
+    pub expires_at: Option<DateTime<Utc>>,
 }
 
 /// A skip to record.
@@ -364,6 +366,7 @@ statement! {
         catch_ups: &'a [bool] as Array<Bool>,
         in_line: &'a [bool] as Array<Bool>,
         follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        expire: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
     ) -> (SqlUuid, Bool)
 }
 
@@ -490,6 +493,7 @@ async fn insert_dispatches(
         catch_ups: &new.iter().map(|d| d.is_catch_up).collect::<Vec<_>>(),
         in_line: &new.iter().map(|d| d.is_in_line).collect::<Vec<_>>(),
         follows: &new.iter().map(|d| d.follows).collect::<Vec<_>>(),
+        expire: &new.iter().map(|d| d.expires_at).collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;

@@ -8,6 +8,21 @@ use super::retry::RetryPolicy;
 /// A dispatch that loses its worker this often is poison and becomes a dead letter, whatever its policy.
 pub const POISON_AFTER_LOSSES: u32 = 3;
 
+/// Least time an attempt is given beyond its limit before it counts as overdue: for starting, killing and reporting.
+pub const OVERDUE_MARGIN: Duration = Duration::from_secs(30);
+
+/// Part of its limit that an attempt is given beyond it, where that is more: one in so many.
+pub const OVERDUE_MARGIN_PART: u32 = 10;
+
+/// How long after its claim an attempt is overdue if its time-out and its grace together are `limit`.
+///
+/// Its worker kills it at `limit` and reports soon after. One that has done neither by then is not in charge of it any more,
+/// though it lives.
+#[must_use]
+pub fn overdue_after(limit: Duration) -> Duration {
+    limit.saturating_add(OVERDUE_MARGIN.max(limit / OVERDUE_MARGIN_PART))
+}
+
 text_enum! {
     /// How an attempt ended.
     pub enum AttemptOutcome {
@@ -122,6 +137,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_attempt_is_overdue_half_a_minute_or_a_tenth_after_its_limit() {
+        let seconds = |limit| overdue_after(Duration::from_secs(limit)).as_secs();
+        assert_eq!([seconds(0), seconds(10), seconds(300), seconds(3_600)], [30, 40, 330, 3_960]);
+        assert_eq!(overdue_after(Duration::MAX), Duration::MAX);
     }
 
     #[test]

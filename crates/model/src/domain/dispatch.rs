@@ -12,7 +12,7 @@ text_enum! {
         InProgress = "IN_PROGRESS",
         /// Its last attempt succeeded. Final.
         Completed = "COMPLETED",
-        /// Its only attempt failed and no retry was configured. Final.
+        /// Its only attempt failed and no retry was configured, or it expired before its first. Final.
         Failed = "FAILED",
         /// Its only attempt ran out of time or was lost, and no retry was configured. Final.
         Timeout = "TIMEOUT",
@@ -60,6 +60,8 @@ pub enum DispatchEvent {
     Release,
     /// Somebody cancels it.
     Cancel,
+    /// Nobody has begun its first attempt in time.
+    Expire,
 }
 
 impl DispatchEvent {
@@ -73,6 +75,7 @@ impl DispatchEvent {
         Self::GiveUp,
         Self::Release,
         Self::Cancel,
+        Self::Expire,
     ];
 }
 
@@ -101,6 +104,7 @@ impl DispatchStatus {
             (Self::InProgress, Event::TimeOut) => Ok(Self::Timeout),
             (Self::InProgress, Event::GiveUp) => Ok(Self::DeadLetter),
             (Self::Pending | Self::InProgress, Event::Cancel) => Ok(Self::Cancelled),
+            (Self::Pending, Event::Expire) => Ok(Self::Failed),
             (from, event) => Err(IllegalTransition { from, event }),
         }
     }
@@ -141,7 +145,7 @@ mod tests {
             }
         }
         edges.sort();
-        assert!(edges.len() >= 9);
+        assert!(edges.len() >= 10);
         assert_eq!(edges, documented_edges());
     }
 

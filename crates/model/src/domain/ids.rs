@@ -67,6 +67,13 @@ pub fn time_ordered(at: chrono::DateTime<chrono::Utc>) -> Uuid {
     Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, at.timestamp_subsec_nanos()))
 }
 
+/// The first time-ordered identifier of an instant: those made before it sort before, those made at it or later do not.
+#[must_use]
+pub fn first_of(at: chrono::DateTime<chrono::Utc>) -> Uuid {
+    let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or(0);
+    uuid::Builder::from_unix_timestamp_millis(milliseconds, &[0; 10]).into_uuid()
+}
+
 /// The identifier of the attempt that runs under a claim of `dispatch`.
 ///
 /// It follows from the claim, so that the worker that runs it and the leader that may have to give it up call it the same.
@@ -104,6 +111,15 @@ mod tests {
         assert_eq!(id(7), id(7));
         assert_ne!(id(7), execution_id(at, DispatchId(time_ordered(at)), ClaimToken(7)));
         assert!(id(9) < execution_id(at + chrono::TimeDelta::milliseconds(1), dispatch, ClaimToken(1)));
+    }
+
+    #[test]
+    fn ids_sort_around_the_first_one_of_an_instant() {
+        let at = chrono::DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
+        let before = at - chrono::TimeDelta::milliseconds(1);
+        for _ in 0..100 {
+            assert!(time_ordered(before) < first_of(at) && first_of(at) <= time_ordered(at));
+        }
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub const MAX_CALENDARS: usize = 10;
 /// Longest timeout of an attempt: a week.
 pub const MAX_TIMEOUT_SECONDS: i32 = 7 * 24 * 3600;
 
+/// Longest wait for a first attempt that has an end: thirty days.
+pub const MAX_START_WITHIN_SECONDS: i32 = 30 * 24 * 3600;
+
 /// What a user says about a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSettings {
@@ -132,6 +135,9 @@ pub struct JobSettings {
     pub priority: Option<i16>,
     /// Longest run of an attempt; `None` for the function's.
     pub timeout_seconds: Option<i32>,
+    /// How long a dispatch may wait for its first attempt once it is available, in seconds; then it is given up. `None`: for ever.
+    #[serde(default)]
+    pub start_within_seconds: Option<i32>,
     /// Retry policy; `None` for the function's.
     pub retry_policy: Option<RetryPolicy>,
     /// Whether the schedule fires.
@@ -227,6 +233,7 @@ impl JobSettings {
         range(&mut wrong, "max_instances", Some(self.max_instances), 1, 10_000);
         range(&mut wrong, "priority", self.priority.map(i32::from), 0, 100);
         range(&mut wrong, "timeout_seconds", self.timeout_seconds, 1, MAX_TIMEOUT_SECONDS);
+        range(&mut wrong, "start_within_seconds", self.start_within_seconds, 1, MAX_START_WITHIN_SECONDS);
         for (field, message) in self.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
             wrong(&format!("retry_policy.{field}"), message);
         }
@@ -344,6 +351,7 @@ mod tests {
             queue: None,
             priority: None,
             timeout_seconds: None,
+            start_within_seconds: None,
             retry_policy: None,
             is_enabled: true,
         }
@@ -364,11 +372,12 @@ mod tests {
             max_instances: 0,
             priority: Some(101),
             timeout_seconds: Some(0),
+            start_within_seconds: Some(0),
             retry_policy: Some(RetryPolicy { max_attempts: 0, ..RetryPolicy::standard(1) }),
             ..settings()
         };
         let fields: Vec<String> = bad.check().into_iter().map(|error| error.field).collect();
-        assert_eq!(fields.len(), 8, "{fields:?}");
+        assert_eq!(fields.len(), 9, "{fields:?}");
         for expected in [
             "name",
             "project",
@@ -376,6 +385,7 @@ mod tests {
             "max_instances",
             "priority",
             "timeout_seconds",
+            "start_within_seconds",
             "retry_policy.max_attempts",
         ] {
             assert!(fields.iter().any(|field| field == expected), "{expected} in {fields:?}");

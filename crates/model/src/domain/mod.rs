@@ -16,6 +16,7 @@ pub mod ids;
 pub mod instance;
 pub mod job;
 pub mod lease;
+pub mod retention;
 pub mod retry;
 pub mod schedule;
 pub mod simulation;

@@ -221,6 +221,7 @@ pub(crate) fn settings(name: &str) -> JobSettings {
         queue: None,
         priority: None,
         timeout_seconds: None,
+        start_within_seconds: None,
         retry_policy: None,
         is_enabled: true,
     }

@@ -1,8 +1,10 @@
-//! Monthly partitions are made ahead, once.
+//! Monthly partitions are made ahead, once, and those behind are removed when nobody uses them.
 
-use sched_model::db::partitions::{MONTHS_AHEAD, make_ahead};
+use sched_model::db::partitions::{self, MONTHS_AHEAD, make_ahead};
+use sched_model::db::{Conn, DbError, transact};
+use sched_model::domain::retention::HistoryExpiry;
 
-use crate::fixture::World;
+use crate::fixture::{BEGIN, World};
 
 const PARTITIONED: &[&str] = &[
     "events",
@@ -54,4 +56,114 @@ async fn what_is_missing_is_made_once() {
     assert!(make_ahead(&mut conn).await.unwrap().is_empty());
     let row = "INSERT INTO events (event_type) VALUES ('tested') RETURNING tableoid::regclass";
     assert_eq!(world.text(row).await, format!("events{first}"), "rows go where they belong");
+}
+
+/// Months long past, as partitions of each table with a row in it; returns their names.
+async fn old_months(world: &World) -> Vec<String> {
+    let mut names = Vec::new();
+    for table in PARTITIONED {
+        for (year, month, next) in [(2020, "01", "2020-02-01"), (2020, "02", "2020-03-01")] {
+            let name = format!("{table}_y{year}m{month}");
+            world
+                .sql(&format!(
+                    "CREATE TABLE {name} PARTITION OF {table} FOR VALUES FROM ('{year}-{month}-01 00:00Z') TO ('{next} 00:00Z')"
+                ))
+                .await;
+            names.push(name);
+        }
+    }
+    world.sql("INSERT INTO events (event_type, created_at) VALUES ('tested', '2020-01-31')").await;
+    names.sort();
+    names
+}
+
+/// Removes what was over before an instant, as the leader does; returns the names.
+async fn remove(world: &World, before: &str, how: HistoryExpiry) -> Vec<String> {
+    let mut conn = world.conn().await;
+    let mut removed = Vec::new();
+    for month in partitions::expired(&mut conn, before.parse().unwrap()).await.unwrap() {
+        transact(&mut conn, "test_remove", async |conn: &mut Conn| {
+            partitions::remove(conn, &month, how).await
+        })
+        .await
+        .unwrap();
+        removed.push(month.name);
+    }
+    removed.sort();
+    removed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn months_that_are_over_are_dropped_whole() {
+    let world = World::new().await;
+    let months = old_months(&world).await;
+    assert_eq!(
+        remove(&world, "2020-01-31T23:59:59Z", HistoryExpiry::Drop).await,
+        Vec::<String>::new(),
+        "not over"
+    );
+    let first: Vec<String> = months.iter().filter(|name| name.ends_with("m01")).cloned().collect();
+    assert_eq!(remove(&world, "2020-02-29T23:00:00Z", HistoryExpiry::Drop).await, first);
+    assert_eq!(remove(&world, "2020-03-01T00:00:00Z", HistoryExpiry::Drop).await.len(), first.len());
+    for name in months {
+        assert_eq!(world.text(&format!("SELECT to_regclass('{name}') IS NULL")).await, "t", "{name}");
+    }
+    assert_eq!(world.number("SELECT count(*) FROM events").await, 0);
+    let left = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'events'::regclass";
+    assert_eq!(
+        world.number(left).await,
+        i64::from(MONTHS_AHEAD) + 2,
+        "the present ones and the default stay"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn months_that_are_over_are_kept_apart_where_an_archiver_finds_them() {
+    let world = World::new().await;
+    let months = old_months(&world).await;
+    assert_eq!(remove(&world, "2020-03-01T00:00:00Z", HistoryExpiry::Detach).await, months);
+    let archived = "SELECT n.nspname || '.' || c.relname, obj_description(c.oid, 'pg_class') LIKE 'Detached from%'
+                    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                    WHERE n.nspname IN ('history_archive', 'maintenance_archive') AND c.relkind = 'r' ORDER BY 1";
+    let place = |name: &str| match name.strip_prefix("maintenance.") {
+        Some(name) => format!("maintenance_archive.{name}"),
+        None => format!("history_archive.{name}"),
+    };
+    let mut expected: Vec<Vec<String>> =
+        months.iter().map(|name| vec![place(name), "t".to_owned()]).collect();
+    expected.sort();
+    assert_eq!(world.rows(archived).await, expected);
+    assert_eq!(world.number("SELECT count(*) FROM events").await, 0);
+    assert_eq!(
+        world.number("SELECT count(*) FROM history_archive.events_y2020m01").await,
+        1,
+        "with what is in it"
+    );
+    assert!(remove(&world, "2020-03-01T00:00:00Z", HistoryExpiry::Detach).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_that_somebody_reads_is_left_and_nobody_waits_for_it() {
+    let world = World::new().await;
+    old_months(&world).await;
+    let reader = world.db.client().await;
+    reader.batch_execute(&format!("{BEGIN}; SELECT count(*) FROM events")).await.unwrap();
+    let mut conn = world.conn().await;
+    let months = partitions::expired(&mut conn, "2020-03-01T00:00:00Z".parse().unwrap()).await.unwrap();
+    let month = months.iter().find(|month| month.name == "events_y2020m01").unwrap();
+    for how in [HistoryExpiry::Drop, HistoryExpiry::Detach] {
+        let refused = transact(&mut conn, "test_remove", async |conn: &mut Conn| {
+            partitions::remove(conn, month, how).await
+        })
+        .await;
+        assert!(matches!(refused, Err(DbError::TimedOut(_))), "{refused:?}");
+    }
+    // Nothing of the refused attempt is left in the way.
+    world.sql("INSERT INTO events (event_type) VALUES ('tested')").await;
+    reader.batch_execute("COMMIT").await.unwrap();
+    transact(&mut conn, "test_remove", async |conn: &mut Conn| {
+        partitions::remove(conn, month, HistoryExpiry::Drop).await
+    })
+    .await
+    .unwrap();
 }

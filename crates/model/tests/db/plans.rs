@@ -12,6 +12,12 @@ const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimabl
 const END: &str = include_str!("../../src/db/sql/attempts_end.sql");
 const LOCK_JOBS: &str = include_str!("../../src/db/sql/attempts_lock_jobs.sql");
 const LOST_ATTEMPTS: &str = include_str!("../../src/db/sql/recovery_lost_attempts.sql");
+const OVERDUE: &str = include_str!("../../src/db/sql/recovery_overdue.sql");
+const EXPIRE: &str = include_str!("../../src/db/sql/waiting_expire.sql");
+const HAS_EXPIRED: &str = include_str!("../../src/db/sql/waiting_has_expired.sql");
+const UNSERVED: &str = include_str!("../../src/db/sql/waiting_unserved.sql");
+const PRUNE: &str = include_str!("../../src/db/sql/retention_dispatches.sql");
+const CLEAR_KEYS: &str = include_str!("../../src/db/sql/retention_keys.sql");
 const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
 
 /// How many attempts end at once.
@@ -40,11 +46,13 @@ async fn churned() -> World {
 
 /// The plans of a statement: for these arguments and for any.
 async fn plans(world: &World, statement: &str, types: &str, arguments: &str) -> [String; 2] {
-    world.sql(&format!("PREPARE asked ({types}) AS {statement}")).await;
+    let types = if types.is_empty() { String::new() } else { format!(" ({types})") };
+    world.sql(&format!("PREPARE asked{types} AS {statement}")).await;
     let mut plans = [const { String::new() }; 2];
     for (plan, mode) in plans.iter_mut().zip(["force_custom_plan", "force_generic_plan"]) {
         world.sql(&format!("SET plan_cache_mode = {mode}")).await;
-        *plan = world.rows(&format!("EXPLAIN EXECUTE asked ({arguments})")).await.concat().join("\n");
+        let arguments = if arguments.is_empty() { String::new() } else { format!(" ({arguments})") };
+        *plan = world.rows(&format!("EXPLAIN EXECUTE asked{arguments}")).await.concat().join("\n");
     }
     world.sql("DEALLOCATE asked").await;
     plans
@@ -115,6 +123,45 @@ async fn lost_attempts_are_found_through_the_claims_of_their_worker() {
     let world = churned().await;
     for plan in plans(&world, LOST_ATTEMPTS, "bigint", "100").await {
         assert_uses(&plan, "job_dispatch_pkey");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn overdue_attempts_are_found_through_the_claims_of_living_workers() {
+    let world = churned().await;
+    for plan in plans(&world, OVERDUE, "float8, float8, bigint", "30, 600, 100").await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_vain_is_found_at_the_ends_of_indexes() {
+    let world = churned().await;
+    for plan in plans(&world, HAS_EXPIRED, "", "").await {
+        assert!(plan.contains("job_dispatch_expires_at_idx"), "{plan}");
+        assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
+    }
+    for plan in plans(&world, EXPIRE, "bigint", "100").await {
+        assert_uses(&plan, "job_dispatch_expires_at_idx");
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    for plan in plans(&world, UNSERVED, "float8", "10").await {
+        assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
+        assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_reads_its_page_by_key_and_no_more() {
+    let world = churned().await;
+    world.sql("UPDATE job_dispatch SET idempotency_key = id::text WHERE id IN (SELECT id FROM job_dispatch LIMIT 500); ANALYZE").await;
+    let ids = format!("'{}', '{}'", Uuid::nil(), Uuid::max());
+    let arguments = format!("{ids}, 1000, now(), now()");
+    for plan in plans(&world, PRUNE, "uuid, uuid, bigint, timestamptz, timestamptz", &arguments).await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    for plan in plans(&world, CLEAR_KEYS, "uuid, uuid, bigint", &format!("{ids}, 100")).await {
+        assert_uses(&plan, "job_dispatch_keyed_idx");
     }
 }
 

@@ -10,7 +10,7 @@ use sched_model::domain::ids::{DispatchId, WorkerId};
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::retry::RetryPolicy;
 
-use crate::attempts::{assert_counters_are_true, end, ended};
+use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
 use crate::fixture::{QUEUE, World};
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ async fn busy(
 }
 
 /// Sets the heartbeat of a worker to that many seconds ago.
-async fn silence(world: &World, worker: WorkerId, seconds: i32) {
+pub(crate) async fn silence(world: &World, worker: WorkerId, seconds: i32) {
     world
         .sql(&format!(
             "UPDATE worker_registration SET last_heartbeat = clock_timestamp() - {seconds} * interval '1 second'
@@ -40,7 +40,7 @@ async fn silence(world: &World, worker: WorkerId, seconds: i32) {
         .await;
 }
 
-async fn expire(world: &World) -> Vec<WorkerId> {
+pub(crate) async fn expire(world: &World) -> Vec<WorkerId> {
     let expired = recovery::expire_workers(&mut world.conn().await, LEASE).await.unwrap();
     expired.into_iter().map(|(worker, _)| worker).collect()
 }
@@ -50,7 +50,7 @@ async fn status(world: &World, worker: WorkerId) -> String {
 }
 
 /// Ends what is lost, as the leader does; returns it.
-async fn recover(world: &World) -> Vec<OpenAttempt> {
+pub(crate) async fn recover(world: &World) -> Vec<OpenAttempt> {
     transact(&mut world.conn().await, "test_recover", async |conn: &mut Conn| {
         let lost = recovery::lost_attempts(conn, 100).await?;
         let ends: Vec<_> = lost.iter().map(end_as_lost).collect();
@@ -245,4 +245,49 @@ async fn a_worker_is_not_given_up_before_its_own_lease_is_over() {
     assert_eq!(expire(&world).await, []);
     silence(&world, worker, 3700).await;
     assert_eq!(expire(&world).await, [worker]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_that_two_claims_of_its_lost_worker_name_is_ended_once() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    // One of two that were claimed together fails, waits for its retry, and is claimed by the same worker again.
+    let claimed = busy(&world, worker, "pair", 2).await;
+    end(&world, &[ended(&claimed[0], AttemptOutcome::Failed, 9)], &[]).await;
+    skip_waits(&world).await;
+    let again = world.claim(worker, 1).await;
+    assert_eq!(again[0].dispatch_id, claimed[0].dispatch_id);
+    let naming =
+        format!("SELECT count(*) FROM worker_claims WHERE '{}' = ANY (dispatch_ids)", again[0].dispatch_id);
+    assert_eq!(world.number(&naming).await, 2);
+    let mut conn = world.conn().await;
+    assert_eq!(recovery::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 2, "each once");
+
+    silence(&world, worker, 31).await;
+    assert_eq!(expire(&world).await, [worker]);
+    assert_eq!(recover(&world).await.len(), 2);
+    let attempts = "SELECT attempt, status FROM job_execution_log ORDER BY attempt, status";
+    assert_eq!(world.rows(attempts).await, [["1", "FAILED"], ["1", "LOST"], ["2", "LOST"]]);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_tells_whether_there_is_anything_to_recover() {
+    let world = World::new().await;
+    let (silent, living) = (world.worker().await, world.worker().await);
+    busy(&world, silent, "lost", 1).await;
+    let mut conn = world.conn().await;
+    let mut look = async || {
+        let found = recovery::look(&mut conn, LEASE).await.unwrap();
+        (found.silent_workers, found.claims_of_the_lost)
+    };
+    assert_eq!(look().await, (false, false));
+    silence(&world, silent, 31).await;
+    assert_eq!(look().await, (true, false));
+    assert_eq!(expire(&world).await, [silent]);
+    assert_eq!(look().await, (false, true));
+    assert_eq!(recover(&world).await.len(), 1);
+    assert_eq!(recovery::forget_finished_claims(&mut world.conn().await).await.unwrap(), 1);
+    assert_eq!(look().await, (false, false));
+    assert_eq!(status(&world, living).await, "IDLE");
 }

@@ -67,6 +67,7 @@ fn batch(jobs: &[DueJob]) -> Batch {
         is_catch_up: false,
         is_in_line: false,
         follows: None,
+        expires_at: None,
     };
     Batch {
         dispatches: jobs.iter().map(dispatch).collect(),

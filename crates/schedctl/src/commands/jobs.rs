@@ -68,6 +68,7 @@ const GET: &[Column<Job>] = &[
     Column::new("Queue", |job| or_dash(job.queue.as_deref())),
     Column::new("Priority", |job| or_dash(job.priority)),
     Column::new("Timeout", |job| or_dash(job.timeout_seconds.map(seconds))),
+    Column::new("Starts within", |job| or_dash(job.start_within_seconds.map(seconds))),
     Column::new("Version", |job| job.version.to_string()),
     Column::new("Created", |job| format!("{} by {}", time(job.created_at), job.created_by)),
     Column::new("Updated", |job| format!("{} by {}", time(job.updated_at), job.updated_by)),

@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use sched_model::db::tick::{self, Outlook};
 use sched_model::db::{Conn, DbError, notify};
-use sched_model::domain::ids::WorkerId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
 use super::batch::{Batches, Done, Failed};
-use super::{Scope, within};
+use super::{Scope, tell_waiting, within};
 use crate::calendars::Calendars;
 use crate::plan::MAX_DISPATCHES;
 
@@ -220,15 +219,11 @@ impl Dispatch {
 async fn tell(conn: &mut Conn, done: &Done) {
     let queues: BTreeSet<&String> = done.batch.dispatches.iter().map(|dispatch| &dispatch.queue).collect();
     let queues: Vec<String> = queues.into_iter().cloned().collect();
-    let cancelled_on: &[WorkerId] = &done.written.cancelled_on;
-    let told = async {
-        notify::dispatches_waiting(conn, &queues).await?;
-        notify::cancellations(conn, cancelled_on).await
-    };
-    if let Err(error) = told.await {
+    tell_waiting(conn, &queues).await;
+    if let Err(error) = notify::cancellations(conn, &done.written.cancelled_on).await {
         tracing::debug!(
             error = error.with_causes(),
-            "Notifying the workers failed; they find out when they look."
+            "Telling workers of cancelled work failed; they learn of it at their next heartbeat."
         );
     }
 }

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use sched_model::db::{Conn, DbError, line, notify, tick, transact};
+use sched_model::db::{Conn, DbError, line, tick, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
-use super::{Scope, within};
+use super::{Scope, tell_waiting, within};
 
 /// Time between two looks.
 pub const PERIOD: Duration = Duration::from_secs(5);
@@ -47,12 +47,7 @@ impl Lines {
         if queues.is_empty() {
             return Ok(Report::idle());
         }
-        if let Err(error) = notify::dispatches_waiting(&mut conn, &queues).await {
-            tracing::debug!(
-                error = error.with_causes(),
-                "Notifying the workers failed; they find the work when they poll."
-            );
-        }
+        tell_waiting(&mut conn, &queues).await;
         Ok(Report::worked(json!({"queues": queues})))
     }
 }

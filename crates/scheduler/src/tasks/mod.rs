@@ -4,13 +4,17 @@
 mod batch;
 pub mod dispatch;
 pub mod lines;
+mod lost;
 pub mod maintain;
+pub mod overdue;
 pub mod recover;
+pub mod retain;
 pub mod rezone;
+pub mod waiting;
 
 use std::time::Duration;
 
-use sched_model::db::Database;
+use sched_model::db::{Conn, Database, notify};
 use sched_model::domain::ids::{InstanceId, Term};
 use tokio_util::sync::CancellationToken;
 
@@ -40,5 +44,15 @@ async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
     match tokio::time::timeout(limit, work).await {
         Ok(result) => result.map_err(Into::into),
         Err(_elapsed) => Err(Box::new(NoAnswer(limit))),
+    }
+}
+
+/// Tells workers that dispatches may be waiting in `queues`: a hint, and no more.
+async fn tell_waiting(conn: &mut Conn, queues: &[String]) {
+    if let Err(error) = notify::dispatches_waiting(conn, queues).await {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Notifying the workers failed; they find the work when they poll."
+        );
     }
 }

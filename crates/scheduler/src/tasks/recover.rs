@@ -1,25 +1,22 @@
 //! Recovery: the work of lost workers is given to others.
 //!
-//! Each run marks workers OFFLINE whose lease has expired, and then ends the attempts of OFFLINE workers as lost, under their
-//! own claim tokens: the dispatch is retried within its policy, or becomes a dead letter. These are separate fenced
-//! transactions, because jobs are locked before workers everywhere; a run that dies leaves the rest to the next. It looks at
-//! every OFFLINE worker that still has claims, not only at those it marked itself, so nothing depends on having seen the
-//! moment.
+//! Each run looks, in one statement, whether there is anything to do. If so it marks workers OFFLINE whose lease has expired, and then
+//! ends the attempts of OFFLINE workers as lost, under their own claim tokens: the dispatch is retried within its policy, or becomes a
+//! dead letter, at the latest when it has taken three workers with it. These are separate fenced transactions, because jobs are
+//! locked before workers everywhere; a run that dies leaves the rest to the next. It looks at every OFFLINE worker that still has
+//! claims, not only at those it marked itself, so nothing depends on having seen the moment.
 
 use std::time::Duration;
 
-use chrono::TimeDelta;
-use sched_model::db::attempts::{Ended, Record};
 use sched_model::db::events::{self, NewEvent};
-use sched_model::db::recovery::{self, OpenAttempt};
+use sched_model::db::recovery;
 use sched_model::db::{Conn, DbError, notify, tick, transact};
-use sched_model::domain::attempt::{AttemptOutcome, decide};
-use sched_model::domain::ids::{WorkerId, execution_id};
-use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::ids::WorkerId;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
+use super::lost::{Cause, Losses, Lost};
 use super::{Scope, within};
 
 /// A run may take no longer; what it has committed stays.
@@ -51,14 +48,18 @@ impl Activation for Recover {
 impl Recover {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let offline =
-            transact(&mut conn, "expire_workers", async |conn: &mut Conn| self.expire(conn).await).await?;
-        offline.iter().for_each(tell_offline);
+        let found = recovery::look(&mut conn, self.worker_lease).await?;
+        let mut offline = Vec::new();
+        if found.silent_workers {
+            offline = transact(&mut conn, "expire_workers", async |conn: &mut Conn| self.expire(conn).await)
+                .await?;
+            offline.iter().for_each(tell_offline);
+        }
         let mut lost = 0;
-        loop {
+        while found.claims_of_the_lost || !offline.is_empty() {
             let attempts =
                 transact(&mut conn, "end_lost", async |conn: &mut Conn| self.end_lost(conn).await).await?;
-            attempts.iter().for_each(tell_lost);
+            attempts.iter().for_each(Lost::tell);
             lost += attempts.len();
             if i64::try_from(attempts.len()).unwrap_or(i64::MAX) < BATCH {
                 break;
@@ -83,59 +84,20 @@ impl Recover {
         Ok(expired)
     }
 
-    async fn end_lost(&self, conn: &mut Conn) -> Result<Vec<OpenAttempt>, DbError> {
+    async fn end_lost(&self, conn: &mut Conn) -> Result<Vec<Lost>, DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
+        let cause = Cause::WorkerLost { lease: self.worker_lease };
         let open = recovery::lost_attempts(conn, BATCH).await?;
-        let ended: Vec<Ended> = open.iter().map(|attempt| self.lost(attempt)).collect();
-        let held = recovery::end_lost(conn, &ended).await?;
+        let losses = Losses { max_attempts: self.max_attempts };
+        let lost = losses.end(conn, open.into_iter().map(|attempt| (attempt, cause)).collect()).await?;
         recovery::forget_finished_claims(conn).await?;
-        let lost: Vec<OpenAttempt> =
-            open.into_iter().filter(|attempt| held.contains(&attempt.dispatch_id)).collect();
-        events::append(conn, &lost.iter().map(lost_event).collect::<Vec<_>>()).await?;
         Ok(lost)
-    }
-
-    fn lost(&self, attempt: &OpenAttempt) -> Ended {
-        let standard = RetryPolicy::standard(self.max_attempts);
-        let policy = attempt.retry_policy.as_ref().unwrap_or(&standard);
-        let outcome = AttemptOutcome::Lost;
-        Ended {
-            dispatch_id: attempt.dispatch_id,
-            token: attempt.token,
-            outcome,
-            verdict: decide(outcome, Some("worker_lost"), attempt.failures, policy, rand::random()),
-            record: Record {
-                execution_id: execution_id(attempt.claimed_at, attempt.dispatch_id, attempt.token),
-                started_at: attempt.claimed_at,
-                duration: (attempt.now - attempt.claimed_at)
-                    .max(TimeDelta::zero())
-                    .to_std()
-                    .unwrap_or_default(),
-                exit_code: None,
-                result: None,
-                error_class: Some("worker_lost".into()),
-                error_message: Some(format!(
-                    "worker {} was given up after {:?} without a heartbeat; how far the attempt came is unknown",
-                    attempt.worker_id, self.worker_lease
-                )),
-                output: Vec::new(),
-                output_bytes: 0,
-            },
-        }
     }
 }
 
 fn tell_offline((worker, hostname): &(WorkerId, String)) {
     tracing::error!(worker.id = %worker, worker.hostname = hostname, "A worker is given up: its lease has expired.");
     metrics::counter!("sched_workers_lost_total").increment(1);
-}
-
-fn tell_lost(attempt: &OpenAttempt) {
-    tracing::warn!(
-        dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, attempt = attempt.attempt,
-        worker.id = %attempt.worker_id, "An attempt was lost with its worker."
-    );
-    metrics::counter!("sched_attempts_lost_total").increment(1);
 }
 
 fn offline_event((worker, hostname): &(WorkerId, String)) -> NewEvent {
@@ -146,16 +108,5 @@ fn offline_event((worker, hostname): &(WorkerId, String)) -> NewEvent {
         dispatch_id: None,
         event_type: events::WORKER_OFFLINE,
         payload: json!({"worker_id": worker, "hostname": hostname}),
-    }
-}
-
-fn lost_event(attempt: &OpenAttempt) -> NewEvent {
-    NewEvent {
-        tenant_id: Some(attempt.tenant_id),
-        project_id: attempt.project_id,
-        job_id: Some(attempt.job_id),
-        dispatch_id: Some(attempt.dispatch_id),
-        event_type: events::EXECUTION_LOST,
-        payload: json!({"job_name": attempt.job_name, "attempt": attempt.attempt, "worker_id": attempt.worker_id}),
     }
 }

@@ -21,3 +21,4 @@ mod policies;
 mod restart;
 mod scenarios;
 mod timetables;
+mod waiting;

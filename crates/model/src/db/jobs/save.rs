@@ -130,6 +130,7 @@ struct Write<'a> {
     queue: Option<&'a str>,
     priority: Option<i16>,
     timeout_seconds: Option<i32>,
+    start_within_seconds: Option<i32>,
     retry_policy: Option<serde_json::Value>,
     is_enabled: bool,
     disabled_reason: Option<&'a str>,
@@ -251,6 +252,7 @@ impl Saving<'_> {
             queue: settings.queue.as_deref(),
             priority: settings.priority,
             timeout_seconds: settings.timeout_seconds,
+            start_within_seconds: settings.start_within_seconds,
             retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
             is_enabled: settings.is_enabled,
             disabled_reason: match &existing {

@@ -9,6 +9,8 @@ picked AS (
         SELECT w.id, w.priority, w.claimable_at
         FROM job_dispatch w
         WHERE w.queue = served.queue AND w.claimable_at <= now()
+          -- Only a first attempt can come too late.
+          AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > now())
           AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.tenant_id = w.tenant_id AND q.name = w.queue AND q.is_paused)
           AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = w.tenant_id AND t.is_paused)
           -- Asked for each dispatch only while some project is paused.
@@ -31,17 +33,28 @@ claimed AS (
     WHERE d.id = picked.id AND d.status = 'PENDING'
     RETURNING d.*
 ),
+-- What each is run with, read once: the answer says it, and the note how long it may run.
+described AS (
+    SELECT c.*, j.name AS job_name, f.handler_type, f.handler_config,
+           coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
+           coalesce(j.retry_policy, f.retry_policy) AS retry_policy
+    FROM claimed c
+    JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
+    JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+),
 noted AS (
-    INSERT INTO worker_claims (worker_id, dispatch_ids)
-    SELECT input.worker_id, array_agg(claimed.id) FROM claimed, input GROUP BY input.worker_id
+    -- The grace as the worker reads it: 10 where the function does not say, at most 300.
+    INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
+    SELECT input.worker_id, array_agg(d.id),
+           array_agg(d.timeout_seconds + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
+               THEN greatest(least((d.handler_config ->> 'grace_seconds')::numeric, 300), 0)::integer ELSE 10 END)
+    FROM described d, input
+    GROUP BY input.worker_id
     RETURNING id
 )
-SELECT noted.id, c.id, c.tenant_id, c.job_id, j.name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
+SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
-       c.args, c.traceparent, f.handler_type, f.handler_config,
-       coalesce(j.timeout_seconds, f.default_timeout_seconds), coalesce(j.retry_policy, f.retry_policy)
-FROM claimed c
+       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy
+FROM described c
 CROSS JOIN noted
-JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
-JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 ORDER BY c.priority, c.available_at, c.id

@@ -1,4 +1,5 @@
-SELECT d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
+-- A dispatch that was claimed again by the same worker may be named by two of its claims.
+SELECT DISTINCT ON (d.id) d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
        clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy)
 FROM worker_registration w
 JOIN worker_claims c ON c.worker_id = w.worker_id

@@ -1,0 +1,19 @@
+-- Months that were over before an instant, with the statements that drop or detach them. The bound of a partition is read as the server
+-- writes it; a default partition has none.
+SELECT child.name,
+       format('DROP TABLE %s', child.name),
+       format('ALTER TABLE %s DETACH PARTITION %s; ALTER TABLE %s SET SCHEMA %I; COMMENT ON TABLE %I.%I IS %L',
+              i.inhparent::regclass, child.name, child.name, child.archive, child.archive, c.relname,
+              format('Detached from %s; nothing reads it any more.', i.inhparent::regclass))
+FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    SELECT c.oid::regclass::text AS name,
+           CASE WHEN n.nspname = 'maintenance' THEN 'maintenance_archive' ELSE 'history_archive' END AS archive,
+           substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)')::timestamptz AS ends_at
+) AS child
+WHERE i.inhparent = ANY (ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
+                               'maintenance.job_execution_output', 'events']::regclass[])
+  AND child.ends_at <= $1
+ORDER BY child.ends_at, child.name

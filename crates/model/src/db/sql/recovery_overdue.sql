@@ -1,0 +1,25 @@
+-- Claims of living workers whose dispatches run for longer than their limit and a margin. Where several claims of the worker name a
+-- dispatch, the latest is the one it runs under. No dispatch is looked up before its claim says that it may be overdue.
+WITH input AS (SELECT $1::float8 AS margin_seconds, $2::float8 AS unknown_limit_seconds, $3::bigint AS max_rows),
+running AS (
+    SELECT DISTINCT ON (u.id, c.worker_id) u.id, c.worker_id, c.claimed_at, u.limit_seconds
+    FROM worker_claims c
+    JOIN worker_registration w ON w.worker_id = c.worker_id AND w.status <> 'OFFLINE'
+    CROSS JOIN LATERAL unnest(c.dispatch_ids, c.limit_seconds) AS u (id, limit_seconds)
+    ORDER BY u.id, c.worker_id, c.id DESC
+)
+SELECT d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
+       clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy), allowed.seconds
+FROM input
+JOIN running r ON r.claimed_at < clock_timestamp() - (coalesce(r.limit_seconds, 0) + input.margin_seconds) * interval '1 second'
+JOIN job_dispatch d ON d.id = r.id AND d.worker_id = r.worker_id AND d.status = 'IN_PROGRESS'
+JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
+JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+CROSS JOIN LATERAL (
+    -- Claims of older releases do not say: then what the settings say now, and no less than the standard.
+    SELECT coalesce(r.limit_seconds::float8,
+                    greatest(coalesce(j.timeout_seconds, f.default_timeout_seconds), input.unknown_limit_seconds)) AS seconds
+) AS allowed
+WHERE d.claimed_at < clock_timestamp() - (allowed.seconds + input.margin_seconds) * interval '1 second'
+ORDER BY d.id
+LIMIT (SELECT max_rows FROM input)

@@ -1,0 +1,15 @@
+-- Both are read from their oldest end, which is where their keys begin. A term that goes on is never old.
+WITH input AS (SELECT $1::timestamptz AS audit, $2::bigint AS page),
+audited AS (
+    DELETE FROM audit_log a
+    USING input
+    WHERE a.id IN (SELECT o.id FROM audit_log o ORDER BY o.id LIMIT (SELECT page FROM input)) AND a.created_at < input.audit
+    RETURNING a.id
+),
+terms AS (
+    DELETE FROM leader_terms t
+    USING input
+    WHERE t.term IN (SELECT o.term FROM leader_terms o ORDER BY o.term LIMIT (SELECT page FROM input)) AND t.ended_at < input.audit
+    RETURNING t.term
+)
+SELECT (SELECT count(*) FROM audited), (SELECT count(*) FROM terms)

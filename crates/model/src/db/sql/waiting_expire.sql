@@ -1,0 +1,53 @@
+-- Jobs are locked before dispatches, and neither is waited for: what somebody holds is left for the next look. A dispatch that stood
+-- in line leaves it.
+WITH late AS MATERIALIZED (
+    SELECT d.id, d.tenant_id, d.job_id
+    FROM job_dispatch d
+    WHERE d.expires_at <= now() AND d.expires_at IS NOT NULL AND d.claimable_at IS NOT NULL AND d.attempt = 0
+    ORDER BY d.expires_at
+    LIMIT $1
+),
+jobs AS MATERIALIZED (
+    SELECT j.tenant_id, j.id, j.project_id, j.name, j.start_within_seconds
+    FROM scheduled_jobs j
+    WHERE (j.tenant_id, j.id) IN (SELECT l.tenant_id, l.job_id FROM late l)
+    ORDER BY j.tenant_id, j.id
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+held AS MATERIALIZED (
+    SELECT d.id, d.claimable_at = 'infinity' AS is_in_line
+    FROM job_dispatch d
+    WHERE d.id IN (SELECT l.id FROM late l JOIN jobs j ON j.tenant_id = l.tenant_id AND j.id = l.job_id)
+      AND d.status = 'PENDING' AND d.attempt = 0
+    ORDER BY d.id
+    FOR UPDATE SKIP LOCKED
+),
+expired AS (
+    UPDATE job_dispatch d
+    SET status = 'FAILED', claimable_at = NULL, completed_at = clock_timestamp(),
+        error_message = format('expired: not started by %s; it had waited in queue "%s" since %s%s',
+            to_char(d.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), d.queue,
+            to_char(d.available_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+            CASE WHEN h.is_in_line THEN ', in line behind others of its job'
+                 WHEN EXISTS (SELECT 1 FROM worker_registration r WHERE d.queue = ANY (r.queues) AND r.status IN ('IDLE', 'BUSY')) THEN ''
+                 ELSE ', which no living worker serves' END)
+    FROM held h
+    WHERE d.id = h.id AND d.status = 'PENDING' AND d.attempt = 0
+    RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, h.is_in_line
+),
+counted AS (
+    UPDATE scheduled_jobs j
+    SET active_dispatches = greatest(j.active_dispatches - e.closed, 0),
+        queued_dispatches = least(greatest(j.queued_dispatches - e.from_line, 0), greatest(j.active_dispatches - e.closed, 0)),
+        last_status = 'FAILED'
+    FROM (SELECT tenant_id, job_id, count(*)::integer AS closed, (count(*) FILTER (WHERE is_in_line))::integer AS from_line
+          FROM expired GROUP BY tenant_id, job_id) AS e
+    WHERE j.tenant_id = e.tenant_id AND j.id = e.job_id
+    RETURNING j.tenant_id, j.id, j.queued_dispatches > 0 AS has_line
+)
+SELECT e.id, e.tenant_id, j.project_id, e.job_id, j.name, e.queue, e.scheduled_for, e.available_at, e.expires_at, e.error_message,
+       c.has_line
+FROM expired e
+JOIN jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
+JOIN counted c ON c.tenant_id = e.tenant_id AND c.id = e.job_id
+ORDER BY e.id

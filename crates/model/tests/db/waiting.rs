@@ -1,0 +1,264 @@
+//! What waits in vain: dispatches expire before their first attempt and never after it, and queues without workers are noticed.
+
+use std::time::Duration;
+
+use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::waiting::{self, Begun, Expired, Over};
+use sched_model::db::{Conn, DbError, transact};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dispatch::Trigger;
+use sched_model::domain::ids::WorkerId;
+use sched_model::domain::job::JobSettings;
+
+use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
+use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
+
+async fn expire(world: &World) -> Vec<Expired> {
+    transact(&mut world.conn().await, "test_expire", async |conn: &mut Conn| waiting::expire(conn, 100).await)
+        .await
+        .unwrap()
+}
+
+async fn has_expired(world: &World) -> bool {
+    waiting::has_expired(&mut world.conn().await).await.unwrap()
+}
+
+/// Moves the instant by which dispatches must have begun into the past.
+async fn let_time_pass(world: &World) {
+    world
+        .sql("UPDATE job_dispatch SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL")
+        .await;
+}
+
+/// A job with that many waiting dispatches that expire in an hour.
+async fn expiring(world: &World, name: &str, count: i64) {
+    let job = world.save(&JobSettings { start_within_seconds: Some(3_600), ..settings(name) }).await.job;
+    world.dispatches(job.id, QUEUE, count).await;
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET expires_at = available_at + interval '1 hour' WHERE job_id = '{}'",
+            job.id
+        ))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_that_nobody_has_begun_in_time_is_given_up_and_says_why() {
+    let world = World::new().await;
+    expiring(&world, "urgent", 2).await;
+    let patient = world.job("patient").await;
+    world.dispatches(patient.id, QUEUE, 1).await;
+    assert!(!has_expired(&world).await);
+    assert!(expire(&world).await.is_empty());
+    let_time_pass(&world).await;
+    assert!(has_expired(&world).await);
+    let expired = expire(&world).await;
+    assert_eq!(expired.len(), 2);
+    assert!(expired.iter().all(|one| one.job_name == "urgent"
+        && one.queue == QUEUE
+        && one.project_id.is_some()
+        && !one.has_line));
+    assert!(!has_expired(&world).await);
+    assert!(expire(&world).await.is_empty(), "once");
+
+    let states =
+        "SELECT j.name, d.status, d.attempt, d.completed_at IS NOT NULL, d.error_message FROM job_dispatch d
+                  JOIN scheduled_jobs j ON j.id = d.job_id ORDER BY j.name";
+    let rows = world.rows(states).await;
+    assert_eq!(rows[0], ["patient", "PENDING", "0", "f", "-"]);
+    assert_eq!(rows[1][..4], ["urgent", "FAILED", "0", "t"]);
+    assert_eq!(rows[1][4], expired[0].message);
+    for part in ["expired: not started by", "in queue \"default\" since", "which no living worker serves"] {
+        assert!(rows[1][4].contains(part), "{part}: {}", rows[1][4]);
+    }
+    let jobs = "SELECT name, active_dispatches, last_status, last_run_at FROM scheduled_jobs ORDER BY name";
+    assert_eq!(world.rows(jobs).await, [["patient", "1", "-", "-"], ["urgent", "0", "FAILED", "-"]]);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_expired_is_never_claimed_even_while_nobody_gives_it_up() {
+    let world = World::new().await;
+    expiring(&world, "urgent", 1).await;
+    let worker = world.worker().await;
+    let_time_pass(&world).await;
+    assert!(world.claim(worker, 1).await.is_empty());
+    world.sql("UPDATE job_dispatch SET expires_at = now() + interval '1 minute'").await;
+    assert_eq!(world.claim(worker, 1).await.len(), 1, "in time");
+    let_time_pass(&world).await;
+    assert!(expire(&world).await.is_empty(), "it runs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_first_attempt_can_come_too_late() {
+    let world = World::new().await;
+    expiring(&world, "urgent", 1).await;
+    let worker = world.worker().await;
+    let claimed = world.claim(worker, 1).await;
+    let_time_pass(&world).await;
+    end(&world, &[ended(&claimed[0], AttemptOutcome::Failed, 3)], &[]).await;
+    skip_waits(&world).await;
+    assert!(!has_expired(&world).await);
+    assert!(expire(&world).await.is_empty());
+    assert_eq!(world.claim(worker, 1).await.len(), 1, "its retry is claimed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_that_leaves_the_line_by_expiring_is_counted_out_of_it() {
+    let world = World::new().await;
+    expiring(&world, "urgent", 3).await;
+    // Two stand in line, one of which expires with the one that does not.
+    world
+        .sql(
+            "UPDATE job_dispatch SET claimable_at = 'infinity' WHERE id IN (SELECT id FROM job_dispatch LIMIT 2);
+             UPDATE scheduled_jobs SET queued_dispatches = 2;
+             UPDATE job_dispatch SET expires_at = NULL WHERE id = (SELECT id FROM job_dispatch WHERE claimable_at = 'infinity' LIMIT 1)",
+        )
+        .await;
+    let_time_pass(&world).await;
+    let expired = expire(&world).await;
+    assert_eq!(expired.len(), 2);
+    assert!(expired.iter().all(|one| one.has_line), "one is left in it");
+    assert_eq!(
+        expired.iter().filter(|one| one.message.contains("in line behind others of its job")).count(),
+        1
+    );
+    let counters = "SELECT active_dispatches, queued_dispatches FROM scheduled_jobs";
+    assert_eq!(world.rows(counters).await, [["1", "1"]]);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn giving_up_waits_for_nobody() {
+    let world = World::new().await;
+    expiring(&world, "held", 1).await;
+    expiring(&world, "claimed", 1).await;
+    expiring(&world, "free", 1).await;
+    let_time_pass(&world).await;
+    let other = world.db.client().await;
+    let lock = format!(
+        "{BEGIN}; SELECT 1 FROM scheduled_jobs WHERE name = 'held' FOR NO KEY UPDATE;
+         SELECT 1 FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE j.name = 'claimed' FOR UPDATE OF d"
+    );
+    other.batch_execute(&lock).await.unwrap();
+    let names: Vec<String> = expire(&world).await.into_iter().map(|one| one.job_name).collect();
+    assert_eq!(names, ["free"]);
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(expire(&world).await.len(), 2);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_expires_as_its_job_says() {
+    let world = World::new().await;
+    let job = world.save(&JobSettings { start_within_seconds: Some(90), ..settings("urgent") }).await.job;
+    let patient = world.job("patient").await;
+    let mut conn = world.conn().await;
+    for job in [job.id, patient.id] {
+        let new = NewTrigger {
+            tenant: TENANT,
+            job,
+            triggered_by: Trigger::Api,
+            user: "tests",
+            args: None,
+            idempotency_key: None,
+            traceparent: None,
+        };
+        let triggered = transact(&mut conn, "test_trigger", async |conn: &mut Conn| {
+            dispatches::trigger(conn, &new).await
+        })
+        .await;
+        assert!(matches!(triggered, Ok(Triggered::Created(..))), "{triggered:?}");
+    }
+    let spans = "SELECT expires_at - available_at FROM job_dispatch ORDER BY expires_at NULLS LAST";
+    assert_eq!(world.rows(spans).await, [["00:01:30"], ["-"]]);
+}
+
+async fn unserved(world: &World) -> Vec<String> {
+    waiting::unserved(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().now
+}
+
+/// Notes what is unserved, as the leader does.
+async fn note(world: &World) -> (Vec<String>, Vec<(String, bool)>) {
+    let noted: Result<(Vec<Begun>, Vec<Over>), DbError> =
+        transact(&mut world.conn().await, "test_note", async |conn: &mut Conn| {
+            let unserved = waiting::unserved(conn, Duration::from_secs(10)).await?;
+            waiting::note_unserved(conn, &unserved.now).await
+        })
+        .await;
+    let (begun, over) = noted.unwrap();
+    (
+        begun.into_iter().map(|begun| begun.queue).collect(),
+        over.into_iter().map(|over| (over.queue, over.has_live_worker)).collect(),
+    )
+}
+
+async fn serve(world: &World, worker: WorkerId, queue: &str, status: &str) {
+    world
+        .sql(&format!(
+            "UPDATE worker_registration SET queues = '{{{queue}}}', status = '{status}',
+                 offline_since = CASE WHEN '{status}' = 'OFFLINE' THEN now() END
+             WHERE worker_id = '{worker}'"
+        ))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_unserved_while_work_waits_in_it_and_no_worker_takes_any() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    for queue in ["a", "b", "later", "line", "new"] {
+        world.queue(queue).await;
+        world.dispatches(job.id, queue, 3).await;
+    }
+    world
+        .sql(
+            "UPDATE job_dispatch SET claimable_at = now() + interval '1 hour' WHERE queue = 'later';
+             UPDATE job_dispatch SET claimable_at = 'infinity' WHERE queue = 'line';
+             UPDATE job_dispatch SET claimable_at = now() WHERE queue = 'new'",
+        )
+        .await;
+    let worker = world.worker().await;
+    serve(&world, worker, "b", "BUSY").await;
+    assert_eq!(
+        unserved(&world).await,
+        ["a"],
+        "the others are served, or nothing in them could have been claimed for long"
+    );
+    for status in ["OFFLINE", "DRAINING"] {
+        serve(&world, worker, "b", status).await;
+        assert_eq!(unserved(&world).await, ["a", "b"], "{status}");
+    }
+    let shown = "SELECT queue, count(*), bool_and(job_name = 'hourly') FROM unserved_dispatches GROUP BY queue ORDER BY queue";
+    assert_eq!(world.rows(shown).await, [["a", "3", "t"], ["b", "3", "t"], ["new", "3", "t"]]);
+    let depth = "SELECT queue, waiting, waiting_for_their_time, waiting_in_line, oldest_claimable_at IS NULL, has_live_worker
+                 FROM queue_depth WHERE queue IN ('later', 'line') ORDER BY queue";
+    assert_eq!(
+        world.rows(depth).await,
+        [["later", "3", "3", "0", "f", "f"], ["line", "3", "0", "3", "t", "f"]]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn that_a_queue_is_unserved_is_told_once_when_it_begins_and_once_when_it_ends() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    for queue in ["a", "b"] {
+        world.queue(queue).await;
+        world.dispatches(job.id, queue, 2).await;
+    }
+    assert_eq!(note(&world).await, (vec!["a".into(), "b".into()], vec![]));
+    assert_eq!(note(&world).await, (vec![], vec![]), "it is known");
+    assert!(waiting::unserved(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
+    let since = "SELECT count(*) FROM unserved_queues WHERE since < now() - interval '50 seconds'";
+    assert_eq!(world.number(since).await, 2);
+    let worker = world.worker().await;
+    serve(&world, worker, "a", "IDLE").await;
+    world.sql("UPDATE job_dispatch SET status = 'CANCELLED', claimable_at = NULL, completed_at = now() WHERE queue = 'b'").await;
+    let (begun, mut over) = note(&world).await;
+    over.sort();
+    assert_eq!((begun, over), (vec![], vec![("a".into(), true), ("b".into(), false)]));
+    assert_eq!(note(&world).await, (vec![], vec![]));
+    serve(&world, worker, "a", "OFFLINE").await;
+    assert_eq!(note(&world).await.0, ["a"], "a second time");
+}

@@ -1,0 +1,75 @@
+//! Attempts past their time on workers that live: they are ended, and their dispatches go on.
+//!
+//! A worker kills what runs past its time-out and reports it. If it does neither, long after time-out and grace are over, it has
+//! lost hold of the attempt: a process that cannot be killed, a report that never got through, a defect. Each run looks for such
+//! attempts through the claims of living workers, and ends those it finds as lost, in a fenced transaction under their claim
+//! tokens. What the worker says about them later changes nothing. Attempts of workers that are gone are not its business
+//! ([`super::recover`]).
+
+use std::time::Duration;
+
+use sched_model::db::recovery;
+use sched_model::db::{Conn, DbError, notify, tick, transact};
+use sched_runtime::driver::{Activation, Report};
+use sched_runtime::tasks::BoxError;
+use serde_json::json;
+
+use super::lost::{Cause, Losses, Lost};
+use super::{Scope, within};
+
+/// Time between two runs: little against the margin after which an attempt is overdue.
+pub const PERIOD: Duration = Duration::from_secs(10);
+/// A run may take no longer; what it has committed stays.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Most attempts ended in one transaction.
+const BATCH: i64 = 500;
+
+/// Ends attempts that are overdue.
+#[derive(Debug)]
+pub struct Overdue {
+    /// The term it works in.
+    pub scope: Scope,
+    /// How long attempts may run that were claimed by workers of an older release, which do not say.
+    pub unknown_limit: Duration,
+    /// Attempts of jobs without a policy.
+    pub max_attempts: u32,
+}
+
+impl Activation for Overdue {
+    fn name(&self) -> &'static str {
+        "overdue"
+    }
+
+    async fn run_once(&mut self) -> Result<Report, BoxError> {
+        within(RUN_LIMIT, self.run()).await
+    }
+}
+
+impl Overdue {
+    async fn run(&self) -> Result<Report, DbError> {
+        let mut conn = self.scope.database.conn().await?;
+        // Nearly always nothing is found, and then no transaction is needed.
+        if recovery::overdue(&mut conn, self.unknown_limit, BATCH).await?.is_empty() {
+            return Ok(Report::idle());
+        }
+        let ended = transact(&mut conn, "end_overdue", async |conn: &mut Conn| self.end(conn).await).await?;
+        ended.iter().for_each(Lost::tell);
+        if let Err(error) = notify::dispatches_wait_again(&mut conn).await {
+            tracing::debug!(
+                error = error.with_causes(),
+                "Notifying the workers failed; they find the work when they poll."
+            );
+        }
+        let report = Report::worked(json!({"attempts_overdue": ended.len()}));
+        let is_full = i64::try_from(ended.len()).unwrap_or(i64::MAX) >= BATCH;
+        Ok(if is_full { report.next_in(Duration::ZERO) } else { report })
+    }
+
+    async fn end(&self, conn: &mut Conn) -> Result<Vec<Lost>, DbError> {
+        tick::fence(conn, self.scope.instance, self.scope.term).await?;
+        let found = recovery::overdue(conn, self.unknown_limit, BATCH).await?;
+        let found =
+            found.into_iter().map(|overdue| (overdue.attempt, Cause::Overdue { limit: overdue.limit }));
+        Losses { max_attempts: self.max_attempts }.end(conn, found.collect()).await
+    }
+}

@@ -1,0 +1,9 @@
+//! The leader's tasks against a real PostgreSQL: each is run once, and what it did is read with plain SQL.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
+
+mod fixture;
+mod maintain;
+mod recover;
+mod retain;
+mod waiting;

@@ -1,0 +1,65 @@
+//! Housekeeping: partitions and registrations.
+
+use std::time::Duration;
+
+use sched_model::domain::retention::{HistoryExpiry, Retention};
+use sched_runtime::driver::{Activation, Report};
+use sched_scheduler::tasks::Scope;
+use sched_scheduler::tasks::maintain::Maintain;
+
+use crate::fixture::{World, assert_refused, run};
+
+fn maintain(scope: Scope, expiry: HistoryExpiry) -> Maintain {
+    Maintain {
+        scope,
+        retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
+        expiry,
+        stale_scheduler: Duration::from_secs(120),
+        stale_worker: Duration::from_secs(24 * 3600),
+    }
+}
+
+/// A month of events that is long over.
+async fn old_month(world: &World) {
+    world.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z')").await;
+}
+
+const IN_ARCHIVE: &str =
+    "SELECT count(*) FROM pg_class WHERE relnamespace = 'history_archive'::regnamespace AND relkind = 'r'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn months_behind_are_dropped_or_detached_and_those_ahead_are_made() {
+    for (expiry, archived) in [(HistoryExpiry::Drop, 0), (HistoryExpiry::Detach, 1)] {
+        let world = World::new().await;
+        let mut maintain = maintain(world.scope.clone(), expiry);
+        assert_eq!(run(&mut maintain).await, Report::idle());
+        old_month(&world).await;
+        world
+            .sql("DO $$ BEGIN EXECUTE format('DROP TABLE events%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '\"_y\"YYYY\"m\"MM')); END $$")
+            .await;
+        let report = run(&mut maintain).await;
+        assert_eq!(report.counts["partitions_removed"], serde_json::json!(["events_y2020m01"]));
+        assert_eq!(report.counts["partitions_made"].as_array().map(Vec::len), Some(1));
+        assert_eq!(world.number(IN_ARCHIVE).await, archived, "{expiry}");
+        assert_eq!(run(&mut maintain).await, Report::idle());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_in_use_is_left_for_the_next_run() {
+    let world = World::new().await;
+    let mut maintain = maintain(world.scope.clone(), HistoryExpiry::Drop);
+    old_month(&world).await;
+    world.sql("BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT count(*) FROM events").await;
+    assert_eq!(run(&mut maintain).await, Report::idle(), "no failure");
+    world.sql("COMMIT").await;
+    assert_eq!(run(&mut maintain).await.counts["partitions_removed"], serde_json::json!(["events_y2020m01"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_lead_any_more_removes_no_history() {
+    let world = World::new().await;
+    old_month(&world).await;
+    assert_refused(&maintain(world.deposed(), HistoryExpiry::Drop).run_once().await);
+    assert_eq!(world.number("SELECT count(*) FROM pg_class WHERE relname = 'events_y2020m01'").await, 1);
+}

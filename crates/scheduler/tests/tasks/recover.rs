@@ -1,0 +1,151 @@
+//! Lost and overdue attempts.
+
+use std::time::Duration;
+
+use sched_model::db::attempts::{self, Ended, Record};
+use sched_model::db::claims::Claimed;
+use sched_model::domain::attempt::{AttemptOutcome, Verdict};
+use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::ids::execution_id;
+use sched_runtime::driver::{Activation, Report};
+use sched_scheduler::tasks::overdue::Overdue;
+use sched_scheduler::tasks::recover::Recover;
+
+use crate::fixture::{LEASE, World, assert_refused, run};
+
+const ATTEMPTS: u32 = 100;
+
+fn recover(world: &World) -> Recover {
+    Recover { scope: world.scope.clone(), worker_lease: LEASE, max_attempts: ATTEMPTS }
+}
+
+fn overdue(world: &World) -> Overdue {
+    Overdue { scope: world.scope.clone(), unknown_limit: Duration::from_secs(600), max_attempts: ATTEMPTS }
+}
+
+/// Lets the lease of every worker expire.
+async fn silence(world: &World) {
+    world.sql("UPDATE worker_registration SET last_heartbeat = now() - interval '1 hour' WHERE status <> 'OFFLINE'").await;
+}
+
+/// Lets dispatches that wait for their retry be claimed now.
+async fn skip_waits(world: &World) {
+    world.sql("UPDATE job_dispatch SET available_at = now(), claimable_at = now() WHERE claimable_at IS NOT NULL").await;
+}
+
+/// Makes what runs that many seconds older.
+async fn age(world: &World, seconds: i32) {
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET claimed_at = claimed_at - {seconds} * interval '1 second' WHERE status = 'IN_PROGRESS';
+             UPDATE worker_claims SET claimed_at = claimed_at - {seconds} * interval '1 second'"
+        ))
+        .await;
+}
+
+/// Ends an attempt as done, as its worker would; returns whether its claim held.
+async fn complete(world: &World, claimed: &Claimed) -> bool {
+    let ended = Ended {
+        dispatch_id: claimed.dispatch_id,
+        token: claimed.token,
+        outcome: AttemptOutcome::Completed,
+        verdict: Verdict { event: DispatchEvent::Succeed, wait: None },
+        record: Record {
+            execution_id: execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token),
+            started_at: claimed.claimed_at,
+            duration: Duration::from_secs(1),
+            exit_code: Some(0),
+            result: None,
+            error_class: None,
+            error_message: None,
+            output: Vec::new(),
+            output_bytes: 0,
+        },
+    };
+    !attempts::end(&mut world.conn().await, &[ended], &[]).await.unwrap().is_empty()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
+    let world = World::new().await;
+    world.job("poison", 1).await;
+    let mut recover = recover(&world);
+    for loss in 1..=3 {
+        skip_waits(&world).await;
+        assert_eq!(world.claim(1).await.len(), 1, "attempt {loss}");
+        assert_eq!(run(&mut recover).await, Report::idle(), "its worker lives");
+        silence(&world).await;
+        let report = run(&mut recover).await;
+        assert_eq!(report.counts["attempts_lost"], 1, "attempt {loss}");
+        assert_eq!(run(&mut recover).await, Report::idle(), "found once");
+    }
+    let dispatch = "SELECT status, attempt, lost_count, completed_at IS NOT NULL FROM job_dispatch";
+    assert_eq!(world.rows(dispatch).await, ["(DEAD_LETTER,3,3,t)"]);
+    let message = "SELECT count(*) FROM job_dispatch WHERE error_message LIKE 'worker % was given up after 30s without a heartbeat;%not tried again'";
+    assert_eq!(world.number(message).await, 1);
+    assert_eq!(
+        world.rows("SELECT last_status, active_dispatches FROM scheduled_jobs").await,
+        ["(DEAD_LETTER,0)"]
+    );
+    let history = "SELECT attempt, status, error_class FROM job_execution_log ORDER BY attempt";
+    assert_eq!(
+        world.rows(history).await,
+        ["(1,LOST,worker_lost)", "(2,LOST,worker_lost)", "(3,LOST,worker_lost)"]
+    );
+    let each = ["worker_offline", "schedule_execution_lost"];
+    let mut expected: Vec<&str> = each.iter().copied().cycle().take(6).collect();
+    expected.push("dispatch_dead_letter");
+    assert_eq!(world.events().await, expected);
+    let poison = "SELECT payload ->> 'reason', payload ->> 'lost_count' FROM events
+                  WHERE event_type = 'dispatch_dead_letter' AND job_id IS NOT NULL AND dispatch_id IS NOT NULL";
+    assert_eq!(world.rows(poison).await, ["(poison,3)"]);
+    skip_waits(&world).await;
+    assert!(world.claim(1).await.is_empty(), "it is not tried again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothing() {
+    let world = World::new().await;
+    world.job("stuck", 2).await;
+    let claimed = world.claim(2).await;
+    let mut overdue = overdue(&world);
+    assert_eq!(run(&mut overdue).await, Report::idle());
+    assert!(complete(&world, &claimed[0]).await);
+    // A time-out of 300 s, a grace of 10 s, and a margin of 31 s.
+    age(&world, 335).await;
+    assert_eq!(run(&mut overdue).await, Report::idle());
+    age(&world, 10).await;
+    assert_eq!(run(&mut overdue).await.counts["attempts_overdue"], 1);
+    assert_eq!(run(&mut overdue).await, Report::idle(), "found once");
+
+    let states = "SELECT status, lost_count FROM job_dispatch ORDER BY status";
+    assert_eq!(world.rows(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
+    let history = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST' AND error_class = 'overdue'
+                   AND error_message LIKE 'overdue: worker % lives but has not ended the attempt after 345s, though it may run for 310s%'";
+    assert_eq!(world.number(history).await, 1);
+    assert_eq!(world.events().await, ["schedule_execution_lost"]);
+    assert_eq!(world.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'overdue'").await, 1);
+    assert_eq!(world.number("SELECT active_dispatches FROM scheduled_jobs").await, 1);
+
+    let before = world.rows("SELECT * FROM job_dispatch ORDER BY id").await;
+    assert!(!complete(&world, &claimed[1]).await, "its claim does not hold any more");
+    assert_eq!(world.rows("SELECT * FROM job_dispatch ORDER BY id").await, before);
+    skip_waits(&world).await;
+    let again = world.claim(2).await;
+    assert_eq!(again.len(), 1);
+    assert!(complete(&world, &again[0]).await);
+    assert_eq!(world.number("SELECT active_dispatches FROM scheduled_jobs").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_lead_any_more_ends_nothing() {
+    let world = World::new().await;
+    world.job("stuck", 1).await;
+    world.claim(1).await;
+    age(&world, 10_000).await;
+    assert_refused(&Overdue { scope: world.deposed(), ..overdue(&world) }.run_once().await);
+    silence(&world).await;
+    assert_refused(&Recover { scope: world.deposed(), ..recover(&world) }.run_once().await);
+    assert_eq!(world.rows("SELECT status FROM job_dispatch").await, ["(IN_PROGRESS)"]);
+    assert!(world.events().await.is_empty());
+}

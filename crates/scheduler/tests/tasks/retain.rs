@@ -1,0 +1,80 @@
+//! Retention, as the leader runs it.
+
+use std::time::Duration;
+
+use sched_model::domain::ids::DEFAULT_TENANT;
+use sched_model::domain::retention::Retention;
+use sched_runtime::driver::{Activation, Report};
+use sched_scheduler::tasks::Scope;
+use sched_scheduler::tasks::retain::{Ages, Retain};
+
+use crate::fixture::{World, assert_refused, run};
+
+const AGES: Ages = Ages {
+    retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
+    idempotency_keys: Duration::from_secs(24 * 3600),
+};
+
+/// In small pages, so that a run takes several.
+fn retain(scope: Scope) -> Retain {
+    Retain::new(scope, AGES, 10)
+}
+
+/// That many finished triggers of a job, of that many days ago, with keys.
+async fn finished(world: &World, count: i32, days: i32) {
+    world
+        .sql(&format!(
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, completed_at, status, queue,
+                                       triggered_by, trigger_id, args, idempotency_key)
+             SELECT u.id, j.tenant_id, j.id, u.at, u.at, u.at, u.at, 'COMPLETED', 'default', 'api', u.id, '{{}}', u.id::text
+             FROM scheduled_jobs j
+             CROSS JOIN LATERAL (
+                 SELECT a.at, (lpad(to_hex((extract(epoch FROM a.at) * 1000)::bigint), 12, '0') || '7'
+                               || substr(md5(n::text || a.at::text), 1, 3) || '8' || substr(md5(n::text), 1, 15))::uuid AS id
+                 FROM generate_series(1, {count}) AS n, LATERAL (SELECT now() - interval '{days} days' AS at) AS a) AS u"
+        ))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_goes_through_all_that_is_old_and_the_next_finds_nothing() {
+    let world = World::new().await;
+    world.job("busy", 3).await;
+    finished(&world, 35, 40).await;
+    finished(&world, 25, 5).await;
+    world
+        .sql(&format!(
+            "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, recorded_at)
+             SELECT '{DEFAULT_TENANT}', id, at, at, 1, 'misfire', at
+             FROM scheduled_jobs, generate_series(now() - interval '50 days', now() - interval '10 days', interval '1 day') AS at;
+             INSERT INTO events (event_type, created_at) VALUES ('tested', now() - interval '99 days')"
+        ))
+        .await;
+    let mut retain = retain(world.scope.clone());
+    let report = run(&mut retain).await;
+    assert_eq!(report.next_in, None, "all of it in one run");
+    let (dispatches, skips) = (&report.counts["dispatches"], &report.counts["skips"]);
+    assert_eq!((dispatches, &report.counts["events"]), (&35.into(), &1.into()));
+    assert!((20..=21).contains(&skips.as_i64().unwrap()), "{skips}");
+    assert!(report.counts["idempotency_keys"].as_i64().unwrap() >= 25, "those of dispatches that stay");
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 28);
+    assert_eq!(world.number("SELECT count(idempotency_key) FROM job_dispatch").await, 0);
+    let said = "SELECT ledger_starts_at >= (SELECT max(first_fire_at) FROM skipped_fires) - interval '41 days' FROM scheduled_jobs";
+    assert_eq!(world.rows(said).await, ["(t)"]);
+    assert_eq!(run(&mut retain).await, Report::idle());
+    // What has become old since is found where the pass stands.
+    finished(&world, 1, 31).await;
+    assert_eq!(run(&mut retain).await.counts["dispatches"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_lead_any_more_removes_nothing() {
+    let world = World::new().await;
+    world.job("busy", 1).await;
+    finished(&world, 5, 40).await;
+    let mut deposed = retain(world.deposed());
+    assert_refused(&deposed.run_once().await);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6);
+    assert_eq!(world.number("SELECT count(idempotency_key) FROM job_dispatch").await, 5);
+    assert_eq!(run(&mut retain(world.scope.clone())).await.counts["dispatches"], 5, "the leader does");
+}
