@@ -13,6 +13,8 @@
 //! - Dispatches are found by their primary key, whose time-ordered ids make "older than" a range: no index by time has to be kept,
 //!   which each completion would pay for. The price is reading past what must stay longer (dead letters, what is still open), which a
 //!   position that moves on pays once a pass.
+//! - A page of a thousand scheduled dispatches of a thousand jobs, among a million of fifty thousand jobs, took 24 ms (median) on a busy
+//!   machine with two cores: that is how long the end of an attempt of such a job may wait for it.
 //! - `ledger_starts_at` is set to the cutoff, a whole hour, and not to the very last fire time that went: everything up to the cutoff
 //!   goes with this pass, and a job is then written once an hour and not once a page. It says what may be gone.
 //! - These are plain functions of a connection, so that a worker can run them as a job of the installation just as the leader does.

@@ -46,7 +46,7 @@ noted AS (
     -- The grace as the worker reads it: 10 where the function does not say, at most 300.
     INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
     SELECT input.worker_id, array_agg(d.id),
-           array_agg(d.timeout_seconds + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
+           array_agg(least(d.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
                THEN greatest(least((d.handler_config ->> 'grace_seconds')::numeric, 300), 0)::integer ELSE 10 END)
     FROM described d, input
     GROUP BY input.worker_id
