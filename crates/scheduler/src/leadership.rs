@@ -20,27 +20,23 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
-use sched_model::db::instances::{self, Heartbeat, NewInstance, TakeOver};
-use sched_model::db::{Conn, Database, DbError, notify};
-use sched_model::domain::clock::{ClockWatch, Reading};
+use sched_model::db::instances::{self, NewInstance, TakeOver};
+use sched_model::db::{Conn, Database, DbError};
+use sched_model::domain::clock::ClockWatch;
 use sched_model::domain::ids::{InstanceId, Term};
 use sched_model::domain::lease::{Lease, Trust};
-use sched_runtime::clock::{monotonic, wall};
+use sched_runtime::clock::monotonic;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::leader_scope::{Running, since_last_dispatch};
 
+mod heartbeat;
+mod resigning;
 mod vitals;
 
 pub use vitals::{Loss, Role, Vitals};
 
-/// How long resigning, and unregistering, may take: whoever stops us will not wait for ever.
-const LEAVE_WITHIN: Duration = Duration::from_secs(5);
-/// How long a resigning leader waits for its work to stop. What is still in flight then holds up the end of the term by its
-/// lock, and what comes later is refused.
-const STOP_WORK_WITHIN: Duration = Duration::from_secs(2);
 /// A heartbeat, and an attempt to take over, may always take this long.
 const SHORTEST_LIMIT: Duration = Duration::from_millis(200);
 
@@ -224,62 +220,6 @@ impl Leadership {
         Ok(next)
     }
 
-    async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
-        let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
-        let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));
-        let heartbeat = instances::heartbeat(conn, self.instance.id, clock_offset).await?;
-        let Heartbeat::Recorded { term, leader_since, step_down, at } = heartbeat else {
-            self.is_registered = false;
-            self.stand_down(Loss::TakenForDead);
-            return Ok(Next::Rest);
-        };
-        let reading = Reading { sent, received: monotonic(), database: at };
-        let is_steady = self.observe_clock(reading, wall);
-        self.publish(|vitals| vitals.leader_since = leader_since);
-        Ok(match (self.held.as_mut(), term) {
-            (Some(held), Some(term)) if held.term == term => {
-                if !is_steady {
-                    Next::Resign(Loss::ClockJumped)
-                } else if step_down {
-                    Next::Resign(Loss::SteppedDown)
-                } else {
-                    held.trust.renewed(sent_at);
-                    Next::Rest
-                }
-            }
-            (Some(_), _) => {
-                self.stand_down(Loss::Replaced);
-                Next::Rest
-            }
-            (None, Some(term)) if step_down || !is_steady => {
-                self.hold_back_if(step_down);
-                Next::GiveUp(term)
-            }
-            (None, Some(term)) => Next::GiveUpAndStand(term),
-            (None, None) if is_steady => Next::Stand,
-            (None, None) => Next::Rest,
-        })
-    }
-
-    /// Takes note of the database's clock. Returns whether it has advanced as ours has since the heartbeat before.
-    fn observe_clock(&mut self, reading: Reading, wall: DateTime<Utc>) -> bool {
-        metrics::histogram!("sched_db_round_trip_seconds").record(reading.round_trip().as_secs_f64());
-        self.publish(|vitals| {
-            vitals.clock_offset = Some(reading.offset(wall));
-            vitals.round_trip = Some(reading.round_trip());
-            vitals.last_heartbeat = Some(reading.received);
-        });
-        let jump = self.clock.observe(reading);
-        if let Some(jump) = jump {
-            metrics::counter!("sched_clock_jumps_total").increment(1);
-            tracing::error!(
-                clock.jumped_seconds = vitals::seconds(jump.by),
-                "The database's clock jumped against this host's monotonic clock since the last heartbeat, which is refused."
-            );
-        }
-        jump.is_none()
-    }
-
     /// Gives up a term that is ours by mistake, or takes over where nobody leads.
     async fn elect(&mut self, next: Next) {
         let elected = tokio::time::timeout(self.limit(), self.try_elect(next)).await;
@@ -350,78 +290,6 @@ impl Leadership {
         if idle_for > self.timing.stalled_after {
             tracing::error!(leader.term = held.term.0, idle_for = ?idle_for, "The leader gets no work done and resigns.");
             self.give_way(Loss::Stalled).await;
-        }
-    }
-
-    /// Resigns; where another is to lead, gives it time to.
-    async fn give_way(&mut self, loss: Loss) {
-        self.resign(loss).await;
-        self.hold_back_if(matches!(loss, Loss::SteppedDown | Loss::Stalled));
-    }
-
-    fn hold_back_if(&mut self, is_for_another: bool) {
-        if is_for_another {
-            self.no_candidate_before = Some(monotonic() + self.timing.lease.duration() * 2);
-        }
-    }
-
-    /// Gives up leadership if we hold it: stops the work, ends the term, tells the standbys.
-    pub async fn resign(&mut self, loss: Loss) {
-        let Some(held) = self.held.take() else { return };
-        let term = held.term;
-        self.lost(loss);
-        // Beyond our trust somebody else may lead already; waiting would only delay what we know.
-        let patience = held.trust.until().saturating_duration_since(monotonic()).min(STOP_WORK_WITHIN);
-        let idle = self.work.wait_for(|running| running.is_empty());
-        if tokio::time::timeout(patience, idle).await.is_err() {
-            tracing::warn!(
-                leader.term = term.0,
-                "The work of the term has not stopped yet; what it still writes is refused."
-            );
-        }
-        match tokio::time::timeout(LEAVE_WITHIN, self.try_resign(term)).await {
-            Ok(Ok(())) => tracing::info!(leader.term = term.0, reason = loss.as_str(), "Resigned."),
-            Ok(Err(error)) => {
-                let error = error.with_causes();
-                tracing::warn!(error, "Resigning failed; a standby takes over when the lease expires.");
-            }
-            Err(_elapsed) => {
-                tracing::warn!("Resigning took too long; a standby takes over when the lease expires.");
-            }
-        }
-    }
-
-    /// On the connection of the heartbeats, which no work can have used up.
-    async fn try_resign(&mut self, term: Term) -> Result<(), DbError> {
-        let mut conn = self.conn().await?;
-        self.end_term(&mut conn, term).await?;
-        self.conn = Some(conn);
-        Ok(())
-    }
-
-    async fn end_term(&self, conn: &mut Conn, term: Term) -> Result<(), DbError> {
-        if instances::resign(conn, self.instance.id, term).await? {
-            notify::leader_resigned(conn).await?;
-        }
-        Ok(())
-    }
-
-    /// Resigns, and removes the registration.
-    pub async fn leave(mut self) {
-        self.resign(Loss::Stopped).await;
-        let removed = async {
-            let mut conn = self.conn().await?;
-            instances::unregister(&mut conn, self.instance.id).await
-        };
-        match tokio::time::timeout(LEAVE_WITHIN, removed).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                let error = error.with_causes();
-                tracing::warn!(error, "Removing the registration failed; it is removed as stale later.");
-            }
-            Err(_elapsed) => {
-                tracing::warn!("Removing the registration took too long; it is removed as stale later.");
-            }
         }
     }
 }

@@ -14,7 +14,9 @@ use futures_util::FutureExt;
 
 use super::{Conn, DbError, DbResult};
 
-/// Longest pause between two statements of one transaction, unless a daemon wants a shorter one. A leader that freezes inside its
+/// Longest pause between two statements of one transaction, unless a daemon wants a shorter one.
+///
+/// A leader that freezes inside its
 /// tick holds the lock that a standby must have to take over; this ends it, well within the time in which a fail-over is to be done.
 pub const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
 

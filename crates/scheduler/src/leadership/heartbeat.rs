@@ -1,0 +1,72 @@
+//! One heartbeat and what its answer means: renewed, asked to step down, replaced, taken for dead, or in doubt about the time.
+//!
+//! Nothing is done about it here but to stop leading where that is certain; giving up a term and taking over follow outside.
+
+use std::time::Instant;
+
+use chrono::{DateTime, Utc};
+use sched_model::db::instances::{self, Heartbeat};
+use sched_model::db::{Conn, DbError};
+use sched_model::domain::clock::Reading;
+use sched_runtime::clock::{monotonic, wall};
+
+use super::{Leadership, Loss, Next, vitals};
+
+impl Leadership {
+    /// Sends a heartbeat, part of an attempt that began at `sent_at`, and reads the answer.
+    pub(super) async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
+        let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
+        let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));
+        let heartbeat = instances::heartbeat(conn, self.instance.id, clock_offset).await?;
+        let Heartbeat::Recorded { term, leader_since, step_down, at } = heartbeat else {
+            self.is_registered = false;
+            self.stand_down(Loss::TakenForDead);
+            return Ok(Next::Rest);
+        };
+        let reading = Reading { sent, received: monotonic(), database: at };
+        let is_steady = self.observe_clock(reading, wall);
+        self.publish(|vitals| vitals.leader_since = leader_since);
+        Ok(match (self.held.as_mut(), term) {
+            (Some(held), Some(term)) if held.term == term => {
+                if !is_steady {
+                    Next::Resign(Loss::ClockJumped)
+                } else if step_down {
+                    Next::Resign(Loss::SteppedDown)
+                } else {
+                    held.trust.renewed(sent_at);
+                    Next::Rest
+                }
+            }
+            (Some(_), _) => {
+                self.stand_down(Loss::Replaced);
+                Next::Rest
+            }
+            (None, Some(term)) if step_down || !is_steady => {
+                self.hold_back_if(step_down);
+                Next::GiveUp(term)
+            }
+            (None, Some(term)) => Next::GiveUpAndStand(term),
+            (None, None) if is_steady => Next::Stand,
+            (None, None) => Next::Rest,
+        })
+    }
+
+    /// Takes note of the database's clock. Returns whether it has advanced as ours has since the heartbeat before.
+    fn observe_clock(&mut self, reading: Reading, wall: DateTime<Utc>) -> bool {
+        metrics::histogram!("sched_db_round_trip_seconds").record(reading.round_trip().as_secs_f64());
+        self.publish(|vitals| {
+            vitals.clock_offset = Some(reading.offset(wall));
+            vitals.round_trip = Some(reading.round_trip());
+            vitals.last_heartbeat = Some(reading.received);
+        });
+        let jump = self.clock.observe(reading);
+        if let Some(jump) = jump {
+            metrics::counter!("sched_clock_jumps_total").increment(1);
+            tracing::error!(
+                clock.jumped_seconds = vitals::seconds(jump.by),
+                "The database's clock jumped against this host's monotonic clock since the last heartbeat, which is refused."
+            );
+        }
+        jump.is_none()
+    }
+}

@@ -1,0 +1,94 @@
+//! Giving way in order: the work stops, the term ends, the standbys are told; and leaving for good.
+//!
+//! Every step is bounded. What fails is made good without us: the lease expires, the registration is removed as stale; or, if we live, by
+//! our next heartbeat, which finds the term that should be over.
+
+use std::time::Duration;
+
+use sched_model::db::{Conn, DbError, instances, notify};
+use sched_model::domain::ids::Term;
+use sched_runtime::clock::monotonic;
+
+use super::{Leadership, Loss};
+
+/// How long resigning, and unregistering, may take: whoever stops us will not wait for ever.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// How long a resigning leader waits for its work to stop. What is still in flight then holds up the end of the term by its
+/// lock, and what comes later is refused.
+const STOP_WORK_WITHIN: Duration = Duration::from_secs(2);
+
+impl Leadership {
+    /// Resigns; where another is to lead, gives it time to.
+    pub(super) async fn give_way(&mut self, loss: Loss) {
+        self.resign(loss).await;
+        self.hold_back_if(matches!(loss, Loss::SteppedDown | Loss::Stalled));
+    }
+
+    /// Does not stand for election for two leases, where another is to lead.
+    pub(super) fn hold_back_if(&mut self, is_for_another: bool) {
+        if is_for_another {
+            self.no_candidate_before = Some(monotonic() + self.timing.lease.duration() * 2);
+        }
+    }
+
+    /// Gives up leadership if we hold it: stops the work, ends the term, tells the standbys.
+    pub async fn resign(&mut self, loss: Loss) {
+        let Some(held) = self.held.take() else { return };
+        let term = held.term;
+        self.lost(loss);
+        // Beyond our trust somebody else may lead already; waiting would only delay what we know.
+        let patience = held.trust.until().saturating_duration_since(monotonic()).min(STOP_WORK_WITHIN);
+        let idle = self.work.wait_for(|running| running.is_empty());
+        if tokio::time::timeout(patience, idle).await.is_err() {
+            tracing::warn!(
+                leader.term = term.0,
+                "The work of the term has not stopped yet; what it still writes is refused."
+            );
+        }
+        match tokio::time::timeout(LEAVE_WITHIN, self.try_resign(term)).await {
+            Ok(Ok(())) => tracing::info!(leader.term = term.0, reason = loss.as_str(), "Resigned."),
+            Ok(Err(error)) => {
+                let error = error.with_causes();
+                tracing::warn!(error, "Resigning failed; a standby takes over when the lease expires.");
+            }
+            Err(_elapsed) => {
+                tracing::warn!("Resigning took too long; a standby takes over when the lease expires.");
+            }
+        }
+    }
+
+    /// On the connection of the heartbeats, which no work can have used up.
+    async fn try_resign(&mut self, term: Term) -> Result<(), DbError> {
+        let mut conn = self.conn().await?;
+        self.end_term(&mut conn, term).await?;
+        self.conn = Some(conn);
+        Ok(())
+    }
+
+    /// Ends the term if it is still ours, and tells the standbys.
+    pub(super) async fn end_term(&self, conn: &mut Conn, term: Term) -> Result<(), DbError> {
+        if instances::resign(conn, self.instance.id, term).await? {
+            notify::leader_resigned(conn).await?;
+        }
+        Ok(())
+    }
+
+    /// Resigns, and removes the registration.
+    pub async fn leave(mut self) {
+        self.resign(Loss::Stopped).await;
+        let removed = async {
+            let mut conn = self.conn().await?;
+            instances::unregister(&mut conn, self.instance.id).await
+        };
+        match tokio::time::timeout(LEAVE_WITHIN, removed).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = error.with_causes();
+                tracing::warn!(error, "Removing the registration failed; it is removed as stale later.");
+            }
+            Err(_elapsed) => {
+                tracing::warn!("Removing the registration took too long; it is removed as stale later.");
+            }
+        }
+    }
+}
