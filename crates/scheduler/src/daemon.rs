@@ -11,6 +11,7 @@ use sched_model::db::instances::NewInstance;
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
 use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
+use sched_model::db::tick::Outlook;
 use sched_model::db::{Database, DatabaseSettings, startup};
 use sched_model::domain::ids::{InstanceId, Term};
 use sched_model::domain::lease::Lease;
@@ -99,12 +100,14 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     };
     let board = Arc::new(Board::new(Vec::new()));
     let leadership = Leadership::new(database.clone(), instance, timing, board.subscribe());
+    let seen = Arc::new(watch::Sender::new(None));
     let status = SchedulerStatus {
         instance: leadership.id(),
         phase: phase_seen,
         role: leadership.role(),
         vitals: leadership.vitals(),
         board: board.clone(),
+        outlook: seen.subscribe(),
     };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
@@ -120,7 +123,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let result = match ready {
         Ok(true) => {
             phase.send_replace(Phase::Running);
-            Parts { config, database: database.clone(), board }
+            Parts { config, database: database.clone(), board, seen }
                 .run(leadership, &mut listeners, &stop, &phase)
                 .await
         }
@@ -141,6 +144,8 @@ struct Parts {
     config: Config,
     database: Database,
     board: Arc<Board>,
+    /// What the tick saw last.
+    seen: Arc<watch::Sender<Option<Outlook>>>,
 }
 
 impl Parts {
@@ -189,7 +194,7 @@ impl Parts {
 
     /// What is started with each term.
     fn starter(&self, instance: InstanceId) -> impl Fn(Term, &mut Starting) + Send + 'static {
-        let (config, database) = (self.config.clone(), self.database.clone());
+        let (config, database, seen) = (self.config.clone(), self.database.clone(), self.seen.clone());
         move |term, starting| {
             let scope = Scope { database: database.clone(), instance, term, stop: starting.token() };
             let poll_interval = config.poll_interval;
@@ -200,6 +205,7 @@ impl Parts {
                     poll_interval,
                     lanes: lanes(&config),
                     calendars: RwLock::default(),
+                    seen: seen.clone(),
                 },
                 poll_interval,
             );

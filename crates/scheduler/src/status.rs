@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sched_model::db::tick::Outlook;
 use sched_model::domain::ids::InstanceId;
 use sched_runtime::health::{Liveness, Readiness, StatusSource};
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub(crate) struct SchedulerStatus {
     pub(crate) role: watch::Receiver<Role>,
     pub(crate) vitals: watch::Receiver<Vitals>,
     pub(crate) board: Arc<Board>,
+    /// What the tick saw last, in whatever term.
+    pub(crate) outlook: watch::Receiver<Option<Outlook>>,
 }
 
 impl StatusSource for SchedulerStatus {
@@ -61,6 +64,7 @@ impl StatusSource for SchedulerStatus {
     fn status(&self) -> Value {
         let role = *self.role.borrow();
         let vitals = *self.vitals.borrow();
+        let outlook = self.outlook.borrow().filter(|_| role.term().is_some());
         let last_tick = since_last_dispatch(&self.board.borrow());
         let tasks: Vec<Value> = self.board.borrow().iter().map(|task| json!(*task.status.borrow())).collect();
         json!({
@@ -73,6 +77,8 @@ impl StatusSource for SchedulerStatus {
             "round_trip_ms": vitals.round_trip.map(milliseconds),
             "clock_offset_ms": vitals.clock_offset.map(|offset| offset.as_seconds_f64() * 1000.0),
             "last_tick_ms_ago": last_tick.map(milliseconds),
+            "next_due": outlook.and_then(|outlook| outlook.next_due),
+            "jobs_due": outlook.map(|outlook| outlook.due),
             "database": *self.phase.borrow() != Phase::WaitingForDatabase,
             "tasks": tasks,
         })

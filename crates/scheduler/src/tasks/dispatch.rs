@@ -6,7 +6,7 @@
 //! latency. If the process dies after a commit, the dispatches are there and only the hint is missing.
 
 use std::collections::BTreeSet;
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -16,6 +16,7 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
+use tokio::sync::watch;
 
 use super::batch::{Batches, Done, Failed};
 use super::{Scope, tell_waiting, within};
@@ -44,6 +45,8 @@ pub struct Dispatch {
     pub poll_interval: Duration,
     /// Calendars read so far in this term.
     pub calendars: RwLock<Calendars>,
+    /// Where what was seen last is shown.
+    pub seen: Arc<watch::Sender<Option<Outlook>>>,
 }
 
 impl Activation for Dispatch {
@@ -113,6 +116,7 @@ impl Dispatch {
         let lag = outlook.next_due.map_or(0, |due| (outlook.now - due).num_milliseconds().max(0));
         let lag = Duration::from_millis(u64::try_from(lag).unwrap_or(0));
         metrics::gauge!("sched_due_lag_seconds").set(lag.as_secs_f64());
+        self.seen.send_replace(Some(outlook));
         Ok(outlook)
     }
 
