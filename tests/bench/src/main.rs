@@ -37,11 +37,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The scheduler: rates, lateness, fairness, recovery, idle cost. Takes about 20 minutes and 8 GB of disk.
+    /// The scheduler: rates, lateness, fairness, recovery, idle cost. Takes about 25 minutes and 8 GB of disk.
     ///
     /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
     Scheduler {
-        /// Small sizes and few repetitions, in about two minutes: shows that it works, not how fast
+        /// Small sizes and few repetitions, in about five minutes: shows that it works, not how fast
         #[arg(long)]
         quick: bool,
         /// Only this row; may be repeated
