@@ -155,6 +155,16 @@ fn tcp_is_on_request_only_and_wants_the_password() {
 }
 
 #[test]
+fn settings_of_the_caller_are_stronger_than_our_own() {
+    let folder = folder();
+    let settings = vec!["shared_buffers=17MB".to_owned(), "track_commit_timestamp=on".to_owned()];
+    let cluster = Cluster::open(OpenOptions { settings, ..OpenOptions::durable(folder.path()) }).unwrap();
+    assert_eq!(sql(&cluster, "postgres", "SHOW shared_buffers"), "17MB");
+    assert_eq!(sql(&cluster, "postgres", "SHOW track_commit_timestamp"), "on");
+    assert_eq!(sql(&cluster, "postgres", "SHOW fsync"), "on");
+}
+
+#[test]
 fn a_throw_away_cluster_leaves_nothing() {
     let parent = folder();
     let mut cluster = Cluster::open(OpenOptions::throw_away(parent.path())).unwrap();

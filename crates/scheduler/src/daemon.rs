@@ -40,7 +40,7 @@ use crate::tasks::waiting::{self, Waiting};
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
 /// Longest time between two looks for lost workers; a tenth of their lease where that is less.
-const RECOVER_PERIOD: Duration = Duration::from_secs(2);
+const RECOVER_PERIOD: Duration = Duration::from_secs(3);
 /// Rows that retention looks at in one transaction.
 const RETENTION_PAGE: i64 = 1000;
 /// The server bears at least this long a pause within a transaction.

@@ -1,23 +1,34 @@
 -- pgbench: one batch of 1,000 due jobs, as somebody would write it by hand. The same joins, the same columns written, the
 -- same keys, checks and indexes as the scheduler's tick; the arrays go to the client and back, as the tick's do.
 -- What it does not do: compute the next fire of each schedule (it adds an hour), fetch the settings a decision needs, prove
--- its leadership, or tell the workers.
+-- its leadership, or tell the workers. The jobs are locked before anything is joined to them: so the planner takes them
+-- from the index in order whatever it believes about their number, also in the first executions of a connection.
 BEGIN;
-SELECT array_agg(bench.time_ordered(clock_timestamp())) AS ids, array_agg(tenant_id) AS tenants, array_agg(id) AS jobs,
-       array_agg(next_run_at) AS fires, array_agg(next_run_at + interval '1 hour') AS nexts, array_agg(queue) AS queues,
-       array_agg(priority) AS priorities, array_agg(task_args) AS args, array_agg(last_fire_at) AS follows
-FROM (SELECT j.tenant_id, j.id, j.next_run_at, coalesce(j.queue, f.queue) AS queue, j.task_args, j.last_fire_at,
-             coalesce(j.priority, q.default_priority) AS priority
-      FROM scheduled_jobs AS j
-      JOIN tenants AS t ON t.id = j.tenant_id
-      JOIN task_functions AS f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
-      JOIN queues AS q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
-      LEFT JOIN projects AS p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-      WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= :due::timestamptz
-            AND NOT (t.is_paused OR q.is_paused OR f.is_paused OR j.is_paused OR coalesce(p.is_paused, false))
-      ORDER BY greatest(j.next_run_at, j.dispatch_lock_until), j.burst_order
-      LIMIT 1000
-      FOR NO KEY UPDATE OF j SKIP LOCKED) AS due
+WITH due AS MATERIALIZED (
+    SELECT tenant_id, id, project_id, task_function_id, next_run_at, queue, priority, task_args, last_fire_at, is_paused
+    FROM scheduled_jobs
+    WHERE next_run_at IS NOT NULL AND greatest(next_run_at, dispatch_lock_until) <= :due::timestamptz
+    ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order
+    LIMIT 1000
+    FOR NO KEY UPDATE SKIP LOCKED
+), batch AS MATERIALIZED (
+    -- Time-ordered identifiers, random for the batch and counted within it: as cheap as the daemons' own.
+    SELECT left(bench.time_ordered(clock_timestamp())::text, 24) AS prefix
+), work AS MATERIALIZED (
+    SELECT (batch.prefix || lpad(to_hex(row_number() OVER ()), 12, '0'))::uuid AS id, j.tenant_id, j.id AS job_id,
+           j.next_run_at AS fire, j.next_run_at + interval '1 hour' AS next, coalesce(j.queue, f.queue) AS queue,
+           coalesce(j.priority, q.default_priority) AS priority, j.task_args AS args, j.last_fire_at AS follows
+    FROM batch, due AS j
+    JOIN tenants AS t ON t.id = j.tenant_id
+    JOIN task_functions AS f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+    JOIN queues AS q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
+    LEFT JOIN projects AS p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
+    WHERE NOT (t.is_paused OR q.is_paused OR f.is_paused OR j.is_paused OR coalesce(p.is_paused, false))
+)
+SELECT array_agg(id) AS ids, array_agg(tenant_id) AS tenants, array_agg(job_id) AS jobs, array_agg(fire) AS fires,
+       array_agg(next) AS nexts, array_agg(queue) AS queues, array_agg(priority) AS priorities, array_agg(args) AS args,
+       array_agg(follows) AS follows
+FROM work
 \gset
 INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority, args, is_catch_up,
                           triggered_by, scheduler_instance_id, term, follows)

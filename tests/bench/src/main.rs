@@ -37,11 +37,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The scheduler: rates, lateness, fairness, recovery, idle cost. Takes about 20 minutes and 8 GB of disk.
+    /// The scheduler: rates, lateness, fairness, recovery, idle cost. Takes about 25 minutes and 8 GB of disk.
     ///
     /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
     Scheduler {
-        /// Small sizes and few repetitions, in about two minutes: shows that it works, not how fast
+        /// Small sizes and few repetitions, in about five minutes: shows that it works, not how fast
         #[arg(long)]
         quick: bool,
         /// Only this row; may be repeated
@@ -58,7 +58,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     let Command::Scheduler { quick, only, into } = Cli::parse().command;
     let rows = if only.is_empty() { Row::value_variants().to_vec() } else { only };
     let place = Place::open(&into).await?;
-    let machine = Machine::look(&place, quick).await?;
+    let mut machine = Machine::look(&place, quick).await?;
     let bench = Bench { place: &place, scale: Scale { is_quick: quick }, into: &into };
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for row in rows {
@@ -74,6 +74,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         report::write(&into, &machine, &figures)?;
         eprintln!("  {name} took {:.0} s", started.elapsed().as_secs_f64());
     }
+    machine.look_at_load("load after");
     let path = report::write(&into, &machine, &figures)?;
     place.close()?;
     print!("{}", report::table(&machine, &figures));

@@ -15,6 +15,8 @@ use sched_model::db::{Database, DatabaseSettings, migrations};
 use crate::sql::Db;
 
 const TEMPLATE: &str = "bench_template";
+/// The databases that are measured.
+const NAMES: [&str; 2] = ["bench", "bench_second"];
 
 /// Settings besides PostgreSQL's defaults, the same for us and for pgbench. Memory as the peers had it; timestamps of commits
 /// because that is what is measured; the rest undoes the small sizes that devdb has for development.
@@ -62,20 +64,26 @@ impl Place {
         db.run(include_str!("../sql/setup.sql")).await
     }
 
-    /// A fresh database with the schema and what the benchmark adds to it; any earlier one is dropped.
+    /// A fresh database with the schema and what the benchmark adds to it, the only one of its kind on the server.
     pub(crate) async fn database(&self) -> anyhow::Result<Db> {
-        const NAME: &str = "bench";
-        self.drop_databases().await?;
+        // Nothing of an earlier row, autovacuum included, runs beside the next.
+        for name in NAMES {
+            self.admin.run(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
+        }
+        self.create(NAMES[0]).await
+    }
+
+    /// Another one beside it.
+    pub(crate) async fn second_database(&self) -> anyhow::Result<Db> {
+        self.create(NAMES[1]).await
+    }
+
+    async fn create(&self, name: &str) -> anyhow::Result<Db> {
         // The sessions that made the template may take a moment to end.
         let quiet = format!("SELECT (count(*) = 0)::int FROM pg_stat_activity WHERE datname = '{TEMPLATE}'");
         self.admin.wait_count(&quiet, 1, Duration::from_millis(20), Duration::from_secs(10)).await?;
-        self.admin.run(&format!("CREATE DATABASE {NAME} TEMPLATE {TEMPLATE}")).await?;
-        Db::connect(&url_of(self.cluster()?, NAME)?).await
-    }
-
-    /// Drops what [`Self::database`] made, so that nothing of it, autovacuum included, runs beside the next row.
-    pub(crate) async fn drop_databases(&self) -> anyhow::Result<()> {
-        self.admin.run("DROP DATABASE IF EXISTS bench WITH (FORCE)").await
+        self.admin.run(&format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}")).await?;
+        Db::connect(&url_of(self.cluster()?, name)?).await
     }
 
     /// A program of the server's installation.

@@ -91,7 +91,7 @@ pub(crate) async fn choose_scattered(db: &Db, count: usize) -> anyhow::Result<()
 pub(crate) async fn history(db: &Db, hours: usize) -> anyhow::Result<()> {
     let keys = db
         .rows(
-            "SELECT conname, pg_get_constraintdef(oid), contype = 'f' FROM pg_constraint
+            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
              WHERE conrelid = 'job_dispatch'::regclass AND contype IN ('p', 'u')",
         )
         .await?;
@@ -113,7 +113,7 @@ pub(crate) async fn history(db: &Db, hours: usize) -> anyhow::Result<()> {
     }
     db.run(&fill(include_str!("../sql/history.sql"), &[("hours", &hours.to_string())])).await?;
     for row in &keys {
-        let [name, definition, ..] = row.as_slice() else { continue };
+        let [name, definition] = row.as_slice() else { continue };
         db.run(&format!("ALTER TABLE job_dispatch ADD CONSTRAINT {name} {definition}")).await?;
     }
     for row in &indexes {

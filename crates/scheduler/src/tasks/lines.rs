@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Scope, tell_waiting, within};
 
 /// Time between two looks.
-pub const PERIOD: Duration = Duration::from_secs(5);
+pub const PERIOD: Duration = Duration::from_secs(10);
 /// A run may take no longer.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Jobs per run.

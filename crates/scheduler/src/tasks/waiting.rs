@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{Scope, tell_waiting, within};
 
 /// Time between two runs: how much later than it expires a dispatch is told to have expired.
-pub const PERIOD: Duration = Duration::from_secs(5);
+pub const PERIOD: Duration = Duration::from_secs(10);
 /// How long something must have waited in a queue without a worker before that is told: longer than a worker takes to be restarted.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// A run may take no longer; what it has committed stays.

@@ -17,14 +17,19 @@ use crate::sql::Db;
 /// Fills a fresh database with jobs that bursts will make due, and starts a leader that has dispatched them once.
 pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(Db, Scheduler, Flush)> {
     let db = bench.place.database().await?;
-    seed::tenants(&db, 1).await?;
-    seed::jobs(&db, &Jobs { prefix: "due", count: jobs, ..Jobs::default() }).await?;
-    seed::choose_due(&db, "due-").await?;
-    seed::settle(&db).await?;
+    due_jobs(&db, jobs).await?;
     let flush = Flush::measure(&db, jobs.min(BATCH)).await?;
     let scheduler = daemon::start_leading(&db).await?;
     burst::run(&db, &scheduler, flush, Earlier::Empty).await.context("the burst to warm up failed")?;
     Ok((db, scheduler, flush))
+}
+
+/// Makes jobs of one tenant that bursts will make due.
+pub(super) async fn due_jobs(db: &Db, jobs: usize) -> anyhow::Result<()> {
+    seed::tenants(db, 1).await?;
+    seed::jobs(db, &Jobs { prefix: "due", count: jobs, ..Jobs::default() }).await?;
+    seed::choose_due(db, "due-").await?;
+    seed::settle(db).await
 }
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {

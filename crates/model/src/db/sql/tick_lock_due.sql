@@ -1,3 +1,12 @@
+-- Locked first and joined afterwards: joined first, the planner may well sort all that is due to find the first of them.
+WITH due AS MATERIALIZED (
+    SELECT j.*
+    FROM scheduled_jobs j
+    WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= $1
+    ORDER BY greatest(j.next_run_at, j.dispatch_lock_until), j.burst_order
+    LIMIT $2
+    FOR NO KEY UPDATE SKIP LOCKED
+)
 SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
        j.job_type, j.schedule_config, j.timezone, j.dst_gap, j.dst_overlap,
        j.start_at, j.end_at, j.max_runs, j.jitter_seconds, j.calendars, j.calendar_roll, j.settled_until, j.fired_count,
@@ -12,12 +21,9 @@ SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
             WHEN j.is_paused THEN 'paused_job' END,
        CASE WHEN jsonb_typeof(t.quotas -> 'dispatches_per_minute') = 'number'
             THEN greatest(least((t.quotas ->> 'dispatches_per_minute')::numeric, 1000000000)::bigint, 0) END
-FROM scheduled_jobs j
+FROM due j
 JOIN tenants t ON t.id = j.tenant_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
 LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= $1
 ORDER BY greatest(j.next_run_at, j.dispatch_lock_until), j.burst_order
-LIMIT $2
-FOR NO KEY UPDATE OF j SKIP LOCKED

@@ -194,11 +194,29 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
     // other, because they were not seen in time.
     let no_room = if load.open > 0 { SkipReason::Overlap } else { SkipReason::Misfire };
     let mut skip = |positions: std::ops::Range<usize>| {
+        let goes_on = positions.start == 0;
         let fires = plan.fires.get(positions).unwrap_or_default();
+        let (left, fires) = fires.split_at(fires.partition_point(|at| *at <= settled_until));
         if let (Some(first), Some(last)) = (fires.first(), fires.last()) {
             let count = Count::Exact(u64::try_from(fires.len()).unwrap_or(u64::MAX));
-            skipped.push(SkippedRange { first: *first, last: *last, count, reason: no_room });
+            let range = SkippedRange { first: *first, last: *last, count, reason: no_room };
+            // What the misfire policy skipped comes right before the first fires: for the same reason it is one range.
+            match skipped
+                .last_mut()
+                .filter(|before| goes_on && before.reason == no_room && before.first > settled_until)
+            {
+                Some(before) => (before.last, before.count) = (range.last, before.count.plus(range.count)),
+                None => skipped.push(range),
+            }
         }
+        // Others have had their fate between a fire that a change has left and these.
+        let single = |at: &DateTime<Utc>| SkippedRange {
+            first: *at,
+            last: *at,
+            count: Count::Exact(1),
+            reason: no_room,
+        };
+        skipped.extend(left.iter().map(single));
     };
     skip(0..dispatched.start);
     if is_over {

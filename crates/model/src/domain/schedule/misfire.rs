@@ -159,6 +159,12 @@ impl Count {
         }
     }
 
+    /// Both together; exact if both are.
+    pub fn plus(self, other: Self) -> Self {
+        let sum = self.value().saturating_add(other.value());
+        if self.is_exact() && other.is_exact() { Self::Exact(sum) } else { Self::AtLeast(sum) }
+    }
+
     /// Whether the number is exact.
     pub fn is_exact(self) -> bool {
         matches!(self, Self::Exact(_))
