@@ -165,7 +165,7 @@ diesel::table! {
         idempotency_key -> Nullable<Text>,
         /// True when the fire time had been missed and was caught up.
         is_catch_up -> Bool,
-        /// When somebody asked to cancel it; the worker obeys at its next look. Not in effect yet.
+        /// When somebody asked to cancel it; its worker stops the work, and it does not wait again.
         cancel_requested_at -> Nullable<Timestamptz>,
         /// If its first attempt has not begun by this instant, it is given up as FAILED; NULL means it waits for ever. Retries do not expire.
         expires_at -> Nullable<Timestamptz>,
@@ -397,7 +397,7 @@ diesel::table! {
         misfire_cap -> Int4,
         /// How many dispatches of the job may be open (waiting or running) at once before overlap_policy applies to its fires; triggers by hand come on top.
         max_instances -> Int4,
-        /// What becomes of a fire while max_instances are open. queue and cancel_oldest are not in effect yet.
+        /// What becomes of a fire while max_instances are open: skipped, queued in line, dispatched after the oldest is cancelled, or allowed.
         overlap_policy -> Text,
         /// Queue of its dispatches; NULL means the queue of the function.
         queue -> Nullable<Text>,
