@@ -8,6 +8,7 @@
 mod text_enum;
 
 pub mod attempt;
+pub mod dependency;
 pub mod dispatch;
 pub mod function;
 pub mod handler_config;

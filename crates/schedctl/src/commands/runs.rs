@@ -16,6 +16,7 @@ pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::new("ATTEMPT", |dispatch| dispatch.attempt.to_string()),
     Column::new("SCHEDULED FOR", |dispatch| time(dispatch.scheduled_for)),
     Column::new("TRIGGERED BY", |dispatch| dispatch.triggered_by.clone()),
+    Column::wide("CAUSED BY", |dispatch| or_dash(dispatch.caused_by)),
     Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
     Column::wide("CLAIMED", |dispatch| or_dash(dispatch.claimed_at.map(time))),
     Column::wide("COMPLETED", |dispatch| or_dash(dispatch.completed_at.map(time))),
