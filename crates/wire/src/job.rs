@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::manifest::{AfterSpec, RetryPolicySpec};
-use crate::words::{AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope};
+use crate::words::{
+    AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope,
+};
 
 /// A job as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -21,8 +21,9 @@ pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery,
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
 pub use words::{
-    AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap, ExecutionStatus, FireNote, HandlerType,
-    JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
+    AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,
+    ExecutionStatus, FireNote, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord,
+    WorkerStatus,
 };
 
 /// Base path of every route.

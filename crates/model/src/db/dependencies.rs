@@ -43,8 +43,9 @@ pub struct Dependent<'a> {
     pub settings: &'a JobSettings,
 }
 
-/// Keeps everybody else from writing edges of the tenant until the end of the transaction. Nothing is done where no job of `settings`
-/// is to run after another.
+/// Keeps everybody else from writing edges of the tenant until the end of the transaction.
+///
+/// Nothing is done where no job of `settings` is to run after another.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -64,8 +65,9 @@ pub async fn serialise<'a>(
     Ok(())
 }
 
-/// Locks the calendars and then the jobs that writing `settings` will touch, each in the order of ids. Nothing is done where no job of
-/// `settings` is to run after another: then each job is locked when it is written.
+/// Locks the calendars and then the jobs that writing `settings` will touch, each in the order of ids.
+///
+/// Nothing is done where no job of `settings` is to run after another: then each job is locked when it is written.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -75,10 +77,11 @@ pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettin
     }
     let named: BTreeSet<String> = settings.iter().flat_map(|one| one.calendars.iter().cloned()).collect();
     calendars::lock_named(conn, tenant, &named.into_iter().collect::<Vec<_>>()).await?;
-    let written = settings.iter().map(|one| one.name.as_str());
-    let upstream = settings.iter().flat_map(|one| &one.after).map(|after| after.job.as_str());
-    let mut jobs: BTreeSet<JobId> = by_names(conn, tenant, written.chain(upstream)).await?.into_values().collect();
+    let written = by_names(conn, tenant, settings.iter().map(|one| one.name.as_str())).await?;
+    let mut jobs: BTreeSet<JobId> = written.into_values().collect();
     jobs.extend(upstream_of(conn, tenant, &jobs).await?);
+    let upstream = settings.iter().flat_map(|one| &one.after).map(|after| after.job.as_str());
+    jobs.extend(by_names(conn, tenant, upstream).await?.into_values());
     lock(conn, tenant, &jobs).await
 }
 
@@ -105,9 +108,12 @@ pub async fn replace(
     write(conn, tenant, &jobs, &edges).await?;
     flag(conn, tenant, &upstream).await?;
     if let Some(crowded) = crowded(conn, tenant, &edges).await? {
-        return Err(refusal(dependents, &edges, |edge| edge.after == crowded, |after| {
-            DependencyError::Crowded(after.job.clone())
-        }));
+        return Err(refusal(
+            dependents,
+            &edges,
+            |edge| edge.after == crowded,
+            |after| DependencyError::Crowded(after.job.clone()),
+        ));
     }
     refuse_cycles(conn, tenant, dependents, &edges).await
 }
@@ -152,20 +158,13 @@ fn refusal(
         Some((&dependent.settings.name, edge.entry, dependent.settings.after.get(edge.entry)?))
     });
     match found {
-        Some((job, entry, after)) => {
-            SaveError::Dependency { job: job.clone(), entry, source: why(after) }
-        }
+        Some((job, entry, after)) => SaveError::Dependency { job: job.clone(), entry, source: why(after) },
         // Only for an edge that none of these has; whoever calls has just found one of them.
         None => SaveError::Database(super::DbError::NotFound),
     }
 }
 
-async fn write(
-    conn: &mut Conn,
-    tenant: TenantId,
-    jobs: &BTreeSet<JobId>,
-    edges: &[NewEdge],
-) -> DbResult<()> {
+async fn write(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>, edges: &[NewEdge]) -> DbResult<()> {
     use job_dependencies as d;
     let of_jobs = d::table.filter(d::tenant_id.eq(tenant)).filter(d::job_id.eq_any(jobs));
     diesel::delete(of_jobs).execute(conn).await?;

@@ -149,15 +149,8 @@ statement! {
 }
 
 async fn edges_of(conn: &mut Conn, dependents: &[Dependent]) -> DbResult<EdgesByJob> {
-    type Row = (
-        TenantId,
-        JobId,
-        JobId,
-        AfterCondition,
-        DateTime<Utc>,
-        Option<DispatchId>,
-        Option<DateTime<Utc>>,
-    );
+    type Row =
+        (TenantId, JobId, JobId, AfterCondition, DateTime<Utc>, Option<DispatchId>, Option<DateTime<Utc>>);
     let tenants: Vec<Uuid> = dependents.iter().map(|dependent| dependent.tenant_id.0).collect();
     let jobs: Vec<Uuid> = dependents.iter().map(|dependent| dependent.id.0).collect();
     let rows: Vec<Row> = Edges { tenants: &tenants, jobs: &jobs }.load(conn).await?;

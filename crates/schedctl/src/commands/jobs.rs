@@ -9,8 +9,8 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, Job, Kind, PageQuery,
-    TriggerRequest, Triggered,
+    AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, Job, Kind,
+    PageQuery, TriggerRequest, Triggered,
 };
 use serde_json::{Map, Value};
 

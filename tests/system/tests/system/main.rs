@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
 mod bad_starts;
+mod dependencies;
 mod dev;
 mod examples;
 mod failover;

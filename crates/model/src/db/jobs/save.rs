@@ -14,7 +14,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::super::calendars::{self, CalendarRecord};
-use super::super::dependencies::{self, Dependent, DependencyError};
+use super::super::dependencies::{self, DependencyError, Dependent};
 use super::super::functions::Change;
 use super::super::schema::{scheduled_job_versions, scheduled_jobs};
 use super::super::{Conn, DbError, DbResult, clock, functions, tenants, tx};
@@ -169,8 +169,9 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a job under its name, what it runs after, and the version this makes. `source` says which component or whose e-mail writes.
-/// The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
+/// Writes a job under its name, what it runs after, and the version this makes.
+///
+/// `source` says which component or whose e-mail writes. The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
 ///
 /// # Errors
 /// When something the job names does not exist, or it may not be written; nothing is written then.
@@ -188,8 +189,9 @@ pub async fn save(
     Ok(saved)
 }
 
-/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other: the caller
-/// takes the locks before ([`dependencies::serialise`], [`dependencies::lock_jobs`]) and writes the edges when all jobs are written
+/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other.
+///
+/// The caller takes the locks before ([`dependencies::serialise`], [`dependencies::lock_jobs`]) and writes the edges when all jobs are written
 /// ([`dependencies::replace`]).
 ///
 /// # Errors

@@ -15,9 +15,10 @@ enum Visit {
     Done,
 }
 
-/// A cycle that can be reached from `starts`, if there is one: each job in it runs after the one before it, and the first
-/// after the last. It begins with the earliest of `starts` that lies on it. `edges` are pairs of a job and one that it
-/// runs after.
+/// A cycle that can be reached from `starts`, if there is one.
+///
+/// Each job in it runs after the one before it, and the first after the last. It begins with the earliest of `starts` that
+/// lies on it. `edges` are pairs of a job and one that it runs after.
 #[must_use]
 pub fn find_cycle(starts: &[JobId], edges: &[(JobId, JobId)]) -> Option<Vec<JobId>> {
     let mut after: HashMap<JobId, Vec<JobId>> = HashMap::new();

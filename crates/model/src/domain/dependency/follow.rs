@@ -107,7 +107,8 @@ mod tests {
     fn ends(text: &str) -> Vec<End> {
         let end = |word: &str| {
             let (name, second) = word.split_at(1);
-            let status = if second.ends_with('!') { DispatchStatus::Failed } else { DispatchStatus::Completed };
+            let status =
+                if second.ends_with('!') { DispatchStatus::Failed } else { DispatchStatus::Completed };
             let second: i64 = second.trim_end_matches('!').parse().unwrap();
             let name = name.chars().next().unwrap();
             let dispatch = DispatchId(Uuid::from_u128(u128::try_from(second).unwrap()));

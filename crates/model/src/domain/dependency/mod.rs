@@ -110,9 +110,15 @@ mod tests {
     fn only_final_states_that_nobody_asked_for_meet_a_condition() {
         use {AfterCondition as C, DispatchStatus as S};
         let met = |status: S| {
-            C::ALL.iter().filter(|on| on.is_met_by(status)).map(|on| on.as_str()).collect::<Vec<_>>().join(" ")
+            C::ALL
+                .iter()
+                .filter(|on| on.is_met_by(status))
+                .map(|on| on.as_str())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
-        let table: Vec<(&str, String)> = S::ALL.iter().map(|status| (status.as_str(), met(*status))).collect();
+        let table: Vec<(&str, String)> =
+            S::ALL.iter().map(|status| (status.as_str(), met(*status))).collect();
         let expected = [
             ("PENDING", ""),
             ("IN_PROGRESS", ""),
