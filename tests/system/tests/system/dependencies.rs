@@ -4,21 +4,18 @@ use serde_json::{Value, json};
 use system_tests::{Installation, manual, shell_jobs};
 
 fn after(name: &str, others: Value) -> Value {
-    let mut job = manual(name);
-    job["after"] = others;
-    job
+    let retry_policy = json!({"max_attempts": 2, "backoff_seconds": 1, "jitter_percent": 0});
+    json!({"name": name, "job_type": "manual", "after": others, "retry_policy": retry_policy})
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_runs_to_its_end_and_a_failure_takes_its_own_branch() {
     let mut system = Installation::with(1, 1).await;
-    let mut b = after("b", json!([{"job": "a"}]));
-    b["retry_policy"] = json!({"max_attempts": 2, "backoff_seconds": 1, "jitter_percent": 0});
     // What runs after others stands before them. The second run of `b` fails, with both of its attempts.
     let jobs = [
         after("mended", json!([{"job": "b", "on": "failure"}])),
         after("c", json!([{"job": "b", "on": "success"}])),
-        b,
+        after("b", json!([{"job": "a"}])),
         manual("a"),
     ];
     let command = "test \"$SCHED_JOB_NAME\" != b || ! grep -q fail";
