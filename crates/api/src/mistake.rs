@@ -136,6 +136,10 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
             let error = FieldError { field: error.field().to_owned(), message: error.message().to_owned() };
             return ApiError::Refused(vec![Mistake::of_field(at, &error)]);
         }
+        SaveError::Dependency { entry, source, .. } => {
+            let pointer = format!("{at}/after/{entry}/job");
+            return ApiError::Refused(vec![Mistake::invalid(pointer, source.to_string())]);
+        }
         SaveError::Database(error) => return error.into(),
     };
     ApiError::Refused(vec![Mistake { reason, pointer: format!("{at}/{field}"), message }])

@@ -24,8 +24,15 @@ const HEAD: &str = r#"//! The tables, as the migrations make them.
 "#;
 
 /// Tables that stand together in a query.
-const JOINED: &[&str] =
-    &["job_dispatch", "projects", "queues", "scheduled_jobs", "task_functions", "tenants"];
+const JOINED: &[&str] = &[
+    "job_dependencies",
+    "job_dispatch",
+    "projects",
+    "queues",
+    "scheduled_jobs",
+    "task_functions",
+    "tenants",
+];
 
 /// The columns of our tables with the comments of both; partitions are like their parents. `COLLATE "C"` sorts alike everywhere.
 const COLUMNS: &str = r#"

@@ -28,6 +28,7 @@ use crate::leader_scope::{self, Board, Starting};
 use crate::leadership::{Leadership, Timing};
 use crate::status::{Phase, SchedulerStatus};
 use crate::tasks::Scope;
+use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
 use crate::tasks::lines::{self, Lines};
 use crate::tasks::maintain::{self, Maintain};
@@ -225,6 +226,7 @@ impl Parts {
                 },
                 overdue::PERIOD,
             );
+            starting.start(Dependents { scope: scope.clone() }, dependents::PERIOD);
             starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
             starting.start(Waiting { scope: scope.clone(), patience: waiting::PATIENCE }, waiting::PERIOD);
@@ -243,18 +245,21 @@ impl Parts {
     }
 }
 
-/// Hands hints on: changes of jobs to the dispatcher, a leader that resigned or is asked to to the election.
+/// Hands hints on: changes of jobs to the dispatcher, ends of jobs to what follows them, a leader that resigned or is asked to to the election.
 async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) -> Result<(), BoxError> {
-    let wake_dispatch = || {
-        for task in board.borrow().iter().filter(|task| task.name == "dispatch") {
+    let wake = |name: &str| {
+        for task in board.borrow().iter().filter(|task| task.name == name) {
             task.wake.wake();
         }
     };
-    notify::listen(&database, &[notify::JOBS_CHANNEL, notify::LEADER_CHANNEL], |hint| match hint {
-        Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake_dispatch(),
+    let channels = [notify::JOBS_CHANNEL, notify::ENDS_CHANNEL, notify::LEADER_CHANNEL];
+    notify::listen(&database, &channels, |hint| match hint {
+        Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake("dispatch"),
+        Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
         Hint::Notified { .. } => election.notify_one(),
         Hint::Reconnected => {
-            wake_dispatch();
+            wake("dispatch");
+            wake("dependents");
             election.notify_one();
         }
     })

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::manifest::RetryPolicySpec;
-use crate::words::{CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope};
+use crate::manifest::{AfterSpec, RetryPolicySpec};
+use crate::words::{
+    AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope,
+};
 
 /// A job as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +53,12 @@ pub struct Job {
     pub calendar_roll: CalendarRoll,
     /// How long a run is expected to take; `None` if nobody said.
     pub expected_duration_seconds: Option<i32>,
+    /// Jobs it runs after, besides its schedule.
+    pub after: Vec<AfterSpec>,
+    /// Which of them must have ended.
+    pub after_mode: AfterMode,
+    /// Jobs that run after this one, by name, and how it must end for each.
+    pub followed_by: Vec<AfterSpec>,
     /// What becomes of fire times that passed without dispatch.
     pub misfire_policy: MisfirePolicy,
     /// How late a fire may be and still be on time; `None` for the installation's default.

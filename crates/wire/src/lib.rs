@@ -16,13 +16,14 @@ pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
 pub use fleet::{QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use job::Job;
-pub use manifest::{FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
+pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
 pub use words::{
-    BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap, ExecutionStatus, FireNote, HandlerType,
-    JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
+    AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,
+    ExecutionStatus, FireNote, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord,
+    WorkerStatus,
 };
 
 /// Base path of every route.

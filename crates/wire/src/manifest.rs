@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::calendar::CalendarSpec;
 use crate::words::{
-    BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope,
+    AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
+    MisfirePolicy, OverlapPolicy, Scope,
 };
 
 /// Name of the project, the queue and the tenant that every installation has.
@@ -112,6 +113,12 @@ pub struct JobSpec {
     /// How long a run is expected to take; for simulations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_duration_seconds: Option<i32>,
+    /// Jobs it runs after, besides its schedule.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<AfterSpec>,
+    /// Which of them must have ended.
+    #[serde(default = "default_after_mode")]
+    pub after_mode: AfterMode,
     /// What becomes of fire times that passed without dispatch.
     #[serde(default = "default_misfire_policy")]
     pub misfire_policy: MisfirePolicy,
@@ -145,6 +152,17 @@ pub struct JobSpec {
     /// Whether the schedule fires.
     #[serde(default = "default_is_enabled")]
     pub is_enabled: bool,
+}
+
+/// A job to run after, and in the other direction one that runs after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AfterSpec {
+    /// Name of the other job.
+    pub job: String,
+    /// How the earlier of the two must end.
+    #[serde(default = "default_after_condition")]
+    pub on: AfterCondition,
 }
 
 /// How often and after which delay an attempt is repeated.
@@ -188,6 +206,14 @@ const fn default_misfire_policy() -> MisfirePolicy {
 
 pub(crate) const fn default_calendar_roll() -> CalendarRoll {
     CalendarRoll::Skip
+}
+
+const fn default_after_mode() -> AfterMode {
+    AfterMode::All
+}
+
+const fn default_after_condition() -> AfterCondition {
+    AfterCondition::Success
 }
 
 const fn default_misfire_cap() -> i32 {
@@ -249,6 +275,7 @@ mod tests {
         assert_eq!(spec.project_or_default(), Some("default"));
         assert_eq!((spec.misfire_policy, spec.misfire_cap), (MisfirePolicy::FireOnce, 100));
         assert_eq!((spec.overlap_policy, spec.max_instances), (OverlapPolicy::Skip, 1));
+        assert_eq!((spec.after, spec.after_mode), (Vec::new(), AfterMode::All));
         assert!(spec.is_enabled && spec.task_args.is_empty() && spec.schedule_config.is_empty());
     }
 
@@ -270,12 +297,14 @@ mod tests {
             "jobs": [{
                 "name": "j", "function": "f", "job_type": "cron", "schedule_config": {"expression": "@daily"},
                 "timezone": "Europe/Berlin", "dst_gap": "skip", "dst_overlap": "both", "priority": 10,
+                "after": [{"job": "k"}, {"job": "l", "on": "failure"}], "after_mode": "any",
                 "start_at": "2026-12-01T00:00:00Z", "calendars": ["c"], "calendar_roll": "next_business_day",
             }],
         });
         let manifest: Manifest = serde_json::from_value(text).unwrap();
         let again = serde_json::from_value(serde_json::to_value(&manifest).unwrap()).unwrap();
         assert_eq!(manifest, again);
+        assert_eq!(manifest.jobs[0].after[0].on, AfterCondition::Success);
         assert_eq!(manifest.task_functions[0].retry_policy.as_ref().unwrap().backoff_seconds, 10);
     }
 
@@ -286,6 +315,8 @@ mod tests {
             ("schedul_config", json!({}), "schedule_config"),
             ("job_type", json!("crn"), "`cron`, `interval`, `oneoff`, `manual`"),
             ("overlap_policy", json!("wait"), "`skip`, `queue`, `cancel_oldest`, `allow`"),
+            ("after", json!([{"job": "b", "on": "sucess"}]), "`success`, `failure`, `completion`"),
+            ("after", json!(["b"]), "AfterSpec"),
             ("retry_policy", json!({"max_attempts": 1, "backoff": 2}), "backoff_seconds"),
             ("task_args", json!([1]), "expected a map"),
         ] {

@@ -62,10 +62,12 @@ pub struct Dispatch {
     pub worker_id: Option<Uuid>,
     /// What the latest failed attempt said.
     pub error_message: Option<String>,
-    /// What created it: `scheduler`, `manual`, `api`, and others in later releases.
+    /// What created it: `scheduler`, `manual`, `api`, `dependency`, and others in later releases.
     pub triggered_by: String,
     /// Who, when a person or program did.
     pub triggered_by_user: Option<String>,
+    /// The dispatch of another job after whose end it runs; `None` unless a dependency created it.
+    pub caused_by: Option<Uuid>,
     /// Arguments of the run.
     pub task_args: Value,
     /// Whether it catches up a fire time that had passed.

@@ -165,6 +165,28 @@ words! {
 }
 
 words! {
+    /// How a job must end so that another runs after it.
+    AfterCondition {
+        /// It has succeeded.
+        Success = "success",
+        /// It has failed for good: failed, timed out, or a dead letter.
+        Failure = "failure",
+        /// Either of these.
+        Completion = "completion",
+    }
+}
+
+words! {
+    /// Of several jobs to run after, which must have ended.
+    AfterMode {
+        /// Each of them, since the last run that this made.
+        All = "all",
+        /// Any of them, every time.
+        Any = "any",
+    }
+}
+
+words! {
     /// How the delay grows from one retry to the next.
     BackoffType {
         /// Always the base.

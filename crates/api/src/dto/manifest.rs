@@ -28,6 +28,8 @@ pub(crate) struct Checked {
     pub(crate) calendar_names: Vec<String>,
     /// Names of all functions of the manifest, sound or not.
     pub(crate) function_names: Vec<String>,
+    /// Names of all jobs of the manifest, sound or not.
+    pub(crate) job_names: Vec<String>,
 }
 
 /// Reads a manifest.
@@ -55,6 +57,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     checked.mistakes.extend(repeated("/jobs", &jobs));
     checked.calendar_names = calendars.iter().filter_map(name).map(str::to_owned).collect();
     checked.function_names = functions.iter().filter_map(name).map(str::to_owned).collect();
+    checked.job_names = jobs.iter().filter_map(name).map(str::to_owned).collect();
     let mistakes = &mut checked.mistakes;
     checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
     checked.functions = sound("/task_functions", functions, mistakes, spec::function);

@@ -7,6 +7,8 @@ use sched_model::db::instances::Instance;
 use sched_model::db::jobs::Job;
 use sched_model::db::overview::{Counts, Waiting};
 use sched_model::db::workers::Worker;
+use sched_model::domain::dependency::After;
+use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::ExecutionId;
 use sched_model::domain::retry::RetryPolicy;
 use sched_wire as wire;
@@ -33,8 +35,12 @@ fn retry_policy(policy: RetryPolicy) -> wire::RetryPolicySpec {
     }
 }
 
-/// A job.
-pub(crate) fn job(job: Job) -> wire::Job {
+fn after(after: Vec<After>) -> Vec<wire::AfterSpec> {
+    after.into_iter().map(|after| wire::AfterSpec { job: after.job, on: after.on.into_wire() }).collect()
+}
+
+/// A job, and those that run after it.
+pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
     let Job { id, settings, state } = job;
     wire::Job {
         id: id.0,
@@ -56,6 +62,9 @@ pub(crate) fn job(job: Job) -> wire::Job {
         calendars: settings.calendars,
         calendar_roll: settings.calendar_roll.into_wire(),
         expected_duration_seconds: settings.expected_duration_seconds,
+        after: after(settings.after),
+        after_mode: settings.after_mode.into_wire(),
+        followed_by: after(followed_by),
         misfire_policy: settings.misfire_policy.into_wire(),
         misfire_grace_seconds: settings.misfire_grace_seconds,
         misfire_cap: settings.misfire_cap,
@@ -138,6 +147,7 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         error_message: row.error_message,
         triggered_by: row.triggered_by.to_string(),
         triggered_by_user: row.triggered_by_user,
+        caused_by: row.trigger_id.filter(|_| row.triggered_by == Trigger::Dependency),
         task_args: row.args,
         is_catch_up: row.is_catch_up,
         expires_at: row.expires_at,

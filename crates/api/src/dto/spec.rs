@@ -6,10 +6,11 @@
 use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::db::functions::FunctionSettings;
 use sched_model::domain::FieldError;
+use sched_model::domain::dependency::After;
 use sched_model::domain::handler_config::ProcessConfig;
 use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
 use sched_model::domain::retry::RetryPolicy;
-use sched_wire::{FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
+use sched_wire::{AfterSpec, FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
 use serde_json::{Map, Value};
 
 use super::IntoDomain;
@@ -65,6 +66,8 @@ fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
         calendars: spec.calendars,
         calendar_roll: spec.calendar_roll.into_domain(),
         expected_duration_seconds: spec.expected_duration_seconds,
+        after: spec.after.into_iter().map(after).collect(),
+        after_mode: spec.after_mode.into_domain(),
         misfire_policy: spec.misfire_policy.into_domain(),
         misfire_grace_seconds: spec.misfire_grace_seconds,
         misfire_cap: spec.misfire_cap,
@@ -77,6 +80,10 @@ fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
         retry_policy: spec.retry_policy.map(retry_policy),
         is_enabled: spec.is_enabled,
     }
+}
+
+fn after(spec: AfterSpec) -> After {
+    After { job: spec.job, on: spec.on.into_domain() }
 }
 
 /// An instant as the database keeps it, so that applying it again changes nothing.
@@ -172,7 +179,7 @@ mod tests {
         let value = json!({
             "name": "A", "function": "f", "job_type": "cron", "schedule_config": {"expression": "61 * * * *"},
             "priority": 101, "queue": "Q", "scope": "system", "project": "x",
-            "retry_policy": {"max_attempts": 0},
+            "retry_policy": {"max_attempts": 0}, "after": [{"job": "a"}, {"job": "B"}],
         });
         let found = pointers(job(value, "/jobs/2", "UTC"));
         let expected = [
@@ -181,6 +188,7 @@ mod tests {
             "schedule_config/expression",
             "priority",
             "retry_policy/max_attempts",
+            "after/1/job",
             "queue",
         ];
         assert_eq!(found, expected.map(|field| format!("/jobs/2/{field}")));

@@ -4,6 +4,7 @@
 
 use sched_model::db::functions::Change;
 use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dependency::{AfterCondition, AfterMode};
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::WorkerStatus;
@@ -62,6 +63,8 @@ requested! {
     DstOverlap as DstOverlap { First, Second, Both }
     MisfirePolicy as MisfireKind { Skip, FireOnce, FireAll }
     OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
+    AfterCondition as AfterCondition { Success, Failure, Completion }
+    AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
@@ -74,6 +77,8 @@ answered! {
     DstGap as DstGap { Shift, Skip }
     DstOverlap as DstOverlap { First, Second, Both }
     MisfireKind as MisfirePolicy { Skip, FireOnce, FireAll }
+    AfterCondition as AfterCondition { Success, Failure, Completion }
+    AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     AttemptOutcome as ExecutionStatus { Completed, Failed, Timeout, Cancelled, Lost, Released }
@@ -102,6 +107,12 @@ mod tests {
         }
         for policy in sched_wire::OverlapPolicy::ALL {
             assert_eq!(policy.into_domain().as_str(), policy.as_str());
+        }
+        for on in sched_wire::AfterCondition::ALL {
+            assert_eq!(on.into_domain().as_str(), on.as_str());
+        }
+        for mode in sched_wire::AfterMode::ALL {
+            assert_eq!(mode.into_domain().as_str(), mode.as_str());
         }
         for note in FireNote::ALL {
             assert_eq!(note.into_wire().as_str(), note.as_str());

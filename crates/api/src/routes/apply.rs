@@ -2,7 +2,7 @@
 //!
 //! Three steps. Every item is read and checked by itself; then names that no item brings along are looked up; only if
 //! nothing is wrong, everything is written, calendars and functions before jobs and each kind by name, so that two manifests lock rows in
-//! the same order. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
+//! the same order, and last which job runs after which. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,8 +12,8 @@ use actix_web::web;
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
-use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode};
-use sched_model::db::{Conn, DbError, DbResult, audit, tenants, transact};
+use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
+use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, tenants, transact};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_wire::{Applied, ApplyResult, Kind};
@@ -60,7 +60,7 @@ pub(crate) async fn apply(
     Ok(web::Json(ApplyResult { results }))
 }
 
-/// Calendars, functions and projects that jobs name and nobody has.
+/// Calendars, functions, projects and other jobs that jobs name and nobody has.
 async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
     let mut conn = state.database.conn().await?;
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
@@ -81,6 +81,21 @@ async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult
         }
         if projects.get(name) == Some(&false) {
             mistakes.push(missing(format!("{at}/project"), "project", name));
+        }
+    }
+    mistakes.extend(missing_jobs(&mut conn, tenant, checked).await?);
+    Ok(mistakes)
+}
+
+async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let own: BTreeSet<&str> = checked.job_names.iter().map(String::as_str).collect();
+    let named = checked.jobs.iter().flat_map(|(_, job)| &job.after).map(|after| after.job.as_str());
+    let others: BTreeSet<&str> = named.filter(|name| !own.contains(name)).collect();
+    let unknown = dependencies::unknown_names(conn, tenant, &others).await?;
+    let mut mistakes = Vec::new();
+    for (at, job) in &checked.jobs {
+        for (index, after) in job.after.iter().enumerate().filter(|(_, after)| unknown.contains(&after.job)) {
+            mistakes.push(missing(format!("{at}/after/{index}/job"), "job", &after.job));
         }
     }
     Ok(mistakes)
@@ -122,6 +137,8 @@ struct Work<'a> {
 impl Work<'_> {
     /// Writes everything; run again when it collides with others.
     async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, SaveError> {
+        let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
+        dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
         let mut entries = Vec::new();
         let mut calendars = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.calendars, |settings| &settings.name) {
@@ -133,11 +150,15 @@ impl Work<'_> {
             self.begin(at);
             functions.push((position, self.write_function(conn, settings, &mut entries).await?));
         }
-        let mut jobs = Vec::new();
+        dependencies::lock_jobs(conn, self.tenant, &settings).await?;
+        let mut saved = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.jobs, |settings| &settings.name) {
             self.begin(at);
-            jobs.push((position, self.write_job(conn, settings, &mut entries).await?));
+            saved.push((position, self.write_job(conn, settings, &mut entries).await?));
         }
+        let dependents: Vec<_> = saved.iter().filter_map(|(_, saved)| saved.new_dependent()).collect();
+        dependencies::replace(conn, self.tenant, &dependents).await?;
+        let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
         audit::write(conn, &entries).await?;
         Ok(in_order(calendars).chain(in_order(functions)).chain(in_order(jobs)).collect())
     }
@@ -184,19 +205,13 @@ impl Work<'_> {
         conn: &mut Conn,
         settings: &JobSettings,
         entries: &mut Vec<AuditEntry>,
-    ) -> Result<Applied, SaveError> {
+    ) -> Result<SavedJob, SaveError> {
         let saved =
             jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, ACTOR, &self.parsed).await?;
         if saved.change != Change::Unchanged {
             entries.push(auditing::of_job(self.tenant, &saved, self.request));
         }
-        Ok(Applied {
-            kind: Kind::Job,
-            name: settings.name.clone(),
-            id: saved.job.id.0,
-            change: saved.change.into_wire(),
-            version: Some(saved.job.state.version),
-        })
+        Ok(saved)
     }
 
     fn begin(&self, at: &str) {
@@ -214,6 +229,11 @@ impl Work<'_> {
             ApiError::Refused(vec![Mistake { reason: Reason::Concurrent, pointer, message }])
         };
         match &error {
+            SaveError::Dependency { job, .. } => {
+                // Told of a job when all of them have been written.
+                let own = self.checked.jobs.iter().find(|(_, settings)| settings.name == *job);
+                return mistake::save_refused(error, own.map_or("", |(at, _)| at));
+            }
             SaveError::Exists(_) => return concurrent("a job"),
             SaveError::Database(DbError::Constraint { name, .. }) => match name.as_str() {
                 "task_functions_name_key" => return concurrent("a task function"),
@@ -227,6 +247,16 @@ impl Work<'_> {
             _ => {}
         }
         mistake::save_refused(error, &at)
+    }
+}
+
+fn applied_job(saved: SavedJob) -> Applied {
+    Applied {
+        kind: Kind::Job,
+        name: saved.job.settings.name,
+        id: saved.job.id.0,
+        change: saved.change.into_wire(),
+        version: Some(saved.job.state.version),
     }
 }
 

@@ -3,7 +3,7 @@
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpResponse, web};
 use sched_model::db::jobs::{self, Job, SaveError, SaveMode};
-use sched_model::db::{Conn, DbResult, audit, transact};
+use sched_model::db::{Conn, DbResult, audit, dependencies, transact};
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_wire::{BASE_PATH, Page, PageQuery};
 
@@ -33,7 +33,7 @@ pub(crate) async fn create(
     .map_err(|error| mistake::save_refused(error, ""))?;
     tracing::info!(job.id = %saved.job.id, job.name = saved.job.settings.name, "Created a job.");
     let location = format!("{BASE_PATH}/jobs/{}", saved.job.id);
-    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(show::job(saved.job)))
+    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(show::job(saved.job, Vec::new())))
 }
 
 /// `GET /jobs`
@@ -41,7 +41,13 @@ pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer
     let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
     let rows = jobs::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
-    Ok(web::Json(limit.page(rows, |job| job.settings.name.clone(), show::job)))
+    let ids: Vec<JobId> = rows.iter().map(|job| job.id).collect();
+    let followers = dependencies::followers(&mut conn, tenant, &ids).await?;
+    let shown = |job: Job| {
+        let followed_by = followers.get(&job.id).cloned().unwrap_or_default();
+        show::job(job, followed_by)
+    };
+    Ok(web::Json(limit.page(rows, |job| job.settings.name.clone(), shown)))
 }
 
 /// `GET /jobs/{id-or-name}`
@@ -53,7 +59,8 @@ pub(crate) async fn get(
     let tenant = state.tenant()?;
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    Ok(web::Json(show::job(found)))
+    let followed_by = dependencies::followers(&mut conn, tenant, &[found.id]).await?.remove(&found.id);
+    Ok(web::Json(show::job(found, followed_by.unwrap_or_default())))
 }
 
 /// The job with this id or name. A name can look like an id; then the id counts.

@@ -9,6 +9,7 @@
 mod apply;
 mod bad_requests;
 mod calendars;
+mod dependencies;
 mod jobs;
 mod leader;
 mod life;

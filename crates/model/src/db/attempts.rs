@@ -87,7 +87,7 @@ statement! {
         error_classes: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         error_messages: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         output_bytes: &'a [i64] as Array<BigInt>,
-    ) -> (SqlUuid, BigInt, SqlUuid, SqlUuid, Bool)
+    ) -> (SqlUuid, BigInt, SqlUuid, SqlUuid, Bool, Bool)
 }
 
 statement! {
@@ -129,6 +129,14 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
             "Notifying the workers failed; they find the work when they poll."
         );
     }
+    if written.has_dependents
+        && let Err(error) = notify::jobs_ended(conn).await
+    {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Notifying the leader failed; it finds the ends when it looks."
+        );
+    }
     Ok(written.held)
 }
 
@@ -139,6 +147,8 @@ pub(super) struct Written {
     pub(super) held: Vec<DispatchId>,
     /// Queues in which dispatches wait now that had stood in line behind these.
     pub(super) released_queues: Vec<String>,
+    /// Whether other jobs may run after these.
+    pub(super) has_dependents: bool,
 }
 
 /// The same within a transaction of the caller's, which may hold locks on schedulers but not yet on jobs.
@@ -156,11 +166,15 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     lines.sort_unstable();
     lines.dedup();
     let released_queues = line::release(conn, &lines).await?;
-    Ok(Written { held: held.into_iter().map(|(id, _)| id).collect(), released_queues })
+    Ok(Written {
+        held: held.into_iter().map(|(id, _)| id).collect(),
+        released_queues,
+        has_dependents: rows.iter().any(|row| row.5),
+    })
 }
 
-/// Dispatch, token, owner, job, and whether others of the job stand in line.
-type EndedRow = (DispatchId, ClaimToken, TenantId, JobId, bool);
+/// Dispatch, token, owner, job, whether others of the job stand in line, and whether other jobs run after it.
+type EndedRow = (DispatchId, ClaimToken, TenantId, JobId, bool, bool);
 
 async fn write_ends(conn: &mut Conn, ended: &[Ended], dispatches: &[Uuid]) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);

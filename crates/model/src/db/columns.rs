@@ -9,6 +9,7 @@ use diesel::serialize::{self, Output, ToSql};
 use diesel::sql_types::{BigInt, Nullable, SingleValue, Text, Uuid as SqlUuid};
 
 use crate::domain::attempt::AttemptOutcome;
+use crate::domain::dependency::{AfterCondition, AfterMode};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::function::HandlerType;
 use crate::domain::ids::{
@@ -91,6 +92,8 @@ macro_rules! words {
 ids!(TenantId, ProjectId, FunctionId, JobId, DispatchId, ExecutionId, WorkerId, InstanceId);
 numbers!(Term, ClaimToken);
 words!(
+    AfterCondition,
+    AfterMode,
     AttemptOutcome,
     DispatchStatus,
     Trigger,

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Timestamptz};
 use diesel_async::RunQueryDsl;
+use uuid::Uuid;
 
 use super::schema::{job_dispatch, queues, scheduled_jobs, task_functions};
 use super::{Conn, DbResult, clock};
@@ -47,6 +48,7 @@ pub struct DispatchRow {
     pub error_message: Option<String>,
     pub triggered_by: Trigger,
     pub triggered_by_user: Option<String>,
+    pub trigger_id: Option<Uuid>,
     pub scheduler_instance_id: Option<InstanceId>,
     pub term: Option<Term>,
     pub args: serde_json::Value,

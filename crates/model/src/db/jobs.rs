@@ -11,9 +11,11 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::dependencies::stored_after;
 use super::functions::stored_policy;
 use super::schema::{projects, scheduled_jobs, task_functions};
 use super::{Conn, DbResult};
+use crate::domain::dependency::AfterMode;
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
@@ -77,6 +79,8 @@ struct SettingsRow {
     calendars: Vec<String>,
     calendar_roll: CalendarRoll,
     expected_duration_seconds: Option<i32>,
+    after: serde_json::Value,
+    after_mode: AfterMode,
     misfire_policy: MisfireKind,
     misfire_grace_seconds: Option<i32>,
     misfire_cap: i32,
@@ -93,6 +97,7 @@ struct SettingsRow {
 type Row = (SettingsRow, JobState, String, Option<String>);
 
 fn into_job((row, state, function, project): Row) -> Job {
+    let after = stored_after(row.after, &row.name);
     let retry_policy = stored_policy(row.retry_policy, || format!("retry_policy of job {}", row.name));
     Job {
         id: row.id,
@@ -116,6 +121,8 @@ fn into_job((row, state, function, project): Row) -> Job {
             calendars: row.calendars,
             calendar_roll: row.calendar_roll,
             expected_duration_seconds: row.expected_duration_seconds,
+            after,
+            after_mode: row.after_mode,
             misfire_policy: row.misfire_policy,
             misfire_grace_seconds: row.misfire_grace_seconds,
             misfire_cap: row.misfire_cap,

@@ -19,6 +19,8 @@ use crate::domain::ids::WorkerId;
 pub const DISPATCH_CHANNEL: &str = "sched_dispatch";
 /// Jobs were written; no payload.
 pub const JOBS_CHANNEL: &str = "sched_jobs";
+/// Jobs ended after which others run; no payload.
+pub const ENDS_CHANNEL: &str = "sched_ends";
 /// The leader resigned, or is asked to; no payload.
 pub const LEADER_CHANNEL: &str = "sched_leader";
 
@@ -67,6 +69,14 @@ pub async fn dispatches_wait_again(conn: &mut Conn) -> DbResult<()> {
 pub async fn cancellations(conn: &mut Conn, workers: &[WorkerId]) -> DbResult<()> {
     let workers: Vec<String> = workers.iter().map(ToString::to_string).collect();
     notify(conn, CANCEL_CHANNEL, &workers).await
+}
+
+/// Tells the leader that jobs have ended after which others run. Call it after the commit, on its own.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and the leader looks by itself.
+pub async fn jobs_ended(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, ENDS_CHANNEL, &[String::new()]).await
 }
 
 /// Tells standbys that there is no leader.

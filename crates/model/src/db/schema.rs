@@ -111,6 +111,26 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Which job runs after which others have ended, and what has been met of it; without cycles.
+    job_dependencies (tenant_id, job_id, after_job_id) {
+        /// Owner of both jobs.
+        tenant_id -> Uuid,
+        /// The job that runs after the other.
+        job_id -> Uuid,
+        /// The other job.
+        after_job_id -> Uuid,
+        /// How a dispatch of the other job must end.
+        condition -> Text,
+        /// When this was written, by the database clock; what ended before counts nothing.
+        since -> Timestamptz,
+        /// The dispatch that met the condition since the last run; NULL while none has, and where each end is a run of its own.
+        met_by -> Nullable<Uuid>,
+        /// When the latest dispatch that met the condition ended; kept when a run uses it up, so that no end counts twice.
+        met_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     /// One fire time, or one trigger, to be executed.
     job_dispatch (id) {
         /// Time-ordered identifier (UUID version 7, from the database clock).
@@ -119,7 +139,7 @@ diesel::table! {
         tenant_id -> Uuid,
         /// The job.
         job_id -> Uuid,
-        /// The fire time, or when the trigger was made.
+        /// The fire time; for a trigger, when it was made; for a dependency, when the other job ended.
         scheduled_for -> Timestamptz,
         /// When the row was written; minus scheduled_for it is the lateness.
         created_at -> Timestamptz,
@@ -153,11 +173,11 @@ diesel::table! {
         triggered_by -> Text,
         /// Who asked for it; NULL for the scheduler.
         triggered_by_user -> Nullable<Text>,
-        /// NULL for a fire time of the schedule; otherwise the id of this trigger, so that it never takes the place of a fire time.
+        /// NULL for a fire time of the schedule; for a dependency, the dispatch whose end made this one; otherwise the id of this trigger, so that it never takes the place of a fire time.
         trigger_id -> Nullable<Uuid>,
-        /// The leader that created it; NULL for triggers.
+        /// The leader that created it; NULL for triggers by hand.
         scheduler_instance_id -> Nullable<Uuid>,
-        /// The term of that leader; NULL for triggers.
+        /// The term of that leader; NULL for triggers by hand.
         term -> Nullable<Int8>,
         /// Arguments, copied from the job when the row was written.
         args -> Jsonb,
@@ -173,6 +193,24 @@ diesel::table! {
         traceparent -> Nullable<Text>,
         /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first, and for triggers.
         follows -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    /// Ends of dispatches after which other jobs may run, until the leader has seen to that. No foreign keys: a row is gone within moments.
+    job_ends (id) {
+        /// Identifier; the order in which they are taken.
+        id -> Int8,
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The job that ended.
+        job_id -> Uuid,
+        /// Its dispatch.
+        dispatch_id -> Uuid,
+        /// How the dispatch ended. CANCELLED is not told: nothing runs after that.
+        status -> Text,
+        /// When, by the database clock: its completed_at.
+        ended_at -> Timestamptz,
     }
 }
 
@@ -465,6 +503,12 @@ diesel::table! {
         burst_order -> Int4,
         /// A dispatch whose first attempt has not begun this many seconds after it became available is given up; NULL means it waits for ever.
         start_within_seconds -> Nullable<Int4>,
+        /// Jobs it runs after, each with its name and how it must end, as the user wrote them; job_dependencies has them by id.
+        after -> Jsonb,
+        /// Whether all of them must have ended since the last run this made, or any one, every time.
+        after_mode -> Text,
+        /// Whether jobs run after this one, so that its ends are to be told in job_ends.
+        has_dependents -> Bool,
     }
 }
 
@@ -774,6 +818,7 @@ pub mod maintenance {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(
+    job_dependencies,
     job_dispatch,
     projects,
     queues,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::FieldError;
+use super::dependency::{self, After, AfterMode};
 use super::ids::TenantId;
 use super::retry::RetryPolicy;
 use super::schedule::{
@@ -119,6 +120,12 @@ pub struct JobSettings {
     /// How long a run is expected to take, in seconds; for simulations.
     #[serde(default)]
     pub expected_duration_seconds: Option<i32>,
+    /// Jobs it runs after, besides its schedule.
+    #[serde(default)]
+    pub after: Vec<After>,
+    /// Which of them must have ended.
+    #[serde(default)]
+    pub after_mode: AfterMode,
     /// What becomes of fire times that passed without dispatch.
     pub misfire_policy: MisfireKind,
     /// How late a fire may be and still be on time, in seconds.
@@ -237,6 +244,7 @@ impl JobSettings {
         for (field, message) in self.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
             wrong(&format!("retry_policy.{field}"), message);
         }
+        found.extend(dependency::mistakes(&self.name, &self.after, self.after_mode));
         found
     }
 
@@ -343,6 +351,8 @@ mod tests {
             calendars: Vec::new(),
             calendar_roll: CalendarRoll::Skip,
             expected_duration_seconds: None,
+            after: Vec::new(),
+            after_mode: AfterMode::All,
             misfire_policy: MisfireKind::FireOnce,
             misfire_grace_seconds: None,
             misfire_cap: 100,
@@ -374,6 +384,7 @@ mod tests {
             timeout_seconds: Some(0),
             start_within_seconds: Some(0),
             retry_policy: Some(RetryPolicy { max_attempts: 0, ..RetryPolicy::standard(1) }),
+            after_mode: AfterMode::Any,
             ..settings()
         };
         let fields: Vec<String> = bad.check().into_iter().map(|error| error.field).collect();
@@ -387,6 +398,7 @@ mod tests {
             "timeout_seconds",
             "start_within_seconds",
             "retry_policy.max_attempts",
+            "after_mode",
         ] {
             assert!(fields.iter().any(|field| field == expected), "{expected} in {fields:?}");
         }

@@ -9,6 +9,7 @@ mod text_enum;
 
 pub mod attempt;
 pub mod clock;
+pub mod dependency;
 pub mod dispatch;
 pub mod function;
 pub mod handler_config;

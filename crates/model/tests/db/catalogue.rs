@@ -24,6 +24,7 @@ const OTHER_KEYS: &[(&str, &str)] = &[
         "public.job_dispatch",
         "the hot table: claims and completions know the id alone, and one index less is kept",
     ),
+    ("public.job_ends", "a short-lived queue of the installation, read in order by its position"),
     ("public.skipped_fires", "written by the tick and read by job; nothing refers to its rows"),
 ];
 

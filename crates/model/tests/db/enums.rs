@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dependency::{AfterCondition, AfterMode};
 use sched_model::domain::dispatch::{DispatchStatus, Trigger};
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::{TermEnd, WorkerStatus};
@@ -35,6 +36,8 @@ macro_rules! stored {
 
 fn stored() -> Vec<Stored> {
     stored! {
+        AfterCondition in ["public.job_dependencies.condition"],
+        AfterMode in ["public.scheduled_jobs.after_mode"],
         AttemptOutcome in ["public.job_execution_log.status", "maintenance.job_execution_log.status"],
         CalendarRoll in ["public.scheduled_jobs.calendar_roll"],
         DispatchStatus in ["public.job_dispatch.status"],
@@ -56,6 +59,7 @@ fn stored() -> Vec<Stored> {
 /// Columns with a list of words that are no enum of `db/columns.rs`, each with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("maintenance.job_execution_output.stream", "written as text by the worker"),
+    ("public.job_ends.status", "the final states that may meet a condition"),
     ("public.job_execution_output.stream", "written as text by the worker"),
     ("public.memberships.role", "no code reads roles yet"),
     ("public.scheduled_job_versions.change", "written as text by db::jobs"),

@@ -10,6 +10,7 @@ use sched_model::db::functions::{self, FunctionSettings};
 use sched_model::db::jobs::{self, Job, SaveMode, SavedJob};
 use sched_model::db::workers::{self, NewWorker};
 use sched_model::db::{Conn, Database, transact};
+use sched_model::domain::dependency::AfterMode;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{DEFAULT_TENANT, JobId, TenantId, WorkerId};
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
@@ -213,6 +214,8 @@ pub(crate) fn settings(name: &str) -> JobSettings {
         calendars: Vec::new(),
         calendar_roll: CalendarRoll::Skip,
         expected_duration_seconds: None,
+        after: Vec::new(),
+        after_mode: AfterMode::All,
         misfire_policy: MisfireKind::FireOnce,
         misfire_grace_seconds: None,
         misfire_cap: 100,

@@ -11,6 +11,7 @@ mod calendars;
 mod catalogue;
 mod changes;
 mod claims;
+mod dependencies;
 mod due;
 mod enums;
 mod errors;

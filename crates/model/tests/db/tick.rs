@@ -17,9 +17,9 @@ use crate::fixture::{QUEUE, TENANT, World, settings};
 
 const LEASE: std::time::Duration = std::time::Duration::from_secs(600);
 
-type Leader = (InstanceId, Term);
+pub(crate) type Leader = (InstanceId, Term);
 
-async fn leader(world: &World) -> Leader {
+pub(crate) async fn leader(world: &World) -> Leader {
     let mut conn = world.conn().await;
     let id = InstanceId(Uuid::new_v4());
     let instance = NewInstance { id, hostname: "test".into(), pid: 1, version: "0.0.0".into() };

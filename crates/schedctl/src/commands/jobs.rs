@@ -9,8 +9,8 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, Job, Kind, PageQuery,
-    TriggerRequest, Triggered,
+    AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, Job, Kind,
+    PageQuery, TriggerRequest, Triggered,
 };
 use serde_json::{Map, Value};
 
@@ -55,6 +55,8 @@ const GET: &[Column<Job>] = &[
     Column::new("Ends", |job| end(job.end_at, job.max_runs)),
     Column::new("Calendars", |job| calendars(&job.calendars, job.calendar_roll)),
     Column::new("Jitter", |job| or_dash(Some(job.jitter_seconds).filter(|most| *most > 0).map(seconds))),
+    Column::new("Runs after", |job| after(&job.after, job.after_mode)),
+    Column::new("Followed by", |job| or_dash(list(&job.followed_by))),
     Column::new("Misfires", |job| job.misfire_policy.to_string()),
     Column::new("Instances", |job| format!("{}, then {}", job.max_instances, job.overlap_policy)),
     Column::new("Attempts", |job| or_dash(job.retry_policy.as_ref().map(|policy| policy.max_attempts))),
@@ -216,6 +218,22 @@ fn calendars(names: &[String], roll: CalendarRoll) -> String {
     or_dash((!names.is_empty()).then(|| format!("{}, then {roll}", words(names))))
 }
 
+/// What it runs after, and whether all of that or any.
+fn after(after: &[AfterSpec], mode: AfterMode) -> String {
+    let several = match mode {
+        _ if after.len() < 2 => "",
+        AfterMode::All => "all of ",
+        AfterMode::Any => "any of ",
+    };
+    or_dash(list(after).map(|list| format!("{several}{list}")))
+}
+
+/// Jobs at one end of dependencies with the condition of each, as in `load (success), check (failure)`.
+fn list(jobs: &[AfterSpec]) -> Option<String> {
+    let jobs: Vec<String> = jobs.iter().map(|other| format!("{} ({})", other.job, other.on)).collect();
+    (!jobs.is_empty()).then(|| jobs.join(", "))
+}
+
 /// The schedule in a few words, as it was configured.
 fn schedule(job: &Job) -> String {
     let config = &job.schedule_config;
@@ -235,6 +253,7 @@ fn schedule(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use sched_runtime::exit::USAGE;
+    use sched_wire::AfterCondition;
 
     use super::*;
 
@@ -252,6 +271,16 @@ mod tests {
         assert_eq!(calendars(&[], CalendarRoll::Skip), "-");
         let both = ["a", "b"].map(str::to_owned);
         assert_eq!(calendars(&both, CalendarRoll::NextBusinessDay), "a,b, then next_business_day");
+    }
+
+    #[test]
+    fn what_runs_after_what_is_told_in_a_few_words() {
+        let spec = |job: &str, on| AfterSpec { job: job.to_owned(), on };
+        let both = [spec("a", AfterCondition::Success), spec("b", AfterCondition::Failure)];
+        assert_eq!(after(&[], AfterMode::All), "-");
+        assert_eq!(after(&both[..1], AfterMode::Any), "a (success)");
+        assert_eq!(after(&both, AfterMode::All), "all of a (success), b (failure)");
+        assert_eq!(after(&both, AfterMode::Any), "any of a (success), b (failure)");
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::new("ATTEMPT", |dispatch| dispatch.attempt.to_string()),
     Column::new("SCHEDULED FOR", |dispatch| time(dispatch.scheduled_for)),
     Column::new("TRIGGERED BY", |dispatch| dispatch.triggered_by.clone()),
+    Column::wide("CAUSED BY", |dispatch| or_dash(dispatch.caused_by)),
     Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
     Column::wide("EXPIRES", |dispatch| or_dash(dispatch.expires_at.map(time))),
     Column::wide("CLAIMED", |dispatch| or_dash(dispatch.claimed_at.map(time))),

@@ -42,7 +42,7 @@ fn an_unknown_field_is_told_with_its_line_and_the_known_ones() {
     let text = GOOD.replace("    job_type: interval", "    job_typ: interval");
     assert_snapshot!(wrong(&text), @r#"
     the jobs cannot be applied, and nothing was sent:
-      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs, jitter_seconds, calendars, calendar_roll, expected_duration_seconds, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, start_within_seconds, retry_policy, is_enabled
+      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs, jitter_seconds, calendars, calendar_roll, expected_duration_seconds, after, after_mode, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, start_within_seconds, retry_policy, is_enabled
     "#);
 }
 

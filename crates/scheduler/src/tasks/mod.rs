@@ -2,6 +2,7 @@
 //! every other, and a run that dies half-way is made good by the next.
 
 mod batch;
+pub mod dependents;
 pub mod dispatch;
 pub mod lines;
 mod lost;

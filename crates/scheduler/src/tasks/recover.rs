@@ -74,6 +74,14 @@ impl Recover {
                 "Notifying the workers failed; they find the work when they poll."
             );
         }
+        if lost > 0
+            && let Err(error) = notify::jobs_ended(&mut conn).await
+        {
+            tracing::debug!(
+                error = error.with_causes(),
+                "Waking the task that runs dependents failed; it looks by itself."
+            );
+        }
         Ok(Report::worked(json!({"workers_offline": offline.len(), "attempts_lost": lost})))
     }
 

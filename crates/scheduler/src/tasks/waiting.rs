@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::waiting::{self, Begun, Expired, Over};
-use sched_model::db::{Conn, DbError, line, tick, transact};
+use sched_model::db::{Conn, DbError, line, notify, tick, transact};
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
@@ -61,6 +61,14 @@ impl Waiting {
                 transact(&mut conn, "expire_dispatches", async |conn: &mut Conn| self.expire(conn).await)
                     .await?;
             tell_waiting(&mut conn, &released).await;
+            if !given_up.is_empty()
+                && let Err(error) = notify::jobs_ended(&mut conn).await
+            {
+                tracing::debug!(
+                    error = error.with_causes(),
+                    "Telling of ended jobs failed; they are found later."
+                );
+            }
             given_up.iter().for_each(tell_expired);
             expired = given_up.len();
             is_full = i64::try_from(expired).unwrap_or(i64::MAX) >= BATCH;

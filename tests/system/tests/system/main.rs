@@ -7,6 +7,7 @@
 )]
 
 mod bad_starts;
+mod dependencies;
 mod dev;
 mod examples;
 mod failover;

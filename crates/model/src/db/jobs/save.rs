@@ -10,15 +10,18 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::super::calendars::{self, CalendarRecord};
+use super::super::dependencies::{self, DependencyError, Dependent};
 use super::super::functions::Change;
 use super::super::schema::{scheduled_job_versions, scheduled_jobs};
 use super::super::{Conn, DbError, DbResult, clock, functions, tenants, tx};
 use super::cursor::{self, Cursor};
 use super::reschedule::stored_timetable;
 use super::{Job, by_id};
+use crate::domain::dependency::AfterMode;
 use crate::domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use crate::domain::schedule::{
@@ -46,6 +49,20 @@ pub struct SavedJob {
     pub before: Option<JobSettings>,
     /// What the write did.
     pub change: Change,
+}
+
+impl SavedJob {
+    /// The job, if what it runs after is not what it was before, so that its edges are to be written
+    /// ([`dependencies::replace`]).
+    #[must_use]
+    pub fn new_dependent(&self) -> Option<Dependent<'_>> {
+        let settings = &self.job.settings;
+        let is_new = match &self.before {
+            Some(before) => before.after != settings.after || before.after_mode != settings.after_mode,
+            None => !settings.after.is_empty(),
+        };
+        is_new.then_some(Dependent { job: self.job.id, settings })
+    }
 }
 
 /// Why a job was not written. Nothing was written then.
@@ -79,6 +96,16 @@ pub enum SaveError {
         scope: Scope,
         /// The function.
         function: String,
+    },
+    /// It cannot run after another job.
+    #[error("after.{entry}.job: {source}")]
+    Dependency {
+        /// The job.
+        job: String,
+        /// Which entry of `after` names the other.
+        entry: usize,
+        /// Why not.
+        source: DependencyError,
     },
     /// The schedule cannot be computed.
     #[error(transparent)]
@@ -122,6 +149,8 @@ struct Write<'a> {
     calendars: &'a [String],
     calendar_roll: CalendarRoll,
     expected_duration_seconds: Option<i32>,
+    after: serde_json::Value,
+    after_mode: AfterMode,
     misfire_policy: MisfireKind,
     misfire_grace_seconds: Option<i32>,
     misfire_cap: i32,
@@ -141,8 +170,9 @@ struct Write<'a> {
     updated_src: &'a str,
 }
 
-/// Writes a job under its name, and the version this makes. `source` says which component or whose e-mail writes.
-/// The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
+/// Writes a job under its name, what it runs after, and the version this makes.
+///
+/// `source` says which component or whose e-mail writes. The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
 ///
 /// # Errors
 /// When something the job names does not exist, or it may not be written; nothing is written then.
@@ -153,10 +183,17 @@ pub async fn save(
     mode: SaveMode,
     source: &str,
 ) -> Result<SavedJob, SaveError> {
-    save_with(conn, tenant, settings, mode, source, &ParsedCalendars::default()).await
+    dependencies::serialise(conn, tenant, [settings]).await?;
+    dependencies::lock_jobs(conn, tenant, &[settings]).await?;
+    let saved = save_with(conn, tenant, settings, mode, source, &ParsedCalendars::default()).await?;
+    dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
+    Ok(saved)
 }
 
-/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones.
+/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other.
+///
+/// The caller takes the locks before ([`dependencies::serialise`], [`dependencies::lock_jobs`]) and writes the edges when all jobs are written
+/// ([`dependencies::replace`]).
 ///
 /// # Errors
 /// As [`save`](fn@save).
@@ -244,6 +281,8 @@ impl Saving<'_> {
             calendars: &settings.calendars,
             calendar_roll: settings.calendar_roll,
             expected_duration_seconds: settings.expected_duration_seconds,
+            after: json_of(&settings.after)?,
+            after_mode: settings.after_mode,
             misfire_policy: settings.misfire_policy,
             misfire_grace_seconds: settings.misfire_grace_seconds,
             misfire_cap: settings.misfire_cap,
@@ -408,6 +447,11 @@ fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode)
     }
 }
 
+fn json_of(settings: &impl Serialize) -> DbResult<serde_json::Value> {
+    serde_json::to_value(settings)
+        .map_err(|error| DbError::Corrupt { what: "settings of a job".into(), reason: error.to_string() })
+}
+
 async fn keep_version(
     conn: &mut Conn,
     tenant: TenantId,
@@ -424,10 +468,7 @@ async fn keep_version(
         Some(before) if !before.is_enabled && after.is_enabled => "enabled",
         Some(_) => "updated",
     };
-    let settings = serde_json::to_value(after).map_err(|error| DbError::Corrupt {
-        what: format!("settings of job {id}"),
-        reason: error.to_string(),
-    })?;
+    let settings = json_of(after)?;
     diesel::insert_into(v::table)
         .values((
             v::tenant_id.eq(tenant),

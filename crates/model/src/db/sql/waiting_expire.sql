@@ -8,7 +8,7 @@ WITH late AS MATERIALIZED (
     LIMIT $1
 ),
 jobs AS MATERIALIZED (
-    SELECT j.tenant_id, j.id, j.project_id, j.name, j.start_within_seconds
+    SELECT j.tenant_id, j.id, j.project_id, j.name, j.start_within_seconds, j.has_dependents
     FROM scheduled_jobs j
     WHERE (j.tenant_id, j.id) IN (SELECT l.tenant_id, l.job_id FROM late l)
     ORDER BY j.tenant_id, j.id
@@ -33,7 +33,14 @@ expired AS (
                  ELSE ', which no living worker serves' END)
     FROM held h
     WHERE d.id = h.id AND d.status = 'PENDING' AND d.attempt = 0
-    RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, h.is_in_line
+    RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, d.completed_at, h.is_in_line
+),
+-- Jobs that run after these are the leader's next task.
+told AS (
+    INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
+    SELECT e.tenant_id, e.job_id, e.id, 'FAILED', e.completed_at
+    FROM expired e JOIN jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
+    WHERE j.has_dependents
 ),
 counted AS (
     UPDATE scheduled_jobs j

@@ -1,0 +1,20 @@
+-- In the order in which everybody locks jobs. What decides about them is read from the rows as they are once they are locked.
+SELECT j.tenant_id, j.id, j.after_mode, j.task_args, coalesce(j.queue, f.queue), coalesce(j.priority, q.default_priority),
+       CASE WHEN j.overlap_policy <> 'allow' THEN j.max_instances - (j.active_dispatches - j.queued_dispatches) END,
+       j.last_fire_at,
+       CASE WHEN t.is_paused THEN 'paused_tenant'
+            WHEN p.is_paused THEN 'paused_project'
+            WHEN q.is_paused THEN 'paused_queue'
+            WHEN f.is_paused THEN 'paused_function'
+            WHEN j.is_paused THEN 'paused_job' END,
+       j.is_enabled, f.is_active, j.deleted_at IS NOT NULL
+FROM scheduled_jobs j
+JOIN tenants t ON t.id = j.tenant_id
+JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
+LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
+WHERE (j.tenant_id, j.id) IN (SELECT d.tenant_id, d.job_id
+                              FROM unnest($1::uuid[], $2::uuid[]) AS e (tenant_id, job_id)
+                              JOIN job_dependencies d ON d.tenant_id = e.tenant_id AND d.after_job_id = e.job_id)
+ORDER BY j.tenant_id, j.id
+FOR NO KEY UPDATE OF j
