@@ -1,6 +1,6 @@
 //! Jobs: creating, listing, showing.
 
-use actix_web::http::header::LOCATION;
+use actix_web::http::header::{ETAG, HeaderName, LOCATION};
 use actix_web::{HttpResponse, web};
 use sched_model::db::jobs::{self, Job, SaveError, SaveMode};
 use sched_model::db::{Conn, DbResult, audit, transact};
@@ -33,7 +33,9 @@ pub(crate) async fn create(
     .map_err(|error| mistake::save_refused(error, ""))?;
     tracing::info!(job.id = %saved.job.id, job.name = saved.job.settings.name, "Created a job.");
     let location = format!("{BASE_PATH}/jobs/{}", saved.job.id);
-    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(show::job(saved.job)))
+    let tag = entity_tag(&saved.job);
+    let mut created = HttpResponse::Created();
+    Ok(created.insert_header((LOCATION, location)).insert_header(tag).json(show::job(saved.job)))
 }
 
 /// `GET /jobs`
@@ -49,11 +51,20 @@ pub(crate) async fn get(
     state: State,
     job: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<sched_wire::Job> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = state.tenant()?;
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    Ok(web::Json(show::job(found)))
+    Ok(shown(found))
+}
+
+/// The answer that shows a job, with its version for a later `If-Match`.
+pub(super) fn shown(job: Job) -> HttpResponse {
+    HttpResponse::Ok().insert_header(entity_tag(&job)).json(show::job(job))
+}
+
+fn entity_tag(job: &Job) -> (HeaderName, String) {
+    (ETAG, format!("\"{}\"", job.state.version))
 }
 
 /// The job with this id or name. A name can look like an id; then the id counts.

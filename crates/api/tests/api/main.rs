@@ -9,10 +9,12 @@
 mod apply;
 mod bad_requests;
 mod calendars;
+mod explanations;
 mod jobs;
 mod leader;
 mod life;
 mod lists;
 mod previews;
 mod support;
+mod switches;
 mod triggers;

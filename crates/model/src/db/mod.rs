@@ -32,6 +32,7 @@ pub mod executions;
 pub mod functions;
 pub mod instances;
 pub mod jobs;
+pub mod ledger;
 pub mod line;
 pub mod overview;
 pub mod partitions;

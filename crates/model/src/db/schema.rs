@@ -165,7 +165,7 @@ diesel::table! {
         idempotency_key -> Nullable<Text>,
         /// True when the fire time had been missed and was caught up.
         is_catch_up -> Bool,
-        /// When somebody asked to cancel it; the worker obeys at its next look. Not in effect yet.
+        /// When somebody asked to cancel it; its worker stops the work, and it does not wait again.
         cancel_requested_at -> Nullable<Timestamptz>,
         /// If its first attempt has not begun by this instant, it is given up as FAILED; NULL means it waits for ever. Retries do not expire.
         expires_at -> Nullable<Timestamptz>,
@@ -349,6 +349,10 @@ diesel::table! {
         changed_at -> Timestamptz,
         /// Which component or whose e-mail made the change.
         changed_src -> Text,
+        /// Why the job was paused, where the change is a pause.
+        pause_reason -> Nullable<Text>,
+        /// When that pause is to end by itself; NULL means when somebody resumes the job.
+        paused_until -> Nullable<Timestamptz>,
     }
 }
 
@@ -397,7 +401,7 @@ diesel::table! {
         misfire_cap -> Int4,
         /// How many dispatches of the job may be open (waiting or running) at once before overlap_policy applies to its fires; triggers by hand come on top.
         max_instances -> Int4,
-        /// What becomes of a fire while max_instances are open. queue and cancel_oldest are not in effect yet.
+        /// What becomes of a fire while max_instances are open: skipped, queued in line, dispatched after the oldest is cancelled, or allowed.
         overlap_policy -> Text,
         /// Queue of its dispatches; NULL means the queue of the function.
         queue -> Nullable<Text>,
@@ -411,15 +415,15 @@ diesel::table! {
         is_enabled -> Bool,
         /// Why the scheduler disabled the job; NULL when a person did or while enabled.
         disabled_reason -> Nullable<Text>,
-        /// True: the schedule does not fire for a while.
+        /// True: the schedule does not fire for a while; not any more once paused_until has passed.
         is_paused -> Bool,
         /// Why it is paused, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// When the pause ends by itself; NULL means when somebody resumes it. Not in effect yet.
+        /// When the pause ends by itself; NULL means when somebody resumes it.
         paused_until -> Nullable<Timestamptz>,
         /// When the job was deleted; its history stays and it can be restored.
         deleted_at -> Nullable<Timestamptz>,
-        /// The next fire time: the cursor of the schedule. NULL when nothing will fire (manual, disabled, paused, deleted, over).
+        /// The next fire time: the cursor of the schedule. It moves on while the job is paused, so that what is skipped is recorded. NULL when nothing will fire (manual, disabled, deleted, over).
         next_run_at -> Nullable<Timestamptz>,
         /// When the latest finished attempt started.
         last_run_at -> Nullable<Timestamptz>,

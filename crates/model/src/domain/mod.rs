@@ -10,6 +10,7 @@ mod text_enum;
 pub mod attempt;
 pub mod clock;
 pub mod dispatch;
+pub mod explain;
 pub mod function;
 pub mod handler_config;
 pub mod ids;
