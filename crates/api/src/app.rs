@@ -11,7 +11,10 @@ use sched_wire::BASE_PATH;
 
 use crate::error::ApiError;
 use crate::guard;
-use crate::routes::{apply, calendars, dispatches, executions, fleet, functions, jobs, previews, triggers};
+use crate::routes::{
+    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, switches,
+    triggers,
+};
 use crate::state::ApiState;
 
 /// Puts an application together.
@@ -43,6 +46,11 @@ fn api() -> actix_web::Scope {
         .service(at("/jobs/{job}", "GET").route(web::get().to(jobs::get)))
         .service(at("/jobs/{job}/trigger", "POST").route(web::post().to(triggers::trigger)))
         .service(at("/jobs/{job}/preview", "GET").route(web::get().to(previews::of_job)))
+        .service(at("/jobs/{job}/explain", "GET").route(web::get().to(explanations::of_job)))
+        .service(at("/jobs/{job}/pause", "POST").route(web::post().to(switches::pause)))
+        .service(at("/jobs/{job}/resume", "POST").route(web::post().to(switches::resume)))
+        .service(at("/jobs/{job}/enable", "POST").route(web::post().to(switches::enable)))
+        .service(at("/jobs/{job}/disable", "POST").route(web::post().to(switches::disable)))
         .service(at("/schedules/preview", "POST").route(web::post().to(previews::of_schedule)))
         .service(at("/apply", "POST").route(web::post().to(apply::apply)))
         .service(at("/calendars", "GET").route(web::get().to(calendars::list)))

@@ -57,6 +57,12 @@ pub(crate) enum ApiError {
     /// The request is for the leader, and there is none.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
+    /// The job has another version than the one the request is for; nothing was written.
+    #[error("the job has version {found} by now, and the request is for another; look at it again")]
+    OtherVersion {
+        /// Its version.
+        found: i64,
+    },
     /// The request names a host we are not.
     #[error("the request is for {0:?}; this release answers to loopback names and addresses only")]
     WrongHost(String),
@@ -124,6 +130,7 @@ impl ApiError {
             Self::Parameters(_) => (StatusCode::BAD_REQUEST, "invalid_parameters"),
             Self::Refused(mistakes) => refusal(mistakes),
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
+            Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
@@ -223,6 +230,7 @@ mod tests {
             ApiError::BrokenBody(PayloadError::Overflow),
             ApiError::Parameters(Vec::new()),
             ApiError::NoLeader,
+            ApiError::OtherVersion { found: 1 },
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
             ApiError::TimedOut,

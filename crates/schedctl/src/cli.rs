@@ -19,7 +19,7 @@ use crate::output::Format;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  anything no other code describes; a job waited for did not succeed
+  1  anything no other code describes; a job waited for did not succeed; a fire time is not accounted for
   2  wrong usage: flag, file or configuration
   3  the database cannot be reached
   4  the database's schema is missing, older or newer than this program needs
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     /// Show or change the database's schema
     #[command(subcommand)]
     Migrate(MigrateCommand),
-    /// Apply, list, show and trigger jobs
+    /// Apply, list, show, explain, pause and trigger jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
     /// List dispatches: fire times and triggers to be executed
@@ -217,6 +217,52 @@ pub(crate) enum JobsCommand {
         /// Name or id
         name: String,
     },
+    /// Explain why a job did, or did not, run: every fire time of a window with its one fate; exit code 1 if one has none
+    Explain {
+        /// Name or id
+        name: String,
+        /// Beginning of the window, included: RFC 3339, a time on the clock of the job's zone such as `2026-11-21 10:00`, or a
+        /// distance from now such as -2h; a day before the end without it
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        from: Option<String>,
+        /// End of the window, not included; now without it
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        to: Option<String>,
+    },
+    /// Hold the schedule of a job; fire times meanwhile are recorded as skipped
+    Pause {
+        /// Name or id
+        name: String,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// When the pause ends by itself, such as +2h or an instant as in `jobs explain`; when somebody resumes the job without it
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
+        #[command(flatten)]
+        version: VersionArgs,
+    },
+    /// Let the schedule of a paused job fire again
+    Resume {
+        /// Name or id
+        name: String,
+        #[command(flatten)]
+        version: VersionArgs,
+    },
+    /// Let a job have fire times
+    Enable {
+        /// Name or id
+        name: String,
+        #[command(flatten)]
+        version: VersionArgs,
+    },
+    /// Let a job have no fire times; it can still be triggered
+    Disable {
+        /// Name or id
+        name: String,
+        #[command(flatten)]
+        version: VersionArgs,
+    },
     /// Run a job now, whatever its schedule says
     Trigger {
         /// Name or id
@@ -234,6 +280,13 @@ pub(crate) enum JobsCommand {
         #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
         wait_timeout: Duration,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// Only if the job still has this version; exit code 7 otherwise
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) if_version: Option<i64>,
 }
 
 #[derive(Debug, Subcommand)]

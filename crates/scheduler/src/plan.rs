@@ -157,7 +157,7 @@ fn decide_about(
         timetable: &timetable,
         settled_until: job.settled_until,
         cursor: job.cursor,
-        now,
+        now: seen_at(job, now),
         misfire: job.misfire_policy.with_cap(job.misfire_cap),
         grace: job.misfire_grace_seconds.map(seconds),
         overlap: job.overlap_policy,
@@ -183,6 +183,12 @@ pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> 
     };
     let moved = |job| catch_unwind(AssertUnwindSafe(|| moved(job))).unwrap_or_default();
     Batch { cursors: jobs.iter().filter_map(moved).collect(), ..Batch::default() }
+}
+
+/// The present of a decision. A pause holds what is due before its end, and nothing after: that stays due, for the next tick.
+fn seen_at(job: &DueJob, now: DateTime<Utc>) -> DateTime<Utc> {
+    let end = job.paused_until.filter(|_| job.paused_by == Some(SkipReason::PausedJob));
+    end.map_or(now, |end| now.min(end - TimeDelta::microseconds(1)))
 }
 
 fn timetable(job: &DueJob, calendars: &Calendars) -> Result<Timetable, String> {
@@ -364,6 +370,7 @@ mod tests {
             is_enabled: true,
             is_function_active: true,
             paused_by: None,
+            paused_until: None,
             quota_left: None,
         }
     }
@@ -541,6 +548,24 @@ mod tests {
         assert_eq!(rest.dispatches[0].scheduled_for, left);
         assert_eq!(batch.dispatches.len() + rest.dispatches.len(), 9_001, "every fire once");
         assert!(rest.skips.is_empty() && rest.cursors[0].to.unwrap() > now);
+    }
+
+    #[test]
+    fn a_pause_that_has_ended_holds_what_was_due_before_its_end_and_nothing_after() {
+        let (end, now) = (job().cursor + TimeDelta::minutes(10), job().cursor + TimeDelta::minutes(30));
+        let paused_until = Some(end);
+        let paused = DueJob { paused_by: Some(SkipReason::PausedJob), paused_until, ..job() };
+        let (batch, _) = plan_batch(std::slice::from_ref(&paused), &Calendars::default(), now);
+        let skip = &batch.skips[0];
+        assert_eq!((batch.skips.len(), batch.dispatches.len()), (1, 0));
+        assert_eq!((skip.reason, skip.fire_count), (SkipReason::PausedJob, 10));
+        assert_eq!(skip.last_fire_at, end - TimeDelta::minutes(1));
+        assert_eq!(batch.cursors[0].to, Some(end), "the fire at the end of the pause is due");
+        let ended = DueJob { paused_by: None, cursor: end, ..paused };
+        let (batch, _) = plan_batch(&[ended], &Calendars::default(), now);
+        assert_eq!(batch.skips.iter().map(|skip| skip.fire_count).sum::<i64>(), 20);
+        assert!(batch.skips.iter().all(|skip| skip.reason == SkipReason::Misfire));
+        assert_eq!(fires(&batch), [now]);
     }
 
     #[test]

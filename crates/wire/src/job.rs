@@ -87,6 +87,9 @@ pub struct Job {
     pub is_paused: bool,
     /// Why it is paused; `None` unless it is.
     pub pause_reason: Option<String>,
+    /// When the pause ends by itself; `None` unless it does.
+    #[serde(default)]
+    pub paused_until: Option<DateTime<Utc>>,
     /// When it fires next; `None` when it will not.
     pub next_run_at: Option<DateTime<Utc>>,
     /// When its latest finished attempt started.
@@ -111,4 +114,17 @@ pub struct Job {
     pub updated_at: DateTime<Utc>,
     /// Which component or whose e-mail changed them.
     pub updated_by: String,
+}
+
+/// Body of a pause; may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PauseRequest {
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When the pause ends by itself, written as an instant of [`ExplainQuery`](crate::ExplainQuery); when somebody resumes the job
+    /// if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod calendar;
+mod explain;
 mod fleet;
 mod function;
 mod job;
@@ -13,9 +14,13 @@ mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
+pub use explain::{
+    ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires, ExplainedPause,
+    ExplainedSkip, Explanation,
+};
 pub use fleet::{QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
-pub use job::Job;
+pub use job::{Job, PauseRequest};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};

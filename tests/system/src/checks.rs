@@ -58,6 +58,10 @@ const INVARIANTS: &[(&str, &str)] = &[
            AND d.scheduled_for BETWEEN s.first_fire_at AND s.last_fire_at WHERE d.trigger_id IS NULL",
     ),
     (
+        "2: the ledger has no gap (what is due while no scheduler runs is none)",
+        "SELECT kind, job_name, at, detail FROM ledger_gaps WHERE kind <> 'overdue'",
+    ),
+    (
         "3: no fire time twice",
         "SELECT job_id, scheduled_for FROM job_dispatch WHERE triggered_by = 'scheduler' GROUP BY 1, 2 HAVING count(*) > 1",
     ),

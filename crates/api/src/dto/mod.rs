@@ -4,7 +4,9 @@
 //! database can tell (does the function exist?) is not asked here.
 
 pub(crate) mod calendar;
+pub(crate) mod explain;
 pub(crate) mod manifest;
+pub(crate) mod moment;
 pub(crate) mod preview;
 pub(crate) mod show;
 pub(crate) mod spec;

@@ -78,7 +78,9 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         is_enabled: settings.is_enabled,
         disabled_reason: state.disabled_reason,
         is_paused: state.is_paused,
-        pause_reason: state.pause_reason,
+        // Of a pause that has ended by itself these are still there.
+        pause_reason: state.pause_reason.filter(|_| state.is_paused),
+        paused_until: state.paused_until.filter(|_| state.is_paused),
         next_run_at: state.next_run_at,
         last_run_at: state.last_run_at,
         last_status: state.last_status.map(IntoWire::into_wire),

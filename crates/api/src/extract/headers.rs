@@ -1,6 +1,7 @@
-//! Headers that mean something to a trigger.
+//! Headers that mean something to a trigger or to a change of a job.
 
 use actix_web::HttpRequest;
+use actix_web::http::header::IF_MATCH;
 use sched_wire::IDEMPOTENCY_KEY;
 
 use crate::error::ApiError;
@@ -19,6 +20,22 @@ pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, A
     match value.to_str() {
         Ok(key) if (1..=LONGEST_KEY).contains(&key.len()) => Ok(Some(key.to_owned())),
         Ok(_) | Err(_) => wrong(format!("must be 1 to {LONGEST_KEY} characters of visible ASCII")),
+    }
+}
+
+/// The version that a job must have, by `If-Match`; `None` for any.
+pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
+    let mut values = request.headers().get_all(IF_MATCH);
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match (quoted.map(str::parse::<i64>), values.next()) {
+        (Some(Ok(version)), None) => Ok(Some(version)),
+        (None, None) if text == "*" => Ok(None),
+        _ => {
+            let message = "must be the ETag of the job, which is its version in quotes such as \"7\", or *";
+            Err(ApiError::parameter("If-Match", message))
+        }
     }
 }
 
@@ -51,6 +68,18 @@ mod tests {
             TestRequest::post().append_header((IDEMPOTENCY_KEY, "a")).append_header((IDEMPOTENCY_KEY, "b"));
         assert!(idempotency_key(&twice.to_http_request()).is_err());
         assert_eq!(idempotency_key(&TestRequest::post().to_http_request()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_version_is_asked_for_by_its_tag() {
+        let version =
+            |value: &str| if_match(&TestRequest::post().insert_header((IF_MATCH, value)).to_http_request());
+        assert_eq!(version("\"7\"").unwrap(), Some(7));
+        assert_eq!(version("*").unwrap(), None);
+        assert_eq!(if_match(&TestRequest::post().to_http_request()).unwrap(), None);
+        for bad in ["7", "\"x\"", "W/\"7\"", "", "\"7\", \"8\""] {
+            assert!(version(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

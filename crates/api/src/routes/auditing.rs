@@ -8,7 +8,7 @@ use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::dispatches::NewTrigger;
 use sched_model::db::functions::FunctionSettings;
 use sched_model::db::instances::Instance;
-use sched_model::db::jobs::SavedJob;
+use sched_model::db::jobs::{Job, SavedJob};
 use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,6 +26,35 @@ pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, request: &str) -> Audit
         target_id: saved.job.id.to_string(),
         before: saved.before.as_ref().map(plain),
         after: Some(plain(&saved.job.settings)),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A job that was paused, resumed, enabled or disabled.
+pub(super) fn of_switched_job(
+    tenant: TenantId,
+    action: &'static str,
+    before: &Job,
+    after: &Job,
+    request: &str,
+) -> AuditEntry {
+    let flags = |job: &Job| {
+        json!({
+            "is_enabled": job.settings.is_enabled,
+            "is_paused": job.state.is_paused,
+            "pause_reason": job.state.pause_reason,
+            "paused_until": job.state.paused_until,
+            "version": job.state.version,
+        })
+    };
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action,
+        target_type: "job",
+        target_id: after.id.to_string(),
+        before: Some(flags(before)),
+        after: Some(flags(after)),
         request_id: Some(request.to_owned()),
     }
 }

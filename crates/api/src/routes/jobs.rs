@@ -1,6 +1,6 @@
 //! Jobs: creating, listing, showing.
 
-use actix_web::http::header::LOCATION;
+use actix_web::http::header::{ETAG, HeaderName, LOCATION};
 use actix_web::{HttpResponse, web};
 use sched_model::db::jobs::{self, Job, SaveError, SaveMode};
 use sched_model::db::{Conn, DbResult, audit, dependencies, transact};
@@ -33,7 +33,10 @@ pub(crate) async fn create(
     .map_err(|error| mistake::save_refused(error, ""))?;
     tracing::info!(job.id = %saved.job.id, job.name = saved.job.settings.name, "Created a job.");
     let location = format!("{BASE_PATH}/jobs/{}", saved.job.id);
-    Ok(HttpResponse::Created().insert_header((LOCATION, location)).json(show::job(saved.job, Vec::new())))
+    let tag = entity_tag(&saved.job);
+    let mut created = HttpResponse::Created();
+    let shown = show::job(saved.job, Vec::new());
+    Ok(created.insert_header((LOCATION, location)).insert_header(tag).json(shown))
 }
 
 /// `GET /jobs`
@@ -55,12 +58,22 @@ pub(crate) async fn get(
     state: State,
     job: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<sched_wire::Job> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = state.tenant()?;
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    let followed_by = dependencies::followers(&mut conn, tenant, &[found.id]).await?.remove(&found.id);
-    Ok(web::Json(show::job(found, followed_by.unwrap_or_default())))
+    Ok(shown(&mut conn, tenant, found).await?)
+}
+
+/// The answer that shows a job, with its version for a later `If-Match`.
+pub(super) async fn shown(conn: &mut Conn, tenant: TenantId, job: Job) -> DbResult<HttpResponse> {
+    let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
+    let tag = entity_tag(&job);
+    Ok(HttpResponse::Ok().insert_header(tag).json(show::job(job, followed_by.unwrap_or_default())))
+}
+
+fn entity_tag(job: &Job) -> (HeaderName, String) {
+    (ETAG, format!("\"{}\"", job.state.version))
 }
 
 /// The job with this id or name. A name can look like an id; then the id counts.

@@ -8,10 +8,12 @@ mod auditing;
 pub(crate) mod calendars;
 pub(crate) mod dispatches;
 pub(crate) mod executions;
+pub(crate) mod explanations;
 pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod jobs;
 pub(crate) mod previews;
+pub(crate) mod switches;
 pub(crate) mod triggers;
 
 use actix_web::web;

@@ -25,12 +25,18 @@ pub struct NewEvent {
     pub payload: serde_json::Value,
 }
 
-/// The scheduler disabled a job that it can no longer schedule.
+/// Somebody disabled a job, or the scheduler one that it can no longer schedule.
 pub const JOB_DISABLED: &str = "job_disabled";
 /// A scheduler has taken over.
 pub const LEADER_CHANGED: &str = "leader_changed";
 /// An operator asked the leader to step down.
 pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
+/// Somebody paused a job.
+pub const JOB_PAUSED: &str = "job_paused";
+/// Somebody resumed a job.
+pub const JOB_RESUMED: &str = "job_resumed";
+/// Somebody enabled a job.
+pub const JOB_ENABLED: &str = "job_enabled";
 /// A worker's lease expired.
 pub const WORKER_OFFLINE: &str = "worker_offline";
 /// An attempt was lost with its worker.

@@ -1,14 +1,18 @@
 //! Jobs: their settings with their versions, and what they have come to.
 //!
-//! Reading is here; writing is [`save`](fn@save)'s, where a job's cursor goes at that moment is `cursor`'s, and what becomes of it when
-//! a calendar changes is [`reschedule_users_of`]'s. The scheduler's own writes of the cursor are in [`super::tick`].
+//! Reading is here; writing is [`save`](fn@save)'s, pausing, resuming, enabling and disabling are [`switch`](fn@switch)'s, where a
+//! job's cursor goes at that moment is `cursor`'s, and what becomes of it when a calendar changes is [`reschedule_users_of`]'s. The
+//! scheduler's own writes of the cursor are in [`super::tick`].
 
 mod cursor;
 mod reschedule;
 mod save;
+mod switch;
 
 use chrono::{DateTime, Utc};
+use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
 
 use super::dependencies::stored_after;
@@ -23,6 +27,7 @@ use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
 pub use self::reschedule::reschedule_users_of;
 pub use self::save::{ParsedCalendars, SaveError, SaveMode, SavedJob, save, save_with};
+pub use self::switch::{Pause, Switch, SwitchRequest, Switched, switch};
 
 /// A job as it is kept.
 #[derive(Debug, Clone)]
@@ -41,8 +46,16 @@ pub struct Job {
 #[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct JobState {
     pub disabled_reason: Option<String>,
+    /// Whether it is at the moment of reading: a pause that has ended by itself is none.
+    #[diesel(select_expression = paused_now(), select_expression_type = SqlLiteral<Bool>)]
     pub is_paused: bool,
+    /// Of a pause that has ended by itself too, until the job is changed.
     pub pause_reason: Option<String>,
+    /// Of a pause that has ended by itself too, until the job is changed.
+    pub paused_until: Option<DateTime<Utc>>,
+    pub dispatch_lock_until: Option<DateTime<Utc>>,
+    pub last_fire_at: Option<DateTime<Utc>>,
+    pub ledger_starts_at: Option<DateTime<Utc>>,
     pub next_run_at: Option<DateTime<Utc>>,
     pub last_run_at: Option<DateTime<Utc>>,
     pub last_status: Option<DispatchStatus>,
@@ -57,6 +70,19 @@ pub struct JobState {
     pub created_src: String,
     pub updated_at: DateTime<Utc>,
     pub updated_src: String,
+}
+
+impl JobState {
+    /// Whether a pause holds fires of it, those of the past included: one that has ended by itself holds those before its end.
+    pub(super) const fn has_pause(&self) -> bool {
+        self.is_paused || self.paused_until.is_some()
+    }
+}
+
+fn paused_now() -> SqlLiteral<Bool> {
+    diesel::dsl::sql(
+        "(scheduled_jobs.is_paused AND (scheduled_jobs.paused_until > clock_timestamp()) IS NOT FALSE)",
+    )
 }
 
 #[derive(Queryable, Selectable)]

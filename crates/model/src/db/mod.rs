@@ -34,6 +34,7 @@ pub mod functions;
 pub mod instances;
 pub mod job_ends;
 pub mod jobs;
+pub mod ledger;
 pub mod line;
 pub mod overview;
 pub mod partitions;

@@ -387,6 +387,10 @@ diesel::table! {
         changed_at -> Timestamptz,
         /// Which component or whose e-mail made the change.
         changed_src -> Text,
+        /// Why the job was paused, where the change is a pause.
+        pause_reason -> Nullable<Text>,
+        /// When that pause is to end by itself; NULL means when somebody resumes the job.
+        paused_until -> Nullable<Timestamptz>,
     }
 }
 
@@ -449,15 +453,15 @@ diesel::table! {
         is_enabled -> Bool,
         /// Why the scheduler disabled the job; NULL when a person did or while enabled.
         disabled_reason -> Nullable<Text>,
-        /// True: the schedule does not fire for a while.
+        /// True: the schedule does not fire for a while; not any more once paused_until has passed.
         is_paused -> Bool,
         /// Why it is paused, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// When the pause ends by itself; NULL means when somebody resumes it. Not in effect yet.
+        /// When the pause ends by itself; NULL means when somebody resumes it.
         paused_until -> Nullable<Timestamptz>,
         /// When the job was deleted; its history stays and it can be restored.
         deleted_at -> Nullable<Timestamptz>,
-        /// The next fire time: the cursor of the schedule. NULL when nothing will fire (manual, disabled, paused, deleted, over).
+        /// The next fire time: the cursor of the schedule. It moves on while the job is paused, so that what is skipped is recorded. NULL when nothing will fire (manual, disabled, deleted, over).
         next_run_at -> Nullable<Timestamptz>,
         /// When the latest finished attempt started.
         last_run_at -> Nullable<Timestamptz>,

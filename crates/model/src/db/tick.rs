@@ -75,6 +75,8 @@ pub struct DueJob {
     pub is_function_active: bool,
     /// Which kill switch is on, if one is.
     pub paused_by: Option<SkipReason>,
+    /// When the pause of the job ends by itself.
+    pub paused_until: Option<DateTime<Utc>>,
     /// The tenant's quota of dispatches per minute, and once [`open_quotas`] was called what is left of it; `None` without a quota.
     pub quota_left: Option<i64>,
 }
@@ -86,7 +88,7 @@ type DueColumns = (
     Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
     Text, Nullable<Int4>, Int4, Int4, Text, Int4,
     Nullable<Timestamptz>, Nullable<Timestamptz>,
-    Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<BigInt>,
+    Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<Timestamptz>, Nullable<BigInt>,
 );
 
 statement! {

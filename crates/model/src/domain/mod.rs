@@ -11,6 +11,7 @@ pub mod attempt;
 pub mod clock;
 pub mod dependency;
 pub mod dispatch;
+pub mod explain;
 pub mod function;
 pub mod handler_config;
 pub mod ids;

@@ -1,6 +1,8 @@
-//! `jobs`: applying, listing, showing and triggering them.
+//! `jobs`: applying, listing, showing, explaining, pausing and triggering them.
 //!
 //! Applying is one request, so either everything in the files is written or nothing.
+
+mod explain;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,14 +11,15 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, Job, Kind,
-    PageQuery, TriggerRequest, Triggered,
+    AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, ExplainQuery,
+    Job, Kind, PageQuery, PauseRequest, TriggerRequest, Triggered,
 };
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Session, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::cli::JobsCommand;
+use crate::cli::{JobsCommand, VersionArgs};
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
 use crate::output::{Column, or_dash, tell, time, words};
@@ -47,6 +50,7 @@ const GET: &[Column<Job>] = &[
         Some(reason) => format!("{}: {reason}", state(job)),
         None => state(job).to_owned(),
     }),
+    Column::new("Paused until", |job| or_dash(job.paused_until.map(time))),
     Column::new("Function", |job| job.function.clone()),
     Column::new("Arguments", |job| Value::from(job.task_args.clone()).to_string()),
     Column::new("Schedule", schedule),
@@ -124,6 +128,21 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let job: Job = session.api()?.get(&["jobs", &name], &()).await?;
             session.output.record(&job, GET)?;
         }
+        JobsCommand::Explain { name, from, to } => {
+            return explain::run(&name, &ExplainQuery { from, to }, session).await;
+        }
+        JobsCommand::Pause { name, reason, until, version } => {
+            switch(session, &name, "pause", &version, &PauseRequest { reason, until }).await?;
+        }
+        JobsCommand::Resume { name, version } => {
+            switch(session, &name, "resume", &version, &Map::new()).await?;
+        }
+        JobsCommand::Enable { name, version } => {
+            switch(session, &name, "enable", &version, &Map::new()).await?;
+        }
+        JobsCommand::Disable { name, version } => {
+            switch(session, &name, "disable", &version, &Map::new()).await?;
+        }
         JobsCommand::Trigger { name, args, idempotency_key, wait, wait_timeout } => {
             let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
             let api = session.api()?;
@@ -140,6 +159,20 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         }
     }
     Ok(exit::OK)
+}
+
+/// Pauses, resumes, enables or disables a job, and shows it as it is then.
+async fn switch(
+    session: &Session,
+    name: &str,
+    action: &str,
+    version: &VersionArgs,
+    body: &impl Serialize,
+) -> Result<(), ExitError> {
+    let tag = version.if_version.map(|version| format!("\"{version}\""));
+    let header = tag.as_deref().map(|tag| ("If-Match", tag));
+    let job: Job = session.api()?.post(&["jobs", name, action], header, body).await?;
+    session.output.list(&[job], LIST, "")
 }
 
 fn read(paths: Vec<PathBuf>) -> Result<Files, ExitError> {

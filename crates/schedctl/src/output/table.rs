@@ -76,9 +76,8 @@ fn tone(text: &str) -> Option<Color> {
         "COMPLETED" | "IDLE" | "created" | "applied" | "leader" => Some(Color::Green),
         "IN_PROGRESS" | "BUSY" | "updated" => Some(Color::Cyan),
         "PENDING" | "DRAINING" | "RELEASED" | "pending" | "paused" => Some(Color::Yellow),
-        "FAILED" | "TIMEOUT" | "DEAD_LETTER" | "LOST" | "CANCELLED" | "OFFLINE" | "unknown" => {
-            Some(Color::Red)
-        }
+        "FAILED" | "TIMEOUT" | "DEAD_LETTER" | "LOST" | "CANCELLED" | "OFFLINE" | "unknown"
+        | "unaccounted" | "two_fates" => Some(Color::Red),
         _ => None,
     }
 }

@@ -17,6 +17,7 @@ mod failover_database;
 mod failover_frozen;
 mod failover_handover;
 mod failover_network;
+mod ledger;
 mod migrations;
 mod policies;
 mod restart;

@@ -5,15 +5,18 @@
 //! disabled, are recorded as skipped, as is what the old calendars excluded until now. So is a fire on its way to a business
 //! day that the new timetable does not know, or one that the new timetable brings forward to before now: it stays due. What
 //! has had its fate does not come back: a listed instant, or a fire that only moves to a later day now that it has fired.
-//! The books are settled up to the present and never further. All of this happens under the lock on the job, in the
-//! transaction of the change.
+//! The books are settled up to the present and never further. What a pause of the job holds at that moment is the pause's: it is
+//! recorded as such first. All of this happens under the lock on the job, in the transaction of the change; a process that dies in
+//! between leaves the job and its books as they were.
+//!
+//! Each record names the one before it, and the job the last one, so that a record that is lost is missed.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::super::schema::skipped_fires;
+use super::super::schema::{scheduled_jobs, skipped_fires};
 use super::super::{Conn, DbResult};
 use super::{Job, SaveError};
 use crate::domain::ids::{JobId, TenantId};
@@ -56,28 +59,42 @@ impl Cursor {
         Self { next_run_at, settled_until, is_computed: true, skipped: Vec::new() }
     }
 
-    /// Records what the change skips.
-    pub(super) async fn record(&self, conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
+    /// Records what the change skips, after the record that was the `last` of the job.
+    pub(super) async fn record(
+        &self,
+        conn: &mut Conn,
+        tenant: TenantId,
+        job: JobId,
+        last: Option<DateTime<Utc>>,
+    ) -> DbResult<()> {
         use skipped_fires as s;
-        let rows: Vec<_> = self
-            .skipped
-            .iter()
-            .map(|range| {
-                (
-                    s::tenant_id.eq(tenant),
-                    s::job_id.eq(job),
-                    s::first_fire_at.eq(range.first),
-                    s::last_fire_at.eq(range.last),
-                    s::fire_count.eq(i64::try_from(range.count.value()).unwrap_or(i64::MAX)),
-                    s::is_count_exact.eq(range.count.is_exact()),
-                    s::reason.eq(range.reason),
-                    s::detail.eq("when the settings of the job or its calendars were changed"),
-                )
-            })
-            .collect();
-        if !rows.is_empty() {
-            diesel::insert_into(s::table).values(rows).on_conflict_do_nothing().execute(conn).await?;
+        let mut ranges: Vec<&SkippedRange> = self.skipped.iter().collect();
+        ranges.sort_by_key(|range| range.first);
+        let mut follows = last;
+        let mut rows = Vec::new();
+        for range in ranges {
+            rows.push((
+                s::tenant_id.eq(tenant),
+                s::job_id.eq(job),
+                s::first_fire_at.eq(range.first),
+                s::last_fire_at.eq(range.last),
+                s::fire_count.eq(i64::try_from(range.count.value()).unwrap_or(i64::MAX)),
+                s::is_count_exact.eq(range.count.is_exact()),
+                s::reason.eq(range.reason),
+                s::detail.eq("when the settings of the job or its calendars were changed"),
+                s::follows.eq(follows),
+            ));
+            follows = Some(range.first);
         }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        // A fire that was recorded before keeps its first record, and that has the same key.
+        diesel::insert_into(s::table).values(rows).on_conflict_do_nothing().execute(conn).await?;
+        diesel::update(scheduled_jobs::table.find((tenant, job)))
+            .set(scheduled_jobs::last_fire_at.eq(follows))
+            .execute(conn)
+            .await?;
         Ok(())
     }
 }
@@ -196,17 +213,50 @@ fn single(at: DateTime<Utc>, reason: SkipReason) -> SkippedRange {
 
 /// Settles the old timetable of a job up to now. The latest fire that is due stays the cursor, unless the job is being disabled.
 fn settled(job: &Job, old: Option<&Timetable>, now: DateTime<Utc>, stays_enabled: bool) -> Cursor {
-    let (settled_until, next) = (job.state.settled_until, job.state.next_run_at);
-    let due = next.filter(|cursor| *cursor <= now && job.settings.is_enabled);
+    let held = old.and_then(|old| held(job, old, now));
+    let mut cursor = held.unwrap_or_else(|| Cursor::unchanged(job));
+    let settled_until = cursor.settled_until;
+    let due = cursor.next_run_at.filter(|next| *next <= now && job.settings.is_enabled);
     let done = old.map(|old| match due {
         Some(cursor) => settle_due(old, settled_until, cursor, now, stays_enabled),
         None => settle_quiet(old, settled_until, now).map(|skipped| (None, skipped)),
     });
-    match done {
-        Some(Ok((kept, skipped))) => Cursor { skipped, ..Cursor::resting(kept, now.max(settled_until)) },
-        // The one fire that is known of a timetable that cannot be computed is the cursor.
-        _ => Cursor::resting(due.filter(|_| stays_enabled), now.max(settled_until)),
+    cursor.is_computed = true;
+    cursor.settled_until = now.max(settled_until);
+    // The one fire that is known of a timetable that cannot be computed is the cursor.
+    cursor.next_run_at = due.filter(|_| stays_enabled);
+    if let Some(Ok((kept, mut skipped))) = done {
+        cursor.next_run_at = kept;
+        cursor.skipped.append(&mut skipped);
     }
+    cursor
+}
+
+/// Where the job stands once what its pause holds, of all that is due now, has been recorded as paused; `None` if that is nothing.
+///
+/// A timetable that fails here fails in the scheduler too, which then disables the job and says why.
+pub(super) fn held(job: &Job, timetable: &Timetable, now: DateTime<Utc>) -> Option<Cursor> {
+    if !job.state.has_pause() || !job.settings.is_enabled {
+        return None;
+    }
+    let until = job.state.paused_until.map_or(now, |end| now.min(end - TICK));
+    let cursor = job.state.next_run_at.filter(|cursor| *cursor <= until)?;
+    let situation = Situation {
+        timetable,
+        settled_until: job.state.settled_until,
+        cursor,
+        now: until,
+        misfire: MisfirePolicy::Skip,
+        grace: None,
+        overlap: OverlapPolicy::Allow,
+        load: Load { open: 0, max_instances: 1 },
+        runs_left: None,
+        held_by: Some(SkipReason::PausedJob),
+        limit: 1,
+    };
+    let decision = decide(&situation).ok()?;
+    let moved = Cursor::resting(decision.next, decision.settled_until);
+    Some(Cursor { skipped: decision.skipped, ..moved })
 }
 
 /// The latest fire that is due by a timetable, and what is skipped besides.

@@ -67,7 +67,7 @@ pub async fn reschedule_users_of(
             ))
             .execute(conn)
             .await?;
-        cursor.record(conn, tenant, id).await?;
+        cursor.record(conn, tenant, id, job.state.last_fire_at).await?;
         moved += 1;
     }
     Ok(moved)

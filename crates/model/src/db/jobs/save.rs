@@ -20,6 +20,7 @@ use super::super::schema::{scheduled_job_versions, scheduled_jobs};
 use super::super::{Conn, DbError, DbResult, clock, functions, tenants, tx};
 use super::cursor::{self, Cursor};
 use super::reschedule::stored_timetable;
+use super::switch::Pause;
 use super::{Job, by_id};
 use crate::domain::dependency::AfterMode;
 use crate::domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
@@ -239,18 +240,19 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
 
 /// A job being written.
 #[derive(Clone, Copy)]
-struct Saving<'a> {
-    tenant: TenantId,
-    settings: &'a JobSettings,
+pub(super) struct Saving<'a> {
+    pub(super) tenant: TenantId,
+    pub(super) settings: &'a JobSettings,
     /// Those the settings name.
-    calendars: &'a [Calendar],
-    parsed: &'a ParsedCalendars,
-    mode: SaveMode,
-    source: &'a str,
+    pub(super) calendars: &'a [Calendar],
+    pub(super) parsed: &'a ParsedCalendars,
+    pub(super) mode: SaveMode,
+    pub(super) source: &'a str,
 }
 
 impl Saving<'_> {
-    async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
+    /// Writes over a job that is locked, or a new one.
+    pub(super) async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
         let Self { tenant, settings, calendars, mode, source, .. } = *self;
         let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
         let now = clock::now(conn).await?;
@@ -332,9 +334,18 @@ impl Saving<'_> {
                 id
             }
         };
-        cursor.record(conn, tenant, id).await?;
+        let last = existing.as_ref().and_then(|job| job.state.last_fire_at);
+        cursor.record(conn, tenant, id, last).await?;
         let before = existing.map(|job| job.settings);
-        keep_version(conn, tenant, id, version, before.as_ref(), settings, source).await?;
+        let kept = NewVersion {
+            version,
+            change: change_of(before.as_ref(), settings),
+            settings,
+            changed_at: now,
+            source,
+            pause: None,
+        };
+        kept.keep(conn, tenant, id).await?;
         let job = by_id(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
         let change = if before.is_some() { Change::Updated } else { Change::Created };
         Ok(SavedJob { job, before, change })
@@ -452,33 +463,48 @@ fn json_of(settings: &impl Serialize) -> DbResult<serde_json::Value> {
         .map_err(|error| DbError::Corrupt { what: "settings of a job".into(), reason: error.to_string() })
 }
 
-async fn keep_version(
-    conn: &mut Conn,
-    tenant: TenantId,
-    id: JobId,
-    version: i64,
-    before: Option<&JobSettings>,
-    after: &JobSettings,
-    source: &str,
-) -> DbResult<()> {
-    use scheduled_job_versions as v;
-    let change = match before {
+/// What kind of change makes these settings of those before.
+fn change_of(before: Option<&JobSettings>, after: &JobSettings) -> &'static str {
+    match before {
         None => "created",
         Some(before) if before.is_enabled && !after.is_enabled => "disabled",
         Some(before) if !before.is_enabled && after.is_enabled => "enabled",
         Some(_) => "updated",
-    };
-    let settings = json_of(after)?;
-    diesel::insert_into(v::table)
-        .values((
-            v::tenant_id.eq(tenant),
-            v::job_id.eq(id),
-            v::version.eq(version),
-            v::change.eq(change),
-            v::settings.eq(settings),
-            v::changed_src.eq(source),
-        ))
-        .execute(conn)
-        .await?;
-    Ok(())
+    }
+}
+
+/// A version of a job, to be kept.
+pub(super) struct NewVersion<'a> {
+    pub(super) version: i64,
+    pub(super) change: &'static str,
+    pub(super) settings: &'a JobSettings,
+    /// The instant at which the cursor was computed: fires after it are those of these settings.
+    pub(super) changed_at: DateTime<Utc>,
+    pub(super) source: &'a str,
+    pub(super) pause: Option<&'a Pause<'a>>,
+}
+
+impl NewVersion<'_> {
+    pub(super) async fn keep(&self, conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<()> {
+        use scheduled_job_versions as v;
+        let settings = serde_json::to_value(self.settings).map_err(|error| DbError::Corrupt {
+            what: format!("settings of job {id}"),
+            reason: error.to_string(),
+        })?;
+        diesel::insert_into(v::table)
+            .values((
+                v::tenant_id.eq(tenant),
+                v::job_id.eq(id),
+                v::version.eq(self.version),
+                v::change.eq(self.change),
+                v::settings.eq(settings),
+                v::changed_at.eq(self.changed_at),
+                v::changed_src.eq(self.source),
+                v::pause_reason.eq(self.pause.and_then(|pause| pause.reason)),
+                v::paused_until.eq(self.pause.and_then(|pause| pause.until)),
+            ))
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
 }

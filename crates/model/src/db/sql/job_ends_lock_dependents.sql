@@ -6,7 +6,7 @@ SELECT j.tenant_id, j.id, j.after_mode, j.task_args, coalesce(j.queue, f.queue),
             WHEN p.is_paused THEN 'paused_project'
             WHEN q.is_paused THEN 'paused_queue'
             WHEN f.is_paused THEN 'paused_function'
-            WHEN j.is_paused THEN 'paused_job' END,
+            WHEN j.is_paused AND (clock_timestamp() < j.paused_until) IS NOT FALSE THEN 'paused_job' END,
        j.is_enabled, f.is_active, j.deleted_at IS NOT NULL
 FROM scheduled_jobs j
 JOIN tenants t ON t.id = j.tenant_id

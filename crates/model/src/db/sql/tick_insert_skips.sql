@@ -1,8 +1,24 @@
-WITH leader AS (SELECT $1::bigint AS term)
+WITH leader AS (SELECT $1::bigint AS term),
+new AS (
+    SELECT * FROM unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::boolean[], $8::text[], $9::timestamptz[])
+        AS u (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, is_count_exact, reason, follows)
+),
+-- What follows a range of the same reason goes on with it: a job that is paused for a year is one row, not one for each fire.
+-- What names a fire time inside the range as the record before it then names the range.
+extended AS (
+    UPDATE skipped_fires s
+    SET last_fire_at = n.last_fire_at, fire_count = s.fire_count + n.fire_count, is_count_exact = s.is_count_exact AND n.is_count_exact
+    FROM new n
+    WHERE s.id = (SELECT l.id FROM skipped_fires l WHERE l.job_id = n.job_id AND l.first_fire_at <= n.follows
+                  ORDER BY l.first_fire_at DESC LIMIT 1)
+      AND n.follows <= s.last_fire_at AND s.last_fire_at < n.first_fire_at
+      AND s.reason = n.reason AND s.reason NOT IN ('disabled', 'ended') AND s.detail IS NULL
+    RETURNING n.job_id, n.first_fire_at
+)
 INSERT INTO skipped_fires (term, tenant_id, job_id, first_fire_at, last_fire_at, fire_count, is_count_exact, reason, follows)
-SELECT leader.term, u.tenant_id, u.job_id, u.first_fire_at, u.last_fire_at, u.fire_count, u.is_count_exact, u.reason, u.follows
-FROM leader, unnest($2::uuid[], $3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::boolean[], $8::text[], $9::timestamptz[])
-    AS u (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, is_count_exact, reason, follows)
+SELECT leader.term, n.tenant_id, n.job_id, n.first_fire_at, n.last_fire_at, n.fire_count, n.is_count_exact, n.reason, n.follows
+FROM leader, new n
+WHERE NOT EXISTS (SELECT FROM extended e WHERE e.job_id = n.job_id AND e.first_fire_at = n.first_fire_at)
 -- A fire that was recorded before keeps its first record.
 ON CONFLICT (job_id, first_fire_at) DO NOTHING
 RETURNING id

@@ -18,7 +18,9 @@ SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,
             WHEN p.is_paused THEN 'paused_project'
             WHEN q.is_paused THEN 'paused_queue'
             WHEN f.is_paused THEN 'paused_function'
-            WHEN j.is_paused THEN 'paused_job' END,
+            -- A pause that has ended holds the fires before its end, however late they are looked at.
+            WHEN j.is_paused AND (j.next_run_at < j.paused_until) IS NOT FALSE THEN 'paused_job' END,
+       j.paused_until,
        CASE WHEN jsonb_typeof(t.quotas -> 'dispatches_per_minute') = 'number'
             THEN greatest(least((t.quotas ->> 'dispatches_per_minute')::numeric, 1000000000)::bigint, 0) END
 FROM due j

@@ -6,7 +6,7 @@
 //! 1. the misfire policy ([`super::misfire`]) picks among the fires that are due; a kill switch instead holds all of them;
 //! 2. the overlap policy ([`super::overlap`]) admits those for which there is room;
 //! 3. `max_runs` ends the job: fires beyond it are recorded as `ended`;
-//! 4. the books are settled: what calendars excluded between all of these is recorded, in ranges.
+//! 4. the books are settled: what calendars excluded, and changes of the clocks suppressed, between all of these is recorded.
 //!
 //! So every nominal fire time in `(settled_until, new settled_until]` ends as exactly one of: a dispatch, a place inside a
 //! skipped range, or a move to another day that is itself one of these. (An excluded fire time inside the range of an outage
@@ -234,7 +234,7 @@ fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, 
     Ok(Decision { fires, waiting, cancelled, skipped, next, settled_until, is_over })
 }
 
-/// Records what calendars excluded between what is decided, up to the present.
+/// Records what calendars excluded and clocks suppressed between what is decided, up to the present.
 fn settle(
     timetable: &Timetable,
     settled_until: DateTime<Utc>,
@@ -256,7 +256,7 @@ fn settle(
     let mut from = settled_until;
     let mut excluded = Vec::new();
     for (first, last) in decided.into_iter().chain([(end, end)]) {
-        excluded.extend(timetable.excluded_between(from, first)?);
+        excluded.extend(timetable.unfired_between(from, first)?);
         from = from.max(last);
     }
     decision.settled_until = until;

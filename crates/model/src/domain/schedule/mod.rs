@@ -23,6 +23,7 @@ pub mod misfire;
 mod names;
 pub mod overlap;
 mod preview;
+mod suppressed;
 #[cfg(test)]
 mod tests;
 mod timetable;

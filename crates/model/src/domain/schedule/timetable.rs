@@ -244,7 +244,8 @@ impl Timetable {
         Ok(found)
     }
 
-    fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+    /// The first nominal fire after an instant, whether or not a calendar excludes or moves it; `None` if there is none.
+    pub fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
         let from =
             self.start_at.map_or(after, |start| after.max(start.checked_sub_signed(TICK).unwrap_or(start)));
         Ok(self.schedule.next_after(from)?.filter(|at| self.end_at.is_none_or(|end| *at < end)))
@@ -262,8 +263,13 @@ impl Timetable {
         Err(gave_up())
     }
 
-    /// When a nominal fire fires; `None` if it does not.
-    fn moved(&self, nominal: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// Whether the bounds leave room for a fire at an instant.
+    pub(super) fn bounds_hold(&self, at: DateTime<Utc>) -> bool {
+        self.start_at.is_none_or(|start| start <= at) && self.end_at.is_none_or(|end| at < end)
+    }
+
+    /// When a nominal fire fires; `None` if it does not, because a calendar excludes it.
+    pub fn moved(&self, nominal: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let direction = match self.roll {
             CalendarRoll::Skip => return self.exclusions.until(nominal).is_none().then_some(nominal),
             CalendarRoll::NextBusinessDay => 1,
@@ -274,9 +280,7 @@ impl Timetable {
         }
         (1..=LONGEST_ROLL).find_map(|days| {
             let at = self.exclusions.days_later(nominal, direction * days)?;
-            let within =
-                self.start_at.is_none_or(|start| start <= at) && self.end_at.is_none_or(|end| at < end);
-            (within && self.exclusions.until(at).is_none()).then_some(at)
+            (self.bounds_hold(at) && self.exclusions.until(at).is_none()).then_some(at)
         })
     }
 

@@ -10,6 +10,7 @@ mod preview;
 mod properties;
 mod reference;
 mod seconds;
+mod suppressed;
 mod timetables;
 mod transitions;
 mod warnings;

@@ -1,0 +1,186 @@
+//! Explanations: from the window that is asked for to the answer that shows its fire times.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::jobs::Job;
+use sched_model::domain::explain::{
+    Attempt, Dispatched, ExplainError, Explanation, Fate, Line, PauseInForce, Skip, Summary,
+};
+use sched_wire as wire;
+use sched_wire::ExplainQuery;
+
+use super::IntoWire;
+use super::moment::moment;
+use crate::error::ApiError;
+
+/// How long the window is when nobody says.
+const DEFAULT_LENGTH: TimeDelta = TimeDelta::days(1);
+
+/// The window of an explanation: the beginning is included, the end is not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) from: DateTime<Utc>,
+    pub(crate) to: DateTime<Utc>,
+}
+
+impl Window {
+    /// The window that is asked for, at `now`, of a job in a zone.
+    pub(crate) fn of(query: &ExplainQuery, now: DateTime<Utc>, timezone: &str) -> Result<Self, ApiError> {
+        let read = |name: &str, text: &Option<String>| match text {
+            Some(text) => match moment(text, now, timezone) {
+                Ok(at) => Ok(Some(at)),
+                Err(message) => Err(ApiError::parameter(name, message)),
+            },
+            None => Ok(None),
+        };
+        let to = read("to", &query.to)?.unwrap_or(now);
+        let default = to.checked_sub_signed(DEFAULT_LENGTH).unwrap_or(to);
+        Ok(Self { from: read("from", &query.from)?.unwrap_or(default), to })
+    }
+}
+
+/// Why there is no explanation.
+pub(crate) fn refused(error: ExplainError) -> ApiError {
+    let parameter = match error {
+        ExplainError::TooMany => "from",
+        ExplainError::NoWindow => "to",
+    };
+    ApiError::parameter(parameter, error.to_string())
+}
+
+/// An explanation.
+pub(crate) fn show(
+    job: &Job,
+    window: &Window,
+    now: DateTime<Utc>,
+    explanation: Explanation,
+) -> wire::Explanation {
+    wire::Explanation {
+        job_id: job.id.0,
+        job: job.settings.name.clone(),
+        timezone: job.settings.timezone.clone(),
+        from: window.from,
+        to: window.to,
+        now,
+        summary: summary(&explanation.summary),
+        fires: explanation.lines.into_iter().map(fires).collect(),
+        triggers: explanation.triggers.into_iter().map(dispatch).collect(),
+    }
+}
+
+fn summary(summary: &Summary) -> wire::ExplainSummary {
+    wire::ExplainSummary {
+        text: summary.sentence(),
+        fire_times: summary.fire_times,
+        dispatched: summary.dispatched,
+        skipped: summary.skipped.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+        to_come: summary.upcoming,
+        undecided: summary.undecided,
+        pruned: summary.pruned,
+        unclear: summary.unclear,
+        two_fates: summary.two_fates,
+        unaccounted: summary.unaccounted,
+        while_disabled: summary.while_disabled,
+        after_last_run: summary.after_last_run,
+        triggers: summary.triggers,
+    }
+}
+
+fn fires(line: Line) -> wire::ExplainedFires {
+    let mut shown = wire::ExplainedFires {
+        first_fire_at: line.first,
+        last_fire_at: line.last,
+        fire_count: line.count,
+        is_count_exact: line.is_count_exact,
+        fate: line.fate.word().to_owned(),
+        outcome: None,
+        text: line.sentence(),
+        version: line.version,
+        moved_from: line.moved_from,
+        moved_to: None,
+        dispatch: None,
+        skip: None,
+    };
+    match line.fate {
+        Fate::Dispatched(dispatched) => {
+            shown.outcome = Some(dispatched.status.to_string());
+            shown.dispatch = Some(dispatch(*dispatched));
+        }
+        Fate::Skipped { skip: found, pause } => {
+            shown.outcome = Some(found.reason.to_string());
+            shown.skip = Some(skip(*found, pause));
+        }
+        Fate::Suppressed => {
+            shown.outcome =
+                Some(sched_model::domain::schedule::SkipReason::DstSuppressed.as_str().to_owned());
+        }
+        Fate::TwoFates { dispatch: dispatched, skip: found } => {
+            shown.dispatch = Some(dispatch(*dispatched));
+            shown.skip = Some(skip(*found, None));
+        }
+        Fate::Moved { to } => shown.moved_to = Some(to),
+        Fate::Upcoming { .. }
+        | Fate::Undecided { .. }
+        | Fate::NotCreated
+        | Fate::Disabled { .. }
+        | Fate::Ended
+        | Fate::Pruned
+        | Fate::Unclear { .. }
+        | Fate::Unaccounted => {}
+    }
+    shown
+}
+
+fn skip(skip: Skip, pause: Option<PauseInForce>) -> wire::ExplainedSkip {
+    wire::ExplainedSkip {
+        reason: skip.reason.to_string(),
+        first_fire_at: skip.first,
+        last_fire_at: skip.last,
+        fire_count: skip.count,
+        is_count_exact: skip.is_count_exact,
+        detail: skip.detail,
+        recorded_at: skip.recorded_at,
+        term: skip.term.map(|term| term.0),
+        pause: pause.map(|pause| wire::ExplainedPause {
+            since: pause.since,
+            by: pause.by,
+            reason: pause.reason,
+            until: pause.until,
+        }),
+    }
+}
+
+fn dispatch(dispatch: Dispatched) -> wire::ExplainedDispatch {
+    wire::ExplainedDispatch {
+        id: dispatch.id.0,
+        status: dispatch.status.into_wire(),
+        text: dispatch.sentence(),
+        scheduled_for: dispatch.scheduled_for,
+        created_at: dispatch.created_at,
+        lateness_ms: (dispatch.created_at - dispatch.scheduled_for).num_milliseconds(),
+        available_at: dispatch.available_at,
+        claimed_at: dispatch.claimed_at,
+        completed_at: dispatch.completed_at,
+        queue: dispatch.queue,
+        is_in_line: dispatch.is_in_line,
+        is_catch_up: dispatch.is_catch_up,
+        triggered_by: dispatch.triggered_by.to_string(),
+        triggered_by_user: dispatch.triggered_by_user,
+        scheduler: dispatch.scheduler,
+        term: dispatch.term.map(|term| term.0),
+        worker: dispatch.worker,
+        error_message: dispatch.error,
+        attempts: dispatch.attempts.into_iter().map(attempt).collect(),
+    }
+}
+
+fn attempt(attempt: Attempt) -> wire::ExplainedAttempt {
+    wire::ExplainedAttempt {
+        attempt: attempt.number,
+        status: attempt.outcome.into_wire(),
+        started_at: attempt.started_at,
+        completed_at: attempt.completed_at,
+        worker: attempt.worker,
+        exit_code: attempt.exit_code,
+        error_message: attempt.error,
+    }
+}

@@ -1,0 +1,105 @@
+//! Instants as people write them: in RFC 3339, on the clock of a zone, or as a distance from now.
+//!
+//! What "now" is, the caller says, from the database. Pure.
+
+use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
+use sched_model::domain::schedule::Zone;
+
+/// How times on a clock may be written.
+const FORMATS: [&str; 4] = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"];
+
+/// The instant that a text names, or what is wrong with it. Of a time that clocks show twice, or not at all, an instant nearby.
+pub(crate) fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<DateTime<Utc>, String> {
+    let text = text.trim();
+    let found = match text.strip_prefix('-').or(text.strip_prefix('+')) {
+        Some(distance) => {
+            let distance = length(distance);
+            let distance = if text.starts_with('-') { distance.map(|length| -length) } else { distance };
+            distance.and_then(|distance| now.checked_add_signed(distance))
+        }
+        None => DateTime::parse_from_rfc3339(text)
+            .map(|at| at.to_utc())
+            .ok()
+            .or_else(|| local(text).map(|local| on_clock(local, timezone))),
+    };
+    found.filter(|at| (1..=9999).contains(&at.year())).ok_or_else(|| {
+        "is no instant; write RFC 3339 such as `2026-11-21T10:00:00Z`, a time on the clock of the job's zone such as `2026-11-21 10:00`, \
+         or a distance from now such as `-2h` or `+90m`"
+            .to_owned()
+    })
+}
+
+/// A length such as `90m` or `1d12h`; units are s, m, h, d and w.
+fn length(text: &str) -> Option<TimeDelta> {
+    let (mut seconds, mut digits) = (0_i64, String::new());
+    for character in text.chars().filter(|character| *character != ' ') {
+        if character.is_ascii_digit() {
+            digits.push(character);
+            continue;
+        }
+        let unit = match character {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            'w' => 604_800,
+            _ => return None,
+        };
+        seconds = seconds.checked_add(digits.parse::<i64>().ok()?.checked_mul(unit)?)?;
+        digits.clear();
+    }
+    let is_whole = digits.is_empty() && !text.is_empty();
+    TimeDelta::try_seconds(seconds).filter(|_| is_whole)
+}
+
+fn local(text: &str) -> Option<NaiveDateTime> {
+    let mut formats = FORMATS.iter();
+    let time = formats.find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
+    time.or_else(|| Some(NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_time(NaiveTime::MIN)))
+}
+
+fn on_clock(local: NaiveDateTime, timezone: &str) -> DateTime<Utc> {
+    // A job's zone has been checked; if its table is gone since, UTC is as good as anything.
+    let zone = Zone::parse(timezone).unwrap_or_else(|_gone| Zone::utc());
+    let guess = local.and_utc();
+    let nearby = guess.checked_sub_signed(zone.offset_at(guess)).unwrap_or(guess);
+    guess.checked_sub_signed(zone.offset_at(nearby)).unwrap_or(guess)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn instants_are_read_in_every_form() {
+        let now = at("2026-11-21T12:00:00Z");
+        for (text, expected) in [
+            ("2026-11-21T10:00:00+01:00", "2026-11-21T09:00:00Z"),
+            ("2026-11-21 10:00", "2026-11-21T09:00:00Z"),
+            ("2026-07-01T10:00:30", "2026-07-01T08:00:30Z"),
+            ("2026-07-01", "2026-06-30T22:00:00Z"),
+            (" -2h", "2026-11-21T10:00:00Z"),
+            ("-1d12h", "2026-11-20T00:00:00Z"),
+            ("+90m", "2026-11-21T13:30:00Z"),
+            ("-1w 30s", "2026-11-14T11:59:30Z"),
+        ] {
+            assert_eq!(moment(text, now, "Europe/Berlin"), Ok(at(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_instant_is_answered_with_what_would_be_one() {
+        let now = at("2026-11-21T12:00:00Z");
+        let endless = format!("-{}w", i64::MAX);
+        for bad in
+            ["", "yesterday", "2h", "-2", "-h", "+2y", "-", "2026-13-01", "10:00", &endless, "-9000000d"]
+        {
+            let message = moment(bad, now, "UTC").unwrap_err();
+            assert!(message.contains("RFC 3339"), "{bad}: {message}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Explanations over HTTP: windows, and what is said of a job that no scheduler has looked at.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, function, pointers};
+
+/// An API with a job that fires every minute, was created an hour ago, and that no scheduler knows of.
+async fn with_minutely() -> TestApp {
+    let app = TestApp::start().await;
+    let job = json!({"name": "minutely", "function": "f", "job_type": "cron", "schedule_config": {"expression": "* * * * *"}, "timezone": "Europe/Berlin"});
+    app.apply(&json!({"task_functions": [function("f")], "jobs": [job]})).await;
+    let client = app.db.client().await;
+    client
+        .batch_execute(
+            "UPDATE scheduled_jobs SET created_at = date_trunc('minute', now()) - interval '60 minutes' - interval '1 second',
+                 settled_until = date_trunc('minute', now()) - interval '60 minutes' - interval '1 second',
+                 next_run_at = date_trunc('minute', now()) - interval '60 minutes'",
+        )
+        .await
+        .unwrap();
+    app
+}
+
+async fn explained(app: &TestApp, query: &str) -> Value {
+    let answer = app.get(&format!("/api/v1/jobs/minutely/explain{query}")).await;
+    assert_eq!(answer.status, 200, "{query}: {}", answer.body);
+    answer.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fires_that_nobody_has_decided_about_are_told_with_those_to_come() {
+    let app = with_minutely().await;
+    let told = explained(&app, "?from=-2h&to=%2B10m").await;
+    let fates: Vec<&str> =
+        told["fires"].as_array().unwrap().iter().map(|line| line["fate"].as_str().unwrap()).collect();
+    assert_eq!(fates, ["not_created", "undecided", "to_come"], "{told}");
+    let undecided = told["summary"]["undecided"].as_u64().unwrap();
+    assert!((60..=62).contains(&undecided), "{told}");
+    assert_eq!(told["summary"]["unaccounted"], 0);
+    assert!(told["fires"][1]["text"].as_str().unwrap().contains("no scheduler has decided"), "{told}");
+    let preview = app
+        .get(&format!("/api/v1/jobs/minutely/preview?after={}&count=100", told["now"].as_str().unwrap()))
+        .await
+        .json();
+    let to_come = told["summary"]["to_come"].as_u64().unwrap();
+    assert_eq!(told["fires"][2]["first_fire_at"], preview["fire_times"][0]["utc"]);
+    assert!((9..=10).contains(&to_come), "{told}");
+    assert!(told["summary"]["text"].as_str().unwrap().ends_with("0 unaccounted"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fire_time_whose_record_is_missing_is_unaccounted_for() {
+    let app = with_minutely().await;
+    let client = app.db.client().await;
+    client
+        .batch_execute("UPDATE scheduled_jobs SET settled_until = now(), next_run_at = date_trunc('minute', now()) + interval '1 minute'")
+        .await
+        .unwrap();
+    let told = explained(&app, "?from=-30m").await;
+    // A minute may begin while this runs, and its fire is due then.
+    let numbers = ["unaccounted", "undecided"].map(|key| told["summary"][key].as_u64().unwrap());
+    assert!(numbers == [30, 0] || numbers == [29, 1], "{told}");
+    assert_eq!(
+        (&told["fires"][0]["fate"], &told["fires"][0]["fire_count"]),
+        (&json!("unaccounted"), &json!(numbers[0]))
+    );
+    let dispatched = app.post("/api/v1/jobs/minutely/trigger", &json!({})).await.json();
+    let told = explained(&app, "?from=-30m&to=%2B1m").await;
+    assert_eq!(told["triggers"][0]["id"], dispatched["dispatch_id"]);
+    assert!(
+        told["triggers"][0]["text"].as_str().unwrap().starts_with("PENDING: triggered by api (api)"),
+        "{told}"
+    );
+    assert_eq!((&told["summary"]["triggers"], &told["summary"]["dispatched"]), (&json!(1), &json!(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_window_is_a_day_up_to_now_unless_it_is_said() {
+    let app = with_minutely().await;
+    let told = explained(&app, "").await;
+    assert_eq!(told["to"], told["now"]);
+    let length = |told: &Value| {
+        let at = |key: &str| told[key].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
+        (at("to") - at("from")).num_minutes()
+    };
+    assert_eq!(length(&told), 24 * 60);
+    let local = explained(&app, "?from=2026-07-01%2010:00&to=2026-07-01T09:00:00Z").await;
+    assert_eq!((&local["from"], length(&local)), (&json!("2026-07-01T08:00:00Z"), 60));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_that_cannot_be_explained_are_refused_with_the_field_and_the_fix() {
+    let app = with_minutely().await;
+    for (query, field, fix) in [
+        ("?from=yesterday", "from", "RFC 3339"),
+        ("?to=tomorrow", "to", "RFC 3339"),
+        ("?from=-1h&to=-2h", "to", "later than the beginning"),
+        ("?from=-1h&to=%2B52w", "from", "more than 10000 fire times; choose a shorter one"),
+        ("?form=-1h", "form", "from"),
+    ] {
+        let answer = app.get(&format!("/api/v1/jobs/minutely/explain{query}")).await;
+        assert_eq!((answer.status, pointers(&answer.json())), (400, vec![field.to_owned()]), "{query}");
+        assert!(answer.body.contains(fix), "{query}: {}", answer.body);
+    }
+    assert_eq!(app.get("/api/v1/jobs/nobody/explain").await.status, 404);
+}

@@ -1,0 +1,178 @@
+//! Pausing, resuming, enabling and disabling jobs: versions, and books that stay exact.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::jobs::{self, Pause, SaveError, Switch, SwitchRequest, Switched};
+use sched_model::db::{Conn, clock, transact};
+use sched_model::domain::ids::JobId;
+use sched_model::domain::job::JobSettings;
+use sched_model::domain::schedule::SkipReason;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{TENANT, World, settings};
+use crate::ledger::{Books, Fate};
+use crate::tick::due;
+
+async fn switch(world: &World, job: JobId, switch: Switch<'_>) -> Switched {
+    let mut conn = world.conn().await;
+    let request = SwitchRequest { tenant: TENANT, job, switch, version: None, source: "ada" };
+    transact(&mut conn, "test_switch", async |conn: &mut Conn| {
+        Ok::<_, SaveError>(jobs::switch(conn, &request).await?)
+    })
+    .await
+    .unwrap()
+}
+
+#[track_caller]
+fn changed(switched: Switched) -> jobs::Job {
+    match switched {
+        Switched::Changed { after, .. } => *after,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn pause(until: Option<DateTime<Utc>>) -> Switch<'static> {
+    Switch::Pause(Pause { reason: Some("disk is full"), until })
+}
+
+async fn now(world: &World) -> DateTime<Utc> {
+    clock::now(&mut world.conn().await).await.unwrap()
+}
+
+async fn versions(world: &World) -> Vec<String> {
+    let query = "SELECT version, change, changed_src, pause_reason, paused_until IS NOT NULL FROM scheduled_job_versions ORDER BY version";
+    world.rows(query).await.into_iter().map(|row| row.join(" ")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_switch_is_a_version_and_doing_it_again_is_none() {
+    let world = World::new().await;
+    let id = world.job("a").await.id;
+    let until = now(&world).await + TimeDelta::hours(1);
+    for step in [pause(Some(until)), Switch::Resume, Switch::Disable, Switch::Enable] {
+        let before = versions(&world).await.len();
+        changed(switch(&world, id, step).await);
+        let again = switch(&world, id, step).await;
+        assert!(matches!(again, Switched::Unchanged(_)), "{step:?}: {again:?}");
+        assert_eq!(versions(&world).await.len(), before + 1, "{step:?}");
+    }
+    assert_eq!(
+        versions(&world).await,
+        [
+            "1 created tests - f",
+            "2 paused ada disk is full t",
+            "3 resumed ada - f",
+            "4 disabled ada - f",
+            "5 enabled ada - f",
+        ]
+    );
+    let flags = "SELECT is_enabled, is_paused, pause_reason, paused_until, version FROM scheduled_jobs";
+    assert_eq!(world.rows(flags).await, [["t", "f", "-", "-", "5"]]);
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs WHERE next_run_at > now()").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_is_refused_for_another_version_an_end_that_has_passed_or_no_job() {
+    let world = World::new().await;
+    let id = world.job("a").await.id;
+    let mut conn = world.conn().await;
+    let request =
+        SwitchRequest { tenant: TENANT, job: id, switch: Switch::Disable, version: Some(2), source: "ada" };
+    let other = jobs::switch(&mut conn, &request).await.unwrap();
+    assert!(matches!(other, Switched::OtherVersion(1)), "{other:?}");
+    let own = jobs::switch(&mut conn, &SwitchRequest { version: Some(1), ..request }).await.unwrap();
+    assert!(matches!(own, Switched::Changed { .. }), "{own:?}");
+    let passed = now(&world).await - TimeDelta::seconds(1);
+    let refused = switch(&world, id, pause(Some(passed))).await;
+    assert!(matches!(refused, Switched::EndHasPassed { .. }), "{refused:?}");
+    let nobody = switch(&world, JobId(Uuid::new_v4()), Switch::Resume).await;
+    assert!(matches!(nobody, Switched::NoSuchJob), "{nobody:?}");
+    assert_eq!(versions(&world).await.len(), 2);
+}
+
+/// A job of which two hours are dispatched and which is due since the third.
+async fn due_since_the_third_hour() -> Books {
+    let books = Books::new().await;
+    books.record(&[Fate::Dispatched(1), Fate::Dispatched(2)]).await;
+    let sql = format!(
+        "UPDATE scheduled_jobs SET next_run_at = '{}', settled_until = '{}'",
+        books.at(3),
+        books.at(2)
+    );
+    books.world.sql(&sql).await;
+    books
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_pause_held_and_nobody_saw_is_recorded_when_the_job_is_resumed() {
+    let books = due_since_the_third_hour().await;
+    changed(switch(&books.world, books.job.id, pause(None)).await);
+    assert_eq!(books.skips().await, [] as [&str; 0], "the scheduler records it when it comes by");
+    let job = changed(switch(&books.world, books.job.id, Switch::Resume).await);
+    assert_eq!(books.skips().await, ["3 10 8 paused_job"]);
+    assert_eq!(job.state.next_run_at, Some(books.at(11)));
+    assert_eq!(books.gaps().await, [] as [&str; 0]);
+    assert_eq!(job.state.last_fire_at, Some(books.at(3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_has_ended_holds_nothing_after_its_end_even_if_nobody_came_by() {
+    let books = due_since_the_third_hour().await;
+    changed(switch(&books.world, books.job.id, pause(None)).await);
+    books.world.sql(&format!("UPDATE scheduled_jobs SET paused_until = '{}'", books.at(7))).await;
+    let mut conn = books.world.conn().await;
+    let seen = due(&mut conn, 10).await;
+    assert_eq!(
+        (seen[0].paused_by, seen[0].paused_until),
+        (Some(SkipReason::PausedJob), Some(books.at(7))),
+        "fires before the end are held"
+    );
+    let state = jobs::by_id(&mut conn, TENANT, books.job.id).await.unwrap().unwrap().state;
+    assert!(!state.is_paused, "nobody says that it is paused any more");
+    assert_eq!(books.world.text("SELECT state FROM job_health").await, "active");
+
+    let job = changed(switch(&books.world, books.job.id, Switch::Resume).await);
+    assert_eq!(books.skips().await, ["3 6 4 paused_job"]);
+    assert_eq!(job.state.next_run_at, Some(books.at(7)), "the fire at its end is due");
+    assert_eq!(job.state.settled_until, books.at(7) - TimeDelta::microseconds(1));
+    let seen = due(&mut conn, 10).await;
+    assert_eq!((seen[0].paused_by, seen[0].paused_until), (None, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fire_at_or_after_the_end_of_a_pause_is_not_held() {
+    let books = due_since_the_third_hour().await;
+    changed(switch(&books.world, books.job.id, pause(None)).await);
+    books.world.sql(&format!("UPDATE scheduled_jobs SET paused_until = '{}'", books.at(3))).await;
+    let mut conn = books.world.conn().await;
+    assert_eq!(due(&mut conn, 10).await[0].paused_by, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_paused_job_records_what_the_pause_held_as_paused() {
+    let changes: [fn(&mut JobSettings); 2] =
+        [|settings| settings.schedule_config = json!({"hours": 2}), |settings| settings.is_enabled = false];
+    for change in changes {
+        let books = due_since_the_third_hour().await;
+        changed(switch(&books.world, books.job.id, pause(None)).await);
+        let mut after = settings("hourly");
+        change(&mut after);
+        let saved = books.world.save(&after).await;
+        assert_eq!(books.skips().await, ["3 10 8 paused_job"], "{after:?}");
+        assert!(saved.job.state.is_paused, "a change of the settings is no end of a pause");
+        assert!(saved.job.state.next_run_at.is_none_or(|next| next > books.at(10)));
+        assert_eq!(books.gaps().await, [] as [&str; 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_disabled_by_switch_leaves_no_fire_due_and_has_none_until_it_is_enabled() {
+    let books = due_since_the_third_hour().await;
+    let job = changed(switch(&books.world, books.job.id, Switch::Disable).await);
+    assert_eq!((job.state.next_run_at, job.settings.is_enabled), (None, false));
+    assert_eq!(books.skips().await, ["3 10 8 disabled"]);
+    assert_eq!(books.gaps().await, [] as [&str; 0]);
+    let job = changed(switch(&books.world, books.job.id, Switch::Enable).await);
+    assert_eq!(job.state.next_run_at, Some(books.at(11)));
+    assert_eq!(books.gaps().await, [] as [&str; 0]);
+}

@@ -1,0 +1,213 @@
+//! Why a job did, or did not, run: the fire times of a window, each with its fate.
+//!
+//! `fate`, `reason` and `change` are plain text: their words grow with releases. Plain data.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::words::{DispatchStatus, ExecutionStatus};
+
+/// The window of an explanation.
+///
+/// An instant is written in RFC 3339, as a time on the clock of the job's zone (`2026-11-21 10:00`), or as a distance from the
+/// present of the database (`-2h`, `+90m`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainQuery {
+    /// Its beginning, included; a day before the end when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Its end, not included; the present of the database when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// What became of the fire times of a job in a window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The job.
+    pub job_id: Uuid,
+    /// Its name.
+    pub job: String,
+    /// The zone of its wall-clock times.
+    pub timezone: String,
+    /// The beginning of the window, included.
+    pub from: DateTime<Utc>,
+    /// The end of the window, not included.
+    pub to: DateTime<Utc>,
+    /// The clock of the database.
+    pub now: DateTime<Utc>,
+    /// How many fire times had which fate.
+    pub summary: ExplainSummary,
+    /// The fire times in order; neighbours of one fate are one entry.
+    pub fires: Vec<ExplainedFires>,
+    /// What others triggered in the window.
+    pub triggers: Vec<ExplainedDispatch>,
+}
+
+/// How many fire times had which fate.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ExplainSummary {
+    /// The numbers as a sentence.
+    pub text: String,
+    /// All of them; those that were none because the job was disabled or over are not counted.
+    pub fire_times: u64,
+    /// Dispatched.
+    pub dispatched: u64,
+    /// Skipped, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    /// To come.
+    pub to_come: u64,
+    /// Due, and not yet decided about.
+    pub undecided: u64,
+    /// So long ago that retention may have removed the record.
+    pub pruned: u64,
+    /// What became of them cannot be told.
+    pub unclear: u64,
+    /// With two fates, which is a defect.
+    pub two_fates: u64,
+    /// Without a record though there must be one: a defect, or a record was lost.
+    pub unaccounted: u64,
+    /// Those the job would have had if it had not been disabled.
+    pub while_disabled: u64,
+    /// Those the job would have had if it had not had its last run.
+    pub after_last_run: u64,
+    /// Triggers beside the schedule.
+    pub triggers: u64,
+}
+
+/// Fire times next to each other that share a fate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedFires {
+    /// The first of them.
+    pub first_fire_at: DateTime<Utc>,
+    /// The last of them, included.
+    pub last_fire_at: DateTime<Utc>,
+    /// How many they are; zero where the entry is no fire time but says something about a part of the window.
+    pub fire_count: u64,
+    /// Whether that number is exact.
+    pub is_count_exact: bool,
+    /// `dispatched`, `skipped`, `moved`, `to_come`, `undecided`, `not_created`, `disabled`, `ended`, `pruned`, `unclear`,
+    /// `two_fates`, `unaccounted`.
+    pub fate: String,
+    /// Status of the dispatch, or reason of the skip; `None` for other fates.
+    pub outcome: Option<String>,
+    /// What became of them, in one sentence.
+    pub text: String,
+    /// Version of the settings by which they are fire times; `None` where only a record says that they are.
+    pub version: Option<i64>,
+    /// The fire time that a calendar moved here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<DateTime<Utc>>,
+    /// Where a calendar moved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<DateTime<Utc>>,
+    /// The dispatch, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatch: Option<ExplainedDispatch>,
+    /// The record of skipped fire times in which they lie, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip: Option<ExplainedSkip>,
+}
+
+/// A record of skipped fire times.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedSkip {
+    /// Why.
+    pub reason: String,
+    /// The first fire time.
+    pub first_fire_at: DateTime<Utc>,
+    /// The last one, included.
+    pub last_fire_at: DateTime<Utc>,
+    /// How many they are, in the window or not.
+    pub fire_count: u64,
+    /// Whether that number is exact.
+    pub is_count_exact: bool,
+    /// More about it.
+    pub detail: Option<String>,
+    /// When it was begun to be recorded.
+    pub recorded_at: DateTime<Utc>,
+    /// Term of the leader that recorded it; `None` when the API did.
+    pub term: Option<i64>,
+    /// The pause of the job that is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<ExplainedPause>,
+}
+
+/// A pause of the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedPause {
+    /// Since when.
+    pub since: DateTime<Utc>,
+    /// Who paused the job.
+    pub by: String,
+    /// Why.
+    pub reason: Option<String>,
+    /// When it was to end by itself.
+    pub until: Option<DateTime<Utc>>,
+}
+
+/// A dispatch with its attempts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedDispatch {
+    /// Identifier.
+    pub id: Uuid,
+    /// What it has come to.
+    pub status: DispatchStatus,
+    /// What became of it, in one sentence.
+    pub text: String,
+    /// The fire time, or the instant of the trigger.
+    pub scheduled_for: DateTime<Utc>,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// How long after its fire time that was.
+    pub lateness_ms: i64,
+    /// When it could be claimed, or claimed again.
+    pub available_at: DateTime<Utc>,
+    /// When its latest claim was made.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub completed_at: Option<DateTime<Utc>>,
+    /// Where it waits.
+    pub queue: String,
+    /// Whether it waits in line behind others of its job.
+    pub is_in_line: bool,
+    /// Whether it catches up a fire time that had passed.
+    pub is_catch_up: bool,
+    /// What created it.
+    pub triggered_by: String,
+    /// Who asked for it.
+    pub triggered_by_user: Option<String>,
+    /// Host of the scheduler that created it.
+    pub scheduler: Option<String>,
+    /// Term of that scheduler.
+    pub term: Option<i64>,
+    /// The worker of the latest claim: its host, or its id where it is no longer registered.
+    pub worker: Option<String>,
+    /// What the latest unsuccessful attempt said.
+    pub error_message: Option<String>,
+    /// The finished attempts, in order.
+    pub attempts: Vec<ExplainedAttempt>,
+}
+
+/// A finished attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedAttempt {
+    /// Which one, from 1.
+    pub attempt: i32,
+    /// How it ended.
+    pub status: ExecutionStatus,
+    /// When it started.
+    pub started_at: DateTime<Utc>,
+    /// When it ended.
+    pub completed_at: DateTime<Utc>,
+    /// Where it ran.
+    pub worker: Option<String>,
+    /// Exit code of the process.
+    pub exit_code: Option<i32>,
+    /// What it said.
+    pub error_message: Option<String>,
+}
