@@ -61,7 +61,7 @@ const CASES: &[Case<'static>] = &[
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "next_run_at": "x"}"#), 422, "invalid", "/next_run_at"),
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "priority": "x"}"#), 422, "invalid", "/priority"),
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "often"}"#), 422, "invalid", "/job_type"),
-    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "overlap_policy": "queue"}"#), 422, "invalid", "/overlap_policy"),
+    ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "overlap_policy": "wait"}"#), 422, "invalid", "/overlap_policy"),
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "timezone": "Mars"}"#), 422, "invalid", "/timezone"),
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "manual", "task_args": []}"#), 422, "invalid", "/task_args"),
     ("POST", "/api/v1/jobs", JSON, Some(r#"{"name": "a", "function": "f", "job_type": "cron", "schedule_config": {"expression": "0 0 31 2 *"}}"#), 422, "invalid", "/schedule_config/expression"),

@@ -388,7 +388,7 @@ mod tests {
             ..settings()
         };
         let fields: Vec<String> = bad.check().into_iter().map(|error| error.field).collect();
-        assert_eq!(fields.len(), 9, "{fields:?}");
+        assert_eq!(fields.len(), 10, "{fields:?}");
         for expected in [
             "name",
             "project",

@@ -154,6 +154,15 @@ const DAMAGES: &[(&str, &str)] = &[
          FROM (SELECT * FROM job_execution_log WHERE dispatch_id = '{d}') a
          WHERE (l.id, l.started_at) = (SELECT id, started_at FROM job_execution_log WHERE dispatch_id <> '{d}' ORDER BY started_at DESC LIMIT 1)",
     ),
+    ("2: the ledger has no gap", "DELETE FROM job_dispatch WHERE id = '{d}'"),
+    (
+        "5: queued_dispatches is the number",
+        "UPDATE scheduled_jobs SET active_dispatches = 1, queued_dispatches = 1 WHERE id = '{j}'",
+    ),
+    (
+        "5: max_instances is never exceeded",
+        "UPDATE job_execution_log SET completed_at = completed_at + interval '1 hour' WHERE dispatch_id = '{d}'",
+    ),
     ("max_runs:", "UPDATE scheduled_jobs SET fired_count = fired_count + 1 WHERE id = '{j}'"),
     (
         "jitter:",

@@ -122,9 +122,9 @@ async fn ledger_accounts_for_every_fire_time_and_misses_every_record_that_is_los
 
     // A checker that cannot fail proves nothing.
     for (lost, fires) in [
-        ("DELETE FROM job_dispatch WHERE id = (SELECT id FROM job_dispatch ORDER BY scheduled_for LIMIT 1 OFFSET 1)", 1),
+        ("DELETE FROM job_dispatch WHERE id = (SELECT id FROM job_dispatch ORDER BY scheduled_for LIMIT 1)", 1),
         ("DELETE FROM skipped_fires WHERE id = (SELECT id FROM skipped_fires WHERE reason = 'misfire' AND fire_count > 1
-          ORDER BY first_fire_at LIMIT 1)", 2),
+          ORDER BY first_fire_at DESC LIMIT 1)", 2),
     ] {
         let before = system.get(&explain).await["summary"]["unaccounted"].as_u64().unwrap();
         let gaps = system.count("SELECT count(*) FROM ledger_gaps WHERE kind LIKE 'lost%'").await;

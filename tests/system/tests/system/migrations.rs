@@ -39,6 +39,8 @@ async fn down_all_and_up_leave_the_same_schema_on_a_used_database() {
     for process in system.schedulers.iter_mut().chain(&mut system.workers).chain(&mut system.api) {
         process.stop_gracefully(LIMIT).await;
     }
+    // Triggers of the tests' own, which are not the schema's.
+    system.execute("DROP SCHEMA witness CASCADE").await;
     let url = system.database.url();
     let before = schema_dump(url);
     assert!(before.contains("CREATE TABLE public.job_dispatch"), "the dump holds the schema");

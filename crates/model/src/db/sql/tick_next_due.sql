@@ -7,5 +7,7 @@ SELECT (SELECT greatest(next_run_at, dispatch_lock_until) FROM scheduled_jobs
        input.now,
        (SELECT count(*) FROM (SELECT 1 FROM scheduled_jobs
                               WHERE next_run_at IS NOT NULL AND greatest(next_run_at, dispatch_lock_until) <= input.now
+                              -- In the order of the index, so that it is read and nothing else.
+                              ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order
                               LIMIT input.most) AS due)
 FROM input
