@@ -1,7 +1,7 @@
 //! Pausing, resuming, enabling and disabling jobs: versions, and books that stay exact.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::jobs::{self, Pause, SaveError, Switch, SwitchRequest, Switched};
+use sched_model::db::jobs::{self, Pause, Switch, SwitchRequest, Switched};
 use sched_model::db::{Conn, clock, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::JobSettings;
@@ -16,11 +16,9 @@ use crate::tick::due;
 async fn switch(world: &World, job: JobId, switch: Switch<'_>) -> Switched {
     let mut conn = world.conn().await;
     let request = SwitchRequest { tenant: TENANT, job, switch, version: None, source: "ada" };
-    transact(&mut conn, "test_switch", async |conn: &mut Conn| {
-        Ok::<_, SaveError>(jobs::switch(conn, &request).await?)
-    })
-    .await
-    .unwrap()
+    let switched =
+        transact(&mut conn, "test_switch", async |conn: &mut Conn| jobs::switch(conn, &request).await);
+    switched.await.unwrap()
 }
 
 #[track_caller]
