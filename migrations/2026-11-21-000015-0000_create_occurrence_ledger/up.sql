@@ -28,7 +28,8 @@ UNION ALL
 SELECT s.tenant_id, s.job_id, j.name, s.first_fire_at, s.last_fire_at, s.fire_count, s.is_count_exact, 'skipped', s.reason, NULL,
        s.recorded_at, s.term, s.follows
 FROM skipped_fires s
-JOIN scheduled_jobs j ON j.tenant_id = s.tenant_id AND j.id = s.job_id;
+JOIN scheduled_jobs j ON j.tenant_id = s.tenant_id AND j.id = s.job_id
+WHERE s.trigger_id IS NULL;
 COMMENT ON VIEW occurrence_ledger IS 'What became of every fire time: dispatched (outcome is the status of the dispatch) or skipped (outcome is the reason; a row may stand for a range of fire times). Triggers are not in it. See docs/ledger.md.';
 
 -- Every part is a few hash joins, or one sort, over the whole of what is kept: to be asked for all jobs at once.
@@ -38,7 +39,7 @@ WITH links AS (
     SELECT d.tenant_id, d.job_id, d.follows AS target, d.scheduled_for AS named_by
     FROM job_dispatch d WHERE d.trigger_id IS NULL AND d.follows IS NOT NULL
     UNION ALL
-    SELECT s.tenant_id, s.job_id, s.follows, s.first_fire_at FROM skipped_fires s WHERE s.follows IS NOT NULL
+    SELECT s.tenant_id, s.job_id, s.follows, s.first_fire_at FROM skipped_fires s WHERE s.trigger_id IS NULL AND s.follows IS NOT NULL
     UNION ALL
     SELECT j.tenant_id, j.id, j.last_fire_at, NULL FROM scheduled_jobs j WHERE j.last_fire_at IS NOT NULL
 ),
@@ -48,15 +49,15 @@ unmatched AS MATERIALIZED (
     FROM links l
     WHERE NOT EXISTS (SELECT FROM job_dispatch d
                       WHERE d.job_id = l.job_id AND d.scheduled_for = l.target AND d.trigger_id IS NULL)
-      AND NOT EXISTS (SELECT FROM skipped_fires s WHERE s.job_id = l.job_id AND s.first_fire_at = l.target)
+      AND NOT EXISTS (SELECT FROM skipped_fires s WHERE s.job_id = l.job_id AND s.first_fire_at = l.target AND s.trigger_id IS NULL)
 ),
 -- Only with a range can a fate overlap another: of dispatches, a key allows one for a fire time.
 records AS (
     SELECT d.tenant_id, d.job_id, d.scheduled_for AS first_fire_at, d.scheduled_for AS last_fire_at, 'a dispatch' AS fate
     FROM job_dispatch d
-    WHERE d.trigger_id IS NULL AND EXISTS (SELECT FROM skipped_fires s WHERE s.job_id = d.job_id)
+    WHERE d.trigger_id IS NULL AND EXISTS (SELECT FROM skipped_fires s WHERE s.job_id = d.job_id AND s.trigger_id IS NULL)
     UNION ALL
-    SELECT s.tenant_id, s.job_id, s.first_fire_at, s.last_fire_at, 'a skip for ' || s.reason FROM skipped_fires s
+    SELECT s.tenant_id, s.job_id, s.first_fire_at, s.last_fire_at, 'a skip for ' || s.reason FROM skipped_fires s WHERE s.trigger_id IS NULL
 ),
 reached AS (
     SELECT r.*, max(r.last_fire_at) OVER (PARTITION BY r.tenant_id, r.job_id ORDER BY r.first_fire_at, r.last_fire_at
@@ -71,7 +72,7 @@ gaps AS (
     FROM unmatched u
     JOIN scheduled_jobs j ON j.tenant_id = u.tenant_id AND j.id = u.job_id
     LEFT JOIN LATERAL (SELECT s.last_fire_at FROM skipped_fires s
-                       WHERE s.job_id = u.job_id AND s.first_fire_at <= u.target
+                       WHERE s.job_id = u.job_id AND s.trigger_id IS NULL AND s.first_fire_at <= u.target
                        ORDER BY s.first_fire_at DESC LIMIT 1) AS range ON true
     WHERE (u.target <= j.ledger_starts_at) IS NOT TRUE AND (range.last_fire_at >= u.target) IS NOT TRUE
     UNION ALL
@@ -88,7 +89,7 @@ gaps AS (
     SELECT j.tenant_id, j.id, 'no_cursor', j.settled_until, 'enabled and not over, and without a next fire time'
     FROM scheduled_jobs j
     WHERE j.job_type IN ('cron', 'interval') AND j.is_enabled AND j.deleted_at IS NULL AND j.next_run_at IS NULL
-      AND j.end_at IS NULL AND (j.fired_count >= j.max_runs) IS NOT TRUE
+      AND (j.end_at > clock_timestamp() + interval '1 year') IS NOT FALSE AND (j.fired_count >= j.max_runs) IS NOT TRUE
     UNION ALL
     SELECT j.tenant_id, j.id, 'books_ahead', j.settled_until,
            CASE WHEN j.settled_until > clock_timestamp() THEN 'the books are settled up to an instant that has not come'
@@ -99,4 +100,4 @@ gaps AS (
 SELECT g.tenant_id, g.job_id, j.name AS job_name, g.kind, g.at, g.detail
 FROM gaps g
 JOIN scheduled_jobs j ON j.tenant_id = g.tenant_id AND j.id = g.job_id;
-COMMENT ON VIEW ledger_gaps IS 'Empty exactly when the occurrence ledger has no gap: every record is there that another one or its job names, no fire time has two fates, nothing is overdue, and cursors and books agree. See docs/ledger.md.';
+COMMENT ON VIEW ledger_gaps IS 'Empty when no record of the occurrence ledger is missing or contradicts another: every record is there that another one or its job names, no fire time has two fates, nothing is overdue, and cursors and books agree. See docs/ledger.md.';

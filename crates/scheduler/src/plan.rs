@@ -133,7 +133,7 @@ fn still(job: &DueJob) -> CursorMove {
 
 /// What happens to a job.
 enum Decided {
-    /// Nothing, and it fires no more: somebody disabled it past the API, and nobody expects it to.
+    /// Nothing, and it fires no more: somebody disabled it past the API, and its fire times cannot be computed.
     Stop,
     /// What its policies say.
     Go { decision: Decision, tzdata_version: Option<&'static str> },
@@ -146,13 +146,13 @@ fn decide_about(
     now: DateTime<Utc>,
     room: usize,
 ) -> Result<Decided, String> {
-    if !job.is_enabled {
-        return Ok(Decided::Stop);
-    }
-    if !job.is_function_active {
+    if job.is_enabled && !job.is_function_active {
         return Err("its task function is inactive".into());
     }
-    let timetable = timetable(job, calendars)?;
+    let timetable = match timetable(job, calendars) {
+        Err(_) if !job.is_enabled => return Ok(Decided::Stop),
+        timetable => timetable?,
+    };
     let decision = decide(&Situation {
         timetable: &timetable,
         settled_until: job.settled_until,
@@ -163,11 +163,16 @@ fn decide_about(
         overlap: job.overlap_policy,
         load: Load { open: natural(job.active_dispatches), max_instances: natural(job.max_instances) },
         runs_left: job.max_runs.map(|most| u64::try_from(most - job.fired_count).unwrap_or(0)),
-        held_by: job.paused_by,
+        // Somebody disabled it past the API: what is due has its record, and nothing follows.
+        held_by: if job.is_enabled { job.paused_by } else { Some(SkipReason::Disabled) },
         limit: room,
     });
     let tzdata_version = timetable.schedule().tzdata_version();
-    decision.map(|decision| Decided::Go { decision, tzdata_version }).map_err(|error| error.to_string())
+    let goes_on =
+        |decision: Decision| Decision { next: decision.next.filter(|_| job.is_enabled), ..decision };
+    decision
+        .map(|decision| Decided::Go { decision: goes_on(decision), tzdata_version })
+        .map_err(|error| error.to_string())
 }
 
 /// Where the cursors of jobs whose next fire lies ahead go by the zone tables of this process. What has had its fate does not come
@@ -629,7 +634,12 @@ mod tests {
     fn a_job_disabled_past_the_api_just_stops() {
         let (batch, disabled) =
             plan_batch(&[DueJob { is_enabled: false, ..job() }], &Calendars::default(), at(NOW));
-        assert!(batch.dispatches.is_empty() && batch.skips.is_empty() && disabled.is_empty());
+        assert!(batch.dispatches.is_empty() && disabled.is_empty());
+        assert_eq!((batch.skips[0].reason, batch.skips[0].fire_count), (SkipReason::Disabled, 1));
         assert_eq!(batch.cursors[0].to, None);
+        let broken =
+            DueJob { is_enabled: false, schedule_config: json!({"expression": "not cron"}), ..job() };
+        let (batch, disabled) = plan_batch(&[broken], &Calendars::default(), at(NOW));
+        assert!(batch.skips.is_empty() && disabled.is_empty() && batch.cursors[0].to.is_none());
     }
 }

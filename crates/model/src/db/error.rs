@@ -139,6 +139,18 @@ fn classify(message: &str) -> Class {
         "sorry, too many clients",
         "remaining connection slots are reserved",
         "could not receive data",
+        // The server lacks something: nothing that is asked of it is wrong, and it may be asked again.
+        "could not extend file",
+        "could not write",
+        "could not open file",
+        "could not fsync",
+        "could not read block",
+        "could not resize shared memory",
+        "No space left on device",
+        "out of memory",
+        "out of shared memory",
+        "permission denied",
+        "read-only transaction",
     ];
     const TIME_OUTS: &[&str] = &["canceling statement due to", "idle-in-transaction"];
     if message.contains("deadlock detected") {

@@ -119,7 +119,7 @@ statement! {
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
     ) -> (
-        SqlUuid, SqlUuid, Text, Jsonb, Text, Int2, Nullable<Int4>, Nullable<Timestamptz>, Nullable<Text>, Bool, Bool, Bool,
+        SqlUuid, SqlUuid, Text, Jsonb, Text, Int2, Nullable<Int4>, Nullable<Text>, Bool, Bool, Bool,
     )
 }
 
@@ -134,7 +134,6 @@ struct Dependent {
     priority: i16,
     /// How many more dispatches may be open; `None` for any number.
     room: Option<i32>,
-    last_fire_at: Option<DateTime<Utc>>,
     paused_by: Option<SkipReason>,
     is_enabled: bool,
     is_function_active: bool,

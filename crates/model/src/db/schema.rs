@@ -587,6 +587,8 @@ diesel::table! {
         recorded_at -> Timestamptz,
         /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first.
         follows -> Nullable<Timestamptz>,
+        /// NULL for fire times of the schedule; otherwise what would have triggered the job, so that it never takes the place of a fire time.
+        trigger_id -> Nullable<Uuid>,
     }
 }
 
@@ -651,7 +653,7 @@ diesel::table! {
         name -> Text,
         /// Kill switch: while true nothing of this tenant is dispatched or claimed.
         is_paused -> Bool,
-        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. In effect: dispatches_per_minute, for what the scheduler dispatches.
+        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. In effect: dispatches_per_minute, for the fire times of schedules.
         quotas -> Jsonb,
         /// When the row was written, by the database clock.
         created_at -> Timestamptz,

@@ -60,7 +60,7 @@ impl Dependents {
             sum.ends += done.ends;
             sum.dispatched += done.dispatched;
             sum.skipped.append(&mut done.skipped);
-            if started.elapsed() > RUN_FOR {
+            if started.elapsed() > RUN_FOR || self.scope.stop.is_cancelled() {
                 return Ok(report(&sum).next_in(Duration::ZERO));
             }
         }

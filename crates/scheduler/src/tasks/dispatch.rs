@@ -135,8 +135,10 @@ impl Dispatch {
                 "still_due": outlook.due,
             }))
         };
+        // Jobs that are due and could not be had are locked by somebody: looking again at once would be in the way.
+        let pause = if sum.jobs == 0 && outlook.due > 0 { LOCKED_PAUSE * 20 } else { LOCKED_PAUSE };
         let until_due =
-            outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(LOCKED_PAUSE));
+            outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(pause));
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))
     }
 

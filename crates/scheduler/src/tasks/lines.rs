@@ -1,7 +1,7 @@
 //! Lines that stand although there is room: released.
 //!
 //! Whoever closes a dispatch lets the next of its job go in the same transaction ([`sched_model::db::line`]), so normally there is
-//! nothing to do here. What is found was changed past that code: a limit raised, or a dispatch closed, by hand.
+//! nothing to do here. What is found was changed past that code, such as a limit that was raised by hand.
 
 use std::time::Duration;
 

@@ -60,6 +60,12 @@ impl Overdue {
                 "Notifying the workers failed; they find the work when they poll."
             );
         }
+        if let Err(error) = notify::jobs_ended(&mut conn).await {
+            tracing::debug!(
+                error = error.with_causes(),
+                "Waking the task that runs dependents failed; it looks by itself."
+            );
+        }
         let report = Report::worked(json!({"attempts_overdue": ended.len()}));
         let is_full = i64::try_from(ended.len()).unwrap_or(i64::MAX) >= BATCH;
         Ok(if is_full { report.next_in(Duration::ZERO) } else { report })

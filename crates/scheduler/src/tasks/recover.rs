@@ -61,7 +61,7 @@ impl Recover {
                 transact(&mut conn, "end_lost", async |conn: &mut Conn| self.end_lost(conn).await).await?;
             attempts.iter().for_each(Lost::tell);
             lost += attempts.len();
-            if i64::try_from(attempts.len()).unwrap_or(i64::MAX) < BATCH {
+            if i64::try_from(attempts.len()).unwrap_or(i64::MAX) < BATCH || self.scope.stop.is_cancelled() {
                 break;
             }
         }

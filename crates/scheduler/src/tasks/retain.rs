@@ -115,13 +115,23 @@ impl Retain {
         loop {
             let mut is_done = true;
             is_done &= self.dispatches(conn, gone).await?;
+            // A leader that hands over is waited for: it stops between two pages.
+            if self.scope.stop.is_cancelled() {
+                return Ok(false);
+            }
             is_done &= self.skips(conn, gone).await?;
             is_done &= self.keys(conn, gone).await?;
+            if self.scope.stop.is_cancelled() {
+                return Ok(false);
+            }
             is_done &= self.others(conn, gone).await?;
             if is_done || started.elapsed() >= WORK_FOR {
                 return Ok(is_done);
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::select! {
+                () = self.scope.stop.cancelled() => return Ok(false),
+                () = tokio::time::sleep(PAUSE) => {}
+            }
         }
     }
 

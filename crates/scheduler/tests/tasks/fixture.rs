@@ -118,7 +118,8 @@ impl World {
 
     /// The types of the events so far, oldest first, without that of our own take-over.
     pub(crate) async fn events(&self) -> Vec<String> {
-        let rows = self.rows("SELECT event_type FROM events WHERE event_type <> 'leader_changed' ORDER BY id").await;
+        let rows =
+            self.rows("SELECT event_type FROM events WHERE event_type <> 'leader_changed' ORDER BY id").await;
         rows.iter().map(|row| row.trim_matches(['(', ')']).to_owned()).collect()
     }
 }

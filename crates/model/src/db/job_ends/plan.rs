@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::{Dependent, ToldEnd};
 use crate::domain::dependency::{Edge, End, Run, follow};
@@ -41,7 +41,8 @@ pub(super) struct NewSkip {
     pub(super) at: DateTime<Utc>,
     pub(super) reason: SkipReason,
     pub(super) detail: String,
-    pub(super) follows: Option<DateTime<Utc>>,
+    /// The dispatch whose end would have run it.
+    pub(super) ended_by: DispatchId,
 }
 
 /// An edge of which something was met, or used up.
@@ -75,7 +76,7 @@ impl Plan {
             let runs = follow(dependent.mode, &mut after, &ends);
             plan.mark(&dependent, after, &before);
             match dependent.held_by() {
-                Some(held) => plan.skip(&dependent, &runs, held, &Told { by_job: &by_job, now }),
+                Some(held) => plan.skip(&dependent, &runs, held, &Told { by_job: &by_job }),
                 None => plan.dispatch(dependent, runs, now),
             }
         }
@@ -105,20 +106,14 @@ impl Plan {
     }
 
     fn skip(&mut self, dependent: &Dependent, runs: &[Run], held: Held, told: &Told<'_>) {
-        let mut last = dependent.last_fire_at;
-        for run in runs {
-            // The record needs a time of its own, behind that of the record before it.
-            let at = last.map_or(told.now, |last| told.now.max(last + TimeDelta::microseconds(1)));
-            self.skips.push(NewSkip {
-                tenant_id: dependent.tenant_id,
-                job_id: dependent.id,
-                at,
-                reason: held.reason,
-                detail: format!("to run after {}, but {}", told.of(dependent.tenant_id, run), held.why),
-                follows: last,
-            });
-            last = Some(at);
-        }
+        self.skips.extend(runs.iter().map(|run| NewSkip {
+            tenant_id: dependent.tenant_id,
+            job_id: dependent.id,
+            at: run.at,
+            reason: held.reason,
+            detail: format!("to run after {}, but {}", told.of(dependent.tenant_id, run), held.why),
+            ended_by: run.by,
+        }));
     }
 }
 
@@ -162,7 +157,6 @@ impl ToldEnd {
 /// The ends of a batch, and when it is decided.
 struct Told<'a> {
     by_job: &'a HashMap<(TenantId, JobId), Vec<&'a ToldEnd>>,
-    now: DateTime<Utc>,
 }
 
 impl Told<'_> {

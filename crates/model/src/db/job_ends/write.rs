@@ -63,7 +63,7 @@ statement! {
         at: &'a [DateTime<Utc>] as Array<Timestamptz>,
         reasons: &'a [&'static str] as Array<Text>,
         details: &'a [&'a str] as Array<Text>,
-        follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        ended_by: &'a [Uuid] as Array<SqlUuid>,
     ) -> SqlUuid
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn skip(conn: &mut Conn, term: Term, new: &[NewSkip]) -> DbResu
         at: &new.iter().map(|s| s.at).collect::<Vec<_>>(),
         reasons: &new.iter().map(|s| s.reason.as_str()).collect::<Vec<_>>(),
         details: &new.iter().map(|s| s.detail.as_str()).collect::<Vec<_>>(),
-        follows: &new.iter().map(|s| s.follows).collect::<Vec<_>>(),
+        ended_by: &new.iter().map(|s| s.ended_by.0).collect::<Vec<_>>(),
     }
     .execute(conn)
     .await?;

@@ -64,7 +64,9 @@ counted AS (
     UPDATE scheduled_jobs j
     SET last_run_at = greatest(j.last_run_at, b.last_run_at),
         last_status = coalesce(b.last_status, j.last_status),
-        active_dispatches = greatest(j.active_dispatches - b.closed::integer, 0)
+        active_dispatches = greatest(j.active_dispatches - b.closed::integer, 0),
+        -- Whatever the counters say: what has run is stored.
+        queued_dispatches = least(j.queued_dispatches, greatest(j.active_dispatches - b.closed::integer, 0))
     FROM by_job b
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
     RETURNING j.tenant_id, j.id, b.closed > 0 AND j.queued_dispatches > 0 AS has_line, b.closed > 0 AND j.has_dependents AS has_dependents

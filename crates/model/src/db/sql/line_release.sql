@@ -1,7 +1,6 @@
--- The oldest of each line, as many as there is room for. Open dispatches of a job are its latest: reading its key backwards until all
--- that are open have been seen never goes far into its history.
+-- The oldest of each line, as many as there is room for.
 WITH room AS (
-    SELECT j.tenant_id, j.id, j.active_dispatches,
+    SELECT j.tenant_id, j.id,
            CASE WHEN j.overlap_policy = 'allow' THEN j.queued_dispatches
                 ELSE least(j.queued_dispatches, j.max_instances - (j.active_dispatches - j.queued_dispatches)) END AS places
     FROM scheduled_jobs j
@@ -12,14 +11,10 @@ next AS (
     SELECT r.tenant_id, r.id AS job_id, n.id
     FROM room r
     CROSS JOIN LATERAL (
-        SELECT o.id
-        FROM (SELECT d.id, d.scheduled_for, d.claimable_at
-              FROM job_dispatch d
-              WHERE d.job_id = r.id AND d.completed_at IS NULL
-              ORDER BY d.scheduled_for DESC
-              LIMIT r.active_dispatches) AS o
-        WHERE o.claimable_at = 'infinity'
-        ORDER BY o.scheduled_for, o.id
+        SELECT d.id
+        FROM job_dispatch d
+        WHERE d.job_id = r.id AND d.claimable_at = 'infinity'
+        ORDER BY d.scheduled_for, d.id
         LIMIT r.places
     ) AS n
     WHERE r.places > 0

@@ -9,7 +9,7 @@ extended AS (
     UPDATE skipped_fires s
     SET last_fire_at = n.last_fire_at, fire_count = s.fire_count + n.fire_count, is_count_exact = s.is_count_exact AND n.is_count_exact
     FROM new n
-    WHERE s.id = (SELECT l.id FROM skipped_fires l WHERE l.job_id = n.job_id AND l.first_fire_at <= n.follows
+    WHERE s.id = (SELECT l.id FROM skipped_fires l WHERE l.job_id = n.job_id AND l.trigger_id IS NULL AND l.first_fire_at <= n.follows
                   ORDER BY l.first_fire_at DESC LIMIT 1)
       AND n.follows <= s.last_fire_at AND s.last_fire_at < n.first_fire_at
       AND s.reason = n.reason AND s.reason NOT IN ('disabled', 'ended') AND s.detail IS NULL
@@ -20,5 +20,5 @@ SELECT leader.term, n.tenant_id, n.job_id, n.first_fire_at, n.last_fire_at, n.fi
 FROM leader, new n
 WHERE NOT EXISTS (SELECT FROM extended e WHERE e.job_id = n.job_id AND e.first_fire_at = n.first_fire_at)
 -- A fire that was recorded before keeps its first record.
-ON CONFLICT (job_id, first_fire_at) DO NOTHING
+ON CONFLICT (job_id, first_fire_at, trigger_id) DO NOTHING
 RETURNING id

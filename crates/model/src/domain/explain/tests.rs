@@ -47,7 +47,6 @@ fn hourly() -> JobSettings {
         priority: None,
         timeout_seconds: None,
         retry_policy: None,
-        start_within_seconds: None,
         is_enabled: true,
     }
 }
