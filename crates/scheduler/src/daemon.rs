@@ -269,7 +269,7 @@ async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) ->
 
 /// Lanes of the tick: one connection of the pool is left for the other tasks.
 fn lanes(config: &Config) -> u32 {
-    let spare = u32::try_from(config.database.pool_size).unwrap_or(u32::MAX).saturating_sub(1);
+    let spare = config.database.pool_size.saturating_sub(1);
     config.lanes.min(spare).max(1)
 }
 

@@ -175,8 +175,9 @@ fn decide_about(
         .map_err(|error| error.to_string())
 }
 
-/// Where the cursors of jobs whose next fire lies ahead go by the zone tables of this process. What has had its fate does not come
-/// back; a fire that the new tables put between then and now is due at once. Jobs that cannot be computed stay as they are: when
+/// Where the cursors of jobs whose next fire lies ahead go by the zone tables of this process.
+///
+/// What has had its fate does not come back; a fire that the new tables put between then and now is due at once. Jobs that cannot be computed stay as they are: when
 /// they come due, the tick says why.
 #[must_use]
 pub fn recompute(jobs: &[DueJob], calendars: &Calendars, now: DateTime<Utc>) -> Batch {

@@ -32,11 +32,15 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
 
 /// Starts a scheduler; it may not lead yet.
 pub(crate) async fn start(db: &Db) -> anyhow::Result<Scheduler> {
-    let mut process = Process::at(&program()?)
+    start_with(db, &[]).await
+}
+
+async fn start_with(db: &Db, settings: &[(&str, &str)]) -> anyhow::Result<Scheduler> {
+    let launch = Process::at(&program()?)
         .env("DATABASE_URL", db.url())
         .env("LOG_FORMAT", "json")
-        .env("HEALTH_PORT", "0")
-        .start();
+        .env("HEALTH_PORT", "0");
+    let mut process = settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value)).start();
     let health = process.health_addr().await;
     Ok(Scheduler { process, health })
 }
@@ -44,6 +48,13 @@ pub(crate) async fn start(db: &Db) -> anyhow::Result<Scheduler> {
 /// Starts a scheduler and waits until it leads.
 pub(crate) async fn start_leading(db: &Db) -> anyhow::Result<Scheduler> {
     let scheduler = start(db).await?;
+    scheduler.wait_leading(db).await?;
+    Ok(scheduler)
+}
+
+/// Starts a scheduler that takes one batch at a time and waits until it leads.
+pub(crate) async fn start_leading_alone(db: &Db) -> anyhow::Result<Scheduler> {
+    let scheduler = start_with(db, &[("SCHEDULER_LANES", "1")]).await?;
     scheduler.wait_leading(db).await?;
     Ok(scheduler)
 }
