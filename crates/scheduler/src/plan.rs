@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn what_is_cancelled_runs_on_for_a_while_and_its_successor_waits_for_it() {
         let busy = DueJob { overlap_policy: OverlapPolicy::CancelOldest, active_dispatches: 1, ..job() };
-        let (batch, _) = plan_batch(&[busy.clone()], &Calendars::default(), at(NOW));
+        let (batch, _) = plan_batch(std::slice::from_ref(&busy), &Calendars::default(), at(NOW));
         assert_eq!(batch.rooms, [MakeRoom { tenant_id: busy.tenant_id, job_id: busy.id, count: 1 }]);
         assert!(batch.dispatches[0].is_in_line);
         let idle = DueJob { active_dispatches: 0, ..busy };
@@ -513,7 +513,8 @@ mod tests {
             dispatch_lock_until: Some(at("2026-03-01T12:00:59.5Z")),
             ..job()
         };
-        let (batch, _) = plan_batch(&[held.clone()], &Calendars::default(), at("2026-03-01T12:01:00Z"));
+        let (batch, _) =
+            plan_batch(std::slice::from_ref(&held), &Calendars::default(), at("2026-03-01T12:01:00Z"));
         assert_eq!(batch.skips.iter().map(|s| s.reason).collect::<Vec<_>>(), [SkipReason::Quota]);
         assert_eq!(fires(&batch), [at("2026-03-01T12:01:00Z")]);
         let (batch, _) = plan_batch(
