@@ -1,5 +1,6 @@
 COMMENT ON COLUMN tenants.quotas IS 'Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. Not in effect yet.';
 DROP TABLE tenant_usage;
+ALTER TABLE tenants DROP CONSTRAINT tenants_known_quotas_check;
 
 ALTER TABLE scheduled_jobs
     DROP CONSTRAINT scheduled_jobs_name_check,
