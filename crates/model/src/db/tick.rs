@@ -5,9 +5,12 @@
 //! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
 //! finds the same jobs due.
 
+mod quotas;
+mod rezone;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{
     Array, BigInt, Bool, Int2, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
@@ -20,6 +23,9 @@ use super::{Conn, DbError, DbResult, line};
 use crate::domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId};
 use crate::domain::job::{MisfireKind, OverlapPolicy};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
+
+pub use self::quotas::{next_quota_window, open_quotas};
+pub use self::rezone::{computed_elsewhere, lock_computed_elsewhere};
 
 statement! {
     /// Proves leadership for the length of the transaction.
@@ -99,56 +105,12 @@ statement! {
     ) -> DueColumns
 }
 
-/// How much earlier than a full minute the window of a quota begins: what was held back goes before what becomes due with the minute.
-const QUOTA_LEAD: TimeDelta = TimeDelta::seconds(1);
-
-/// The window of a quota in which `now` lies, named by its minute.
-#[must_use]
-pub fn quota_minute(now: DateTime<Utc>) -> DateTime<Utc> {
-    (now + QUOTA_LEAD).duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
-}
-
-/// When the next window of a quota begins.
-#[must_use]
-pub fn next_quota_window(now: DateTime<Utc>) -> DateTime<Utc> {
-    quota_minute(now) + TimeDelta::minutes(1) - QUOTA_LEAD
-}
-
 /// Locks up to `limit` jobs that are due at `now`, longest due first. Jobs that others hold are left for the next tick.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
     Ok(LockDue { now, limit }.load(conn).await?)
-}
-
-statement! {
-    OpenQuotas<'a> = "tick_open_quotas.sql", (
-        minute: DateTime<Utc> as Timestamptz,
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-    ) -> (SqlUuid, BigInt)
-}
-
-/// Takes off the quotas of the jobs' tenants what has been used of them, and keeps everybody else from using them until the
-/// transaction is over. Nothing is asked where no tenant has a quota.
-///
-/// # Errors
-/// When the database cannot be asked.
-pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob]) -> DbResult<()> {
-    let limited: BTreeSet<Uuid> =
-        jobs.iter().filter(|job| job.quota_left.is_some()).map(|job| job.tenant_id.0).collect();
-    if limited.is_empty() {
-        return Ok(());
-    }
-    let tenants: Vec<Uuid> = limited.into_iter().collect();
-    let used: Vec<(TenantId, i64)> =
-        OpenQuotas { minute: quota_minute(now), tenants: &tenants }.load(conn).await?;
-    let used: HashMap<TenantId, i64> = used.into_iter().collect();
-    for job in jobs {
-        let used = used.get(&job.tenant_id).copied().unwrap_or(0);
-        job.quota_left = job.quota_left.map(|quota| (quota - used).max(0));
-    }
-    Ok(())
 }
 
 statement! {
@@ -211,51 +173,6 @@ pub struct Outlook {
 /// When the database cannot be asked.
 pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
     Ok(NextDue { limit }.get_result(conn).await?)
-}
-
-statement! {
-    RezoneCandidates<'a> = "rezone_candidates.sql", (
-        tenant: TenantId as SqlUuid,
-        id: JobId as SqlUuid,
-        tzdata_version: &'a str as Text,
-        limit: i64 as BigInt,
-    ) -> (SqlUuid, SqlUuid)
-}
-
-statement! {
-    RezoneLock<'a> = "rezone_lock.sql", (
-        now: DateTime<Utc> as Timestamptz,
-        tzdata_version: &'a str as Text,
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-        jobs: &'a [Uuid] as Array<SqlUuid>,
-    ) -> DueColumns
-}
-
-/// Up to `limit` jobs, in the order of their keys after `after`, whose next fire lies ahead and was computed from other zone tables.
-///
-/// # Errors
-/// When the database cannot be asked.
-pub async fn computed_elsewhere(
-    conn: &mut Conn,
-    after: (TenantId, JobId),
-    tzdata_version: &str,
-    limit: i64,
-) -> DbResult<Vec<(TenantId, JobId)>> {
-    Ok(RezoneCandidates { tenant: after.0, id: after.1, tzdata_version, limit }.load(conn).await?)
-}
-
-/// Locks those of the jobs that are still so at `now`. Call it in a fenced transaction.
-///
-/// # Errors
-/// When the database cannot be asked.
-pub async fn lock_computed_elsewhere(
-    conn: &mut Conn,
-    now: DateTime<Utc>,
-    tzdata_version: &str,
-    jobs: &[(TenantId, JobId)],
-) -> DbResult<Vec<DueJob>> {
-    let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = jobs.iter().map(|(tenant, job)| (tenant.0, job.0)).unzip();
-    Ok(RezoneLock { now, tzdata_version, tenants: &tenants, jobs: &jobs }.load(conn).await?)
 }
 
 /// Everything one batch does.
@@ -409,13 +326,6 @@ statement! {
     ) -> SqlUuid
 }
 
-statement! {
-    UseQuotas<'a> = "tick_use_quotas.sql", (
-        tenants: &'a [Uuid] as Array<SqlUuid>,
-        dispatched: &'a [i64] as Array<BigInt>,
-    ) -> SqlUuid
-}
-
 /// Writes a batch, in the transaction that fenced and locked it.
 ///
 /// # Errors
@@ -437,7 +347,7 @@ pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Ba
         batch.rooms.iter().map(|room| (room.tenant_id, room.job_id)).collect();
     line::release(conn, &with_room).await?;
     hold_back(conn, &batch.holds).await?;
-    use_quotas(conn, &batch.used).await?;
+    quotas::use_up(conn, &batch.used).await?;
     Ok(Written {
         dispatched: created.len(),
         already_dispatched: batch.dispatches.len() - created.len(),
@@ -457,16 +367,6 @@ async fn hold_back(conn: &mut Conn, holds: &[Hold]) -> DbResult<()> {
     }
     .execute(conn)
     .await?;
-    Ok(())
-}
-
-async fn use_quotas(conn: &mut Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
-    if used.is_empty() {
-        return Ok(());
-    }
-    let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) =
-        used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
-    UseQuotas { tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
     Ok(())
 }
 
