@@ -40,8 +40,8 @@ use crate::tasks::waiting::{self, Waiting};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
-/// Longest time between two looks for lost workers; a tenth of their lease where that is less.
-const RECOVER_PERIOD: Duration = Duration::from_secs(3);
+/// Longest time between two looks for lost workers; a sixth of their lease where that is less.
+const RECOVER_PERIOD: Duration = Duration::from_secs(5);
 /// Rows that retention looks at in one transaction.
 const RETENTION_PAGE: i64 = 1000;
 /// The server bears at least this long a pause within a transaction.
@@ -216,7 +216,7 @@ impl Parts {
                     worker_lease: config.worker_offline_threshold,
                     max_attempts: config.max_retry_attempts,
                 },
-                RECOVER_PERIOD.min(config.worker_offline_threshold / 10),
+                RECOVER_PERIOD.min(config.worker_offline_threshold / 6),
             );
             starting.start(
                 Overdue {

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{Scope, within};
 
 /// Time between two looks that nobody asked for.
-pub const PERIOD: Duration = Duration::from_secs(5);
+pub const PERIOD: Duration = Duration::from_secs(10);
 /// A run may take no longer; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this a run ends between two batches and begins anew at once, so that its success is seen while it works off a burst.
