@@ -19,7 +19,7 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::handlers::{Captured, ErrorClass, Execution, Outcome, Report};
+use crate::handlers::{Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::session::Session;
 
 /// Starts an attempt.
@@ -83,6 +83,8 @@ fn execution(claimed: &Claimed, execution_id: ExecutionId) -> Execution {
         timeout: claimed.timeout,
         traceparent: claimed.traceparent.clone(),
         handler_config: claimed.handler_config.clone(),
+        live: Live::detached(),
+        secrets: Secrets::default(),
     }
 }
 

@@ -6,6 +6,8 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::{Live, Secrets};
+
 /// One attempt: everything a handler may know, taken from the claimed row.
 #[derive(Debug, Clone)]
 pub struct Execution {
@@ -35,4 +37,8 @@ pub struct Execution {
     pub traceparent: Option<String>,
     /// `handler_config` of the function; its form depends on the kind.
     pub handler_config: Value,
+    /// Where it tells what it is doing.
+    pub live: Live,
+    /// Values of the secrets its configuration names.
+    pub secrets: Secrets,
 }

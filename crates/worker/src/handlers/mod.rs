@@ -11,8 +11,10 @@
 
 mod capture;
 mod execution;
+mod live;
 pub mod process;
 mod report;
+mod secrets;
 mod storable;
 
 use sched_model::domain::function::HandlerType;
@@ -20,7 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use capture::Captured;
 pub use execution::Execution;
+pub use live::{Live, LiveEvent};
 pub use report::{ErrorClass, Outcome, Report};
+pub use secrets::{MissingSecret, Secrets};
 
 use process::{PrepareError, ProcessHandler, ProcessSettings};
 

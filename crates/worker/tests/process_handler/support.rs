@@ -10,7 +10,7 @@ use std::time::Duration;
 use sched_model::domain::function::HandlerType;
 use sched_runtime::clock::monotonic;
 use sched_worker::handlers::process::ProcessSettings;
-use sched_worker::handlers::{Execution, Handlers, Report};
+use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -77,6 +77,8 @@ pub(crate) fn execution(handler_config: Value) -> Execution {
         timeout: Duration::from_secs(60),
         traceparent: None,
         handler_config,
+        live: Live::detached(),
+        secrets: Secrets::default(),
     }
 }
 

@@ -1,13 +1,10 @@
-//! What a task function says about how it is run: `handler_config` of a `process` function, and its rules.
-//!
-//! Reading and judging only; nothing here looks at a disk or an environment. The API refuses what these rules
-//! refuse, and the worker asks them again before it starts anything, because a row may be older than a rule. What
-//! only the worker's machine can tell (does the program exist there?) is found out when the attempt starts.
+//! `handler_config` of a `process` function: which program, with what around it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{FieldError, Mistakes};
 
 /// Output kept per stream unless the function says otherwise: 128 KiB of its head and 128 KiB of its tail.
 pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 256 * 1024;
@@ -75,25 +72,6 @@ pub enum StdinSource {
     None,
 }
 
-/// One thing wrong with a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldError {
-    /// Path of the field below `handler_config`, such as `env.LD_PRELOAD`; empty when it is the whole object.
-    pub field: String,
-    /// What is wrong and what is allowed.
-    pub message: String,
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.field.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{}: {}", self.field, self.message)
-        }
-    }
-}
-
 fn default_grace_seconds() -> u32 {
     DEFAULT_GRACE_SECONDS
 }
@@ -106,26 +84,16 @@ fn default_max_output_bytes() -> u64 {
     DEFAULT_MAX_OUTPUT_BYTES
 }
 
-/// The mistakes found so far.
-#[derive(Default)]
-struct Mistakes(Vec<FieldError>);
-
-impl Mistakes {
-    fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.0.push(FieldError { field: field.into(), message: message.into() });
+/// Notes text that no argument or variable of a process can carry.
+fn check_text(field: &str, text: &str, mistakes: &mut Mistakes) {
+    if text.contains('\0') {
+        mistakes.add(field, "contains a NUL character, which no process can be given");
     }
-
-    /// Notes text that no argument or variable of a process can carry.
-    fn check_text(&mut self, field: &str, text: &str) {
-        if text.contains('\0') {
-            self.add(field, "contains a NUL character, which no process can be given");
-        }
-        if text.len() > MAX_ARGUMENT_BYTES {
-            self.add(
-                field,
-                format!("is longer than {MAX_ARGUMENT_BYTES} bytes; pass large values in the job's args"),
-            );
-        }
+    if text.len() > MAX_ARGUMENT_BYTES {
+        mistakes.add(
+            field,
+            format!("is longer than {MAX_ARGUMENT_BYTES} bytes; pass large values in the job's args"),
+        );
     }
 }
 
@@ -150,13 +118,13 @@ impl ProcessConfig {
         self.check_what_runs(&mut mistakes);
         self.check_environment(&mut mistakes);
         self.check_limits(&mut mistakes);
-        if mistakes.0.is_empty() { Ok(()) } else { Err(mistakes.0) }
+        mistakes.finish()
     }
 
     fn check_what_runs(&self, mistakes: &mut Mistakes) {
         match (self.shell, &self.program, &self.command) {
             (true, None, Some(command)) if command.trim().is_empty() => mistakes.add("command", "is empty"),
-            (true, None, Some(command)) => mistakes.check_text("command", command),
+            (true, None, Some(command)) => check_text("command", command, mistakes),
             (true, _, None) => mistakes.add("command", "is required when shell is true"),
             (true, Some(_), Some(_)) => {
                 mistakes.add("program", "cannot be given together with shell; put it into command");
@@ -166,10 +134,10 @@ impl ProcessConfig {
             (false, Some(program), None) => check_program(program, mistakes),
         }
         for (position, argument) in self.args.iter().enumerate() {
-            mistakes.check_text(&format!("args[{position}]"), argument);
+            check_text(&format!("args[{position}]"), argument, mistakes);
         }
         if let Some(cwd) = &self.cwd {
-            mistakes.check_text("cwd", cwd);
+            check_text("cwd", cwd, mistakes);
             if !cwd.starts_with('/') {
                 mistakes.add("cwd", "must be an absolute path");
             }
@@ -182,7 +150,7 @@ impl ProcessConfig {
             if let Some(reason) = refusal(name) {
                 mistakes.add(field, reason);
             } else {
-                mistakes.check_text(&field, value);
+                check_text(&field, value, mistakes);
             }
         }
         for name in &self.env_allow {
@@ -221,7 +189,7 @@ impl ProcessConfig {
 }
 
 fn check_program(program: &str, mistakes: &mut Mistakes) {
-    mistakes.check_text("program", program);
+    check_text("program", program, mistakes);
     if program.trim().is_empty() {
         mistakes.add("program", "is empty");
     } else if program.starts_with('-') {

@@ -1,0 +1,46 @@
+//! What a task function says about how it is run: its `handler_config`, with rules for each type of handler.
+//!
+//! Reading and judging only; nothing here looks at a disk, a network or an environment. The API refuses what these rules
+//! refuse, and the worker asks them again before it starts anything, because a row may be older than a rule. What
+//! only the worker's machine can tell (does the program exist there?) is found out when the attempt starts.
+
+mod process;
+mod text_or_secret;
+
+use std::fmt;
+
+pub use process::*;
+pub use text_or_secret::{SecretName, TextOrSecret};
+
+/// One thing wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path of the field below `handler_config`, such as `env.LD_PRELOAD`; empty when it is the whole object.
+    pub field: String,
+    /// What is wrong and what is allowed.
+    pub message: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
+    }
+}
+
+/// The mistakes found so far.
+#[derive(Default)]
+struct Mistakes(Vec<FieldError>);
+
+impl Mistakes {
+    fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(FieldError { field: field.into(), message: message.into() });
+    }
+
+    fn finish(self) -> Result<(), Vec<FieldError>> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.0) }
+    }
+}

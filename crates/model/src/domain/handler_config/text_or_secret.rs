@@ -1,0 +1,79 @@
+//! A text of a configuration that is given as it is, or by the name of a secret.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A value that is written down in a configuration, or kept as a secret and only named there.
+///
+/// In JSON either `"text"` or `{"secret": "name"}`. The name is that of a secret of the job's tenant or project; its value is
+/// known to the worker alone, while the attempt runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum TextOrSecret {
+    /// The value itself.
+    Text(String),
+    /// The name of a secret.
+    Secret(SecretName),
+}
+
+/// The name of a secret, as an object of its own so that no text is taken for one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>")]
+pub struct SecretName {
+    /// The name.
+    pub secret: String,
+}
+
+/// Through a map and not derived: a derived struct would be read from a list as well.
+impl TryFrom<BTreeMap<String, String>> for SecretName {
+    type Error = &'static str;
+
+    fn try_from(mut fields: BTreeMap<String, String>) -> Result<Self, Self::Error> {
+        match (fields.remove("secret"), fields.is_empty()) {
+            (Some(secret), true) => Ok(Self { secret }),
+            _ => Err("a secret is named by an object with the one field \"secret\""),
+        }
+    }
+}
+
+impl TextOrSecret {
+    /// The value, if it is written down.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Secret(_) => None,
+        }
+    }
+
+    /// The name of the secret, if it is one.
+    #[must_use]
+    pub fn secret(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Secret(name) => Some(&name.secret),
+        }
+    }
+}
+
+impl From<&str> for TextOrSecret {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_an_object_with_its_name_and_nothing_else() {
+        let read = |json: &str| serde_json::from_str::<TextOrSecret>(json).ok();
+        assert_eq!(read(r#""plain""#), Some("plain".into()));
+        assert_eq!(read(r#"{"secret": "token"}"#).unwrap().secret(), Some("token"));
+        for refused in [r#"{"secret": "a", "key": "b"}"#, r#"{"secret": 1}"#, "{}", "1", r#"["a"]"#] {
+            assert_eq!(read(refused), None, "{refused}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The values of the secrets an attempt names, for as long as it runs.
+
+use std::collections::BTreeMap;
+
+use sched_model::domain::handler_config::TextOrSecret;
+use secrecy::{ExposeSecret, SecretString};
+
+/// Secrets by name. `Debug` shows names only.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets(BTreeMap<String, SecretString>);
+
+/// A configuration names a secret that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("secret {name:?} does not exist; create it with `schedctl secrets set`")]
+pub struct MissingSecret {
+    /// The name.
+    pub name: String,
+}
+
+impl Secrets {
+    /// The value of a text, looked up if it is only named.
+    ///
+    /// # Errors
+    /// There is no secret of that name.
+    pub fn resolve<'a>(&'a self, value: &'a TextOrSecret) -> Result<&'a str, MissingSecret> {
+        match value {
+            TextOrSecret::Text(text) => Ok(text),
+            TextOrSecret::Secret(name) => self
+                .0
+                .get(&name.secret)
+                .map(ExposeSecret::expose_secret)
+                .ok_or_else(|| MissingSecret { name: name.secret.clone() }),
+        }
+    }
+}
+
+impl FromIterator<(String, SecretString)> for Secrets {
+    fn from_iter<I: IntoIterator<Item = (String, SecretString)>>(secrets: I) -> Self {
+        Self(secrets.into_iter().collect())
+    }
+}
