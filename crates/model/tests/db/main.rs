@@ -18,6 +18,7 @@ mod errors;
 mod fixture;
 mod history;
 mod job_names;
+mod job_of_dispatch;
 mod jobs;
 mod leadership;
 mod ledger;
