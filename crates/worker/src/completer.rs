@@ -1,8 +1,9 @@
 //! Writing how attempts ended: gathered for a few milliseconds, one commit for many.
 //!
 //! There is one completer for the whole process; it outlives sessions, because an attempt that has ended is worth storing
-//! even if the lease was lost since: its claim token decides. While the database is away, results are kept and offered again
-//! until it returns; their slots stay taken meanwhile, so no more than `concurrency` of them can pile up. A result that
+//! even if the lease was lost since: its claim token decides. It writes over [`WRITERS`] connections at once, since one waits for the
+//! disk half of its time. While the database is away, results are kept and offered again until it returns; their places stay taken
+//! meanwhile, so they cannot pile up without bound: then nothing more is claimed. A result that
 //! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
 //! handler gave, as a failure that says so. Only what a constraint refuses, or what has been refused for half a minute, counts as
 //! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped.
@@ -14,13 +15,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use sched_model::db::attempts::{self, Ended, Record};
 use sched_model::db::{Database, DbError, notify};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{ClaimToken, DispatchId};
 use sched_runtime::clock::monotonic;
-use sched_runtime::tasks::BoxError;
+use sched_runtime::tasks::{BoxError, OwnedTask, TaskError, spawn_owned};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +32,8 @@ use crate::seen::Seen;
 const GATHER: Duration = Duration::from_millis(3);
 /// Most results in one transaction.
 const MOST_AT_ONCE: usize = 500;
+/// Transactions at once.
+const WRITERS: usize = 2;
 /// Pauses between two offers of the same results grow from the first to the second of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// An error of no known kind counts as a refusal only after this.
@@ -41,7 +45,7 @@ struct Message {
     claim: Option<i64>,
     ended: Ended,
     /// Freed when the result is stored.
-    slot: Option<OwnedSemaphorePermit>,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Where results are sent.
@@ -58,30 +62,63 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// How many dispatches of each claim have not ended yet.
+/// How many dispatches of each claim are not stored yet, and which claims could not be released with the last of them.
 #[derive(Debug, Default)]
-struct ClaimBook(Mutex<HashMap<i64, usize>>);
+struct ClaimBook(Mutex<Claims>);
+
+#[derive(Debug, Default)]
+struct Claims {
+    left: HashMap<i64, usize>,
+    /// Finished by two transactions at once, neither of which could know that it was the last.
+    unreleased: Vec<i64>,
+}
 
 impl ClaimBook {
     fn expect(&self, claim: i64, dispatches: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(claim, dispatches);
+        self.locked(|claims| claims.left.insert(claim, dispatches));
     }
 
-    /// Counts ends; returns the claims of which every dispatch has ended.
-    fn ended(&self, claims: impl Iterator<Item = i64>) -> Vec<i64> {
-        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut finished = Vec::new();
-        for claim in claims {
-            if let Some(left) = book.get_mut(&claim) {
-                *left = left.saturating_sub(1);
+    /// The claims that storing these ends finishes, and those that are finished and were not released.
+    fn finished_by(&self, batch: &HashMap<i64, usize>) -> Vec<i64> {
+        self.locked(|claims| {
+            let covered =
+                |(claim, ends): (&i64, &usize)| (claims.left.get(claim) == Some(ends)).then_some(*claim);
+            let mut finished: Vec<i64> = batch.iter().filter_map(covered).collect();
+            finished.append(&mut claims.unreleased);
+            finished
+        })
+    }
+
+    /// Notes that these ends are stored, and which claims were released with them. Returns whether some are left to be released.
+    fn stored(&self, batch: &HashMap<i64, usize>, released: &[i64]) -> bool {
+        self.locked(|claims| {
+            for (claim, ends) in batch {
+                let Some(left) = claims.left.get_mut(claim) else { continue };
+                *left = left.saturating_sub(*ends);
                 if *left == 0 {
-                    book.remove(&claim);
-                    finished.push(claim);
+                    claims.left.remove(claim);
+                    if !released.contains(claim) {
+                        claims.unreleased.push(*claim);
+                    }
                 }
             }
-        }
-        finished
+            !claims.unreleased.is_empty()
+        })
     }
+
+    fn locked<T>(&self, look: impl FnOnce(&mut Claims) -> T) -> T {
+        // A panic while the lock was held cannot have left an entry half-changed.
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// How many ends of each claim a batch holds.
+fn by_claim(batch: &[Message]) -> HashMap<i64, usize> {
+    let mut ends = HashMap::new();
+    for claim in batch.iter().filter_map(|message| message.claim) {
+        *ends.entry(claim).or_default() += 1;
+    }
+    ends
 }
 
 impl CompleterHandle {
@@ -91,12 +128,22 @@ impl CompleterHandle {
     }
 
     /// Hands over an ended attempt; waits while the completer is behind.
-    pub(crate) async fn send(&self, claim: Option<i64>, ended: Ended, slot: Option<OwnedSemaphorePermit>) {
+    pub(crate) async fn send(&self, claim: Option<i64>, ended: Ended, place: Option<OwnedSemaphorePermit>) {
         self.unwritten.send_modify(|count| *count += 1);
-        if self.sender.send(Message { claim, ended, slot }).await.is_err() {
+        if self.sender.send(Message { claim, ended, place }).await.is_err() {
             // The completer only ends with the process.
             tracing::error!("The completer is gone; a result is lost and its dispatch will be recovered.");
         }
+    }
+
+    /// Counts results as written; returns whether no other is on its way.
+    fn count_written(&self, results: usize) -> bool {
+        let mut left = 0;
+        self.unwritten.send_modify(|count| {
+            *count = count.saturating_sub(results);
+            left = *count;
+        });
+        left == 0
     }
 
     /// Waits until everything sent so far is stored, or for a minute.
@@ -111,14 +158,22 @@ impl CompleterHandle {
     }
 }
 
-/// The one writer of results.
+/// Gathers results and hands them to its writers.
 #[derive(Debug)]
 pub(crate) struct Completer {
+    writer: Writer,
+    receiver: mpsc::Receiver<Message>,
+    /// Gathered so far. Not a variable of the waiting future, which may be dropped at any time.
+    batch: Vec<Message>,
+}
+
+/// Writes results.
+#[derive(Debug, Clone)]
+struct Writer {
     database: Database,
     seen: Arc<Seen>,
     /// Wakes our own poller.
     wake: Arc<Notify>,
-    receiver: mpsc::Receiver<Message>,
     handle: CompleterHandle,
 }
 
@@ -126,33 +181,105 @@ impl Completer {
     pub(crate) fn new(database: Database, seen: Arc<Seen>, wake: Arc<Notify>) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
         let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0) };
-        (Self { database, seen, wake, receiver, handle: handle.clone() }, handle)
+        (
+            Self {
+                writer: Writer { database, seen, wake, handle: handle.clone() },
+                receiver,
+                batch: Vec::new(),
+            },
+            handle,
+        )
     }
 
     /// Writes results until `stop`, which comes after the last session.
     ///
     /// # Errors
-    /// Never.
+    /// A writer panicked.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
+        let mut writers: Vec<OwnedTask<()>> = Vec::new();
         loop {
-            let batch = tokio::select! {
-                () = stop.cancelled() => return Ok(()),
-                batch = self.gather() => batch,
-            };
-            let Some(batch) = batch else { return Ok(()) };
-            let finished_claims = self.handle.book.ended(batch.iter().filter_map(|message| message.claim));
-            let tokens: Vec<ClaimToken> = batch.iter().map(|message| message.ended.token).collect();
-            let (ended, slots): (Vec<Ended>, Vec<_>) =
-                batch.into_iter().map(|message| (message.ended, message.slot)).unzip();
-            let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
-            self.store(ended, &finished_claims).await;
-            for token in &tokens {
-                self.seen.running.remove(*token);
+            while writers.len() >= WRITERS {
+                one_of(&mut writers).await?;
             }
-            self.seen.count_processed(tokens.len());
-            self.handle.unwritten.send_modify(|count| *count = count.saturating_sub(tokens.len()));
-            self.tell(&waits_again).await;
-            drop(slots);
+            let is_open = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                is_open = self.gather() => is_open,
+                // A panic is told at once and not with the next results.
+                ended = one_of(&mut writers) => {
+                    ended?;
+                    continue;
+                }
+            };
+            if !is_open {
+                return Ok(());
+            }
+            let (writer, batch) = (self.writer.clone(), std::mem::take(&mut self.batch));
+            writers.push(spawn_owned("completer", async move { writer.write(batch).await }));
+        }
+    }
+
+    /// Gathers a batch; `false` once nobody can send any more.
+    async fn gather(&mut self) -> bool {
+        if self.batch.is_empty() {
+            let Some(first) = self.receiver.recv().await else { return false };
+            self.batch.push(first);
+        }
+        let until = tokio::time::sleep(GATHER);
+        tokio::pin!(until);
+        while self.batch.len() < MOST_AT_ONCE {
+            tokio::select! {
+                biased;
+                message = self.receiver.recv() => match message {
+                    Some(message) => self.batch.push(message),
+                    None => break,
+                },
+                () = &mut until => break,
+            }
+        }
+        true
+    }
+}
+
+/// Waits until one of the writers has ended, and takes it out; for ever while there is none.
+async fn one_of(writers: &mut Vec<OwnedTask<()>>) -> Result<(), TaskError> {
+    if writers.is_empty() {
+        return std::future::pending().await;
+    }
+    let (ended, position, _) = select_all(writers.iter_mut()).await;
+    drop(writers.swap_remove(position));
+    ended
+}
+
+impl Writer {
+    async fn write(self, batch: Vec<Message>) {
+        let ends = by_claim(&batch);
+        let finished = self.handle.book.finished_by(&ends);
+        let tokens: Vec<ClaimToken> = batch.iter().map(|message| message.ended.token).collect();
+        let (ended, places): (Vec<Ended>, Vec<_>) =
+            batch.into_iter().map(|message| (message.ended, message.place)).unzip();
+        let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
+        self.store(ended, &finished).await;
+        for token in &tokens {
+            self.seen.running.remove(*token);
+        }
+        self.seen.count_processed(tokens.len());
+        let is_last = self.handle.count_written(tokens.len());
+        if self.handle.book.stored(&ends, &finished) && is_last {
+            self.release_claims().await;
+        }
+        self.tell(&waits_again).await;
+        drop(places);
+    }
+
+    /// Nothing follows that would do it.
+    async fn release_claims(&self) {
+        let claims = self.handle.book.finished_by(&HashMap::new());
+        let released = async { attempts::release_claims(&mut *self.database.conn().await?, &claims).await };
+        if let Err(error) = released.await {
+            tracing::debug!(
+                error = error.with_causes(),
+                "Forgetting finished claims failed; the leader does it."
+            );
         }
     }
 
@@ -172,22 +299,6 @@ impl Completer {
                 );
             }
         }
-    }
-
-    async fn gather(&mut self) -> Option<Vec<Message>> {
-        let mut batch = vec![self.receiver.recv().await?];
-        let until = tokio::time::sleep(GATHER);
-        tokio::pin!(until);
-        while batch.len() < MOST_AT_ONCE {
-            tokio::select! {
-                () = &mut until => break,
-                message = self.receiver.recv() => match message {
-                    Some(message) => batch.push(message),
-                    None => break,
-                },
-            }
-        }
-        Some(batch)
     }
 
     /// Stores results, however long that takes.
@@ -316,12 +427,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_is_finished_when_its_last_dispatch_has_ended() {
+    fn a_claim_is_released_with_the_last_of_its_dispatches() {
         let book = ClaimBook::default();
-        book.expect(1, 2);
+        book.expect(1, 3);
         book.expect(2, 1);
-        assert!(book.ended([1].into_iter()).is_empty());
-        assert_eq!(book.ended([2, 1].into_iter()), [2, 1]);
-        assert!(book.ended([1, 7].into_iter()).is_empty());
+        let first = HashMap::from([(1, 2), (2, 1)]);
+        assert_eq!(book.finished_by(&first), [2]);
+        assert!(!book.stored(&first, &[2]));
+        let second = HashMap::from([(1, 1), (7, 1)]);
+        assert_eq!(book.finished_by(&second), [1]);
+        assert!(!book.stored(&second, &[1]));
+        assert!(book.finished_by(&HashMap::new()).is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_two_writers_finish_at_once_is_released_afterwards() {
+        let book = ClaimBook::default();
+        book.expect(1, 5);
+        let (one, other) = (HashMap::from([(1, 2)]), HashMap::from([(1, 3)]));
+        assert!(book.finished_by(&one).is_empty());
+        assert!(book.finished_by(&other).is_empty(), "the first is not stored yet");
+        assert!(!book.stored(&one, &[]));
+        assert!(book.stored(&other, &[]), "nobody has released it");
+        assert_eq!(book.finished_by(&HashMap::new()), [1]);
+        assert!(book.finished_by(&HashMap::new()).is_empty());
     }
 }

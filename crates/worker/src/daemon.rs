@@ -24,12 +24,16 @@ use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
+use crate::pace::{MOST_AHEAD, Pace};
 use crate::seen::{Running, Seen};
 use crate::session::Worker;
 use crate::status::{Phase, WorkerStatus};
 
 /// How long the listeners may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Results that may wait to be stored, and dispatches that may wait for a slot, besides those that run.
+const KEPT_RESULTS: usize = 4 * MOST_AHEAD;
 
 /// Time between two looks for what dropped attempts have left.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
@@ -112,7 +116,8 @@ pub(crate) async fn run(native: Native, config: Config, context: Context) -> Res
         phase.send_replace(Phase::Running);
         let wake = Arc::new(Notify::new());
         let (completer, completer_handle) = Completer::new(database.clone(), seen.clone(), wake.clone());
-        let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
+        let slots = usize::try_from(config.concurrency).unwrap_or(1);
+        let pace = Arc::new(Pace::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
@@ -129,7 +134,9 @@ pub(crate) async fn run(native: Native, config: Config, context: Context) -> Res
             database: database.clone(),
             handlers,
             completer: completer_handle,
-            slots,
+            slots: Arc::new(Semaphore::new(slots)),
+            places: Arc::new(Semaphore::new(slots + KEPT_RESULTS)),
+            pace,
             wake,
             beat_now,
             seen,

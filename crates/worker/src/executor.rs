@@ -1,8 +1,9 @@
 //! One attempt: from the claim to what is stored of it.
 //!
-//! Runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The slot
-//! travels along and is free again once the result is stored, so that results cannot pile up without bound. When the lease is
-//! lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed attempt.
+//! Waits for a slot, runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The
+//! slot is free again when the handler has ended; the place of the dispatch only when its result is stored, so that results cannot pile up
+//! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed
+//! attempt.
 
 use std::time::{Duration, Instant};
 
@@ -13,38 +14,88 @@ use sched_model::db::recovery::OpenAttempt;
 use sched_model::domain::attempt::{AttemptOutcome, Verdict, decide};
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::function::HandlerType;
-use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, execution_id};
+use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
 use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
+use crate::pace::PATIENCE;
 use crate::session::Session;
 
-/// Starts an attempt.
-pub(crate) fn start(session: &Session, claimed: Claimed, permit: Option<OwnedSemaphorePermit>) {
+/// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
+pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
     // The tracker owns the task, and `kill` ends it.
-    session.attempts.spawn(run(session.clone(), claimed, permit, monotonic()));
+    session.attempts.spawn(run(session.clone(), claimed, place, monotonic()));
 }
 
-async fn run(session: Session, mut claimed: Claimed, permit: Option<OwnedSemaphorePermit>, started: Instant) {
+/// What came of waiting for a slot.
+enum Begin {
+    Slot(OwnedSemaphorePermit),
+    HandBack((&'static str, &'static str)),
+    Killed,
+}
+
+async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
+    let worker = &session.worker;
+    let begin = begin(&session).await;
+    worker.pace.begun();
+    let slot = match begin {
+        Begin::Slot(slot) => slot,
+        Begin::HandBack(why) => {
+            let ended = handed_back(&claimed, why);
+            return worker.completer.send(Some(claimed.claim_id), ended, place).await;
+        }
+        Begin::Killed => return killed(&session, &claimed),
+    };
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     let report = tokio::select! {
         biased;
         () = session.kill.cancelled() => None,
         report = report(&session, &mut claimed, execution_id) => Some(report),
     };
-    let Some(report) = report else {
-        tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
-        session.worker.seen.running.remove(claimed.token);
-        return;
-    };
+    drop(slot);
+    worker.pace.moved.notify_one();
+    let Some(report) = report else { return killed(&session, &claimed) };
+    worker.pace.ended(report.elapsed);
     let was_handed_back = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     tell(&claimed, &report);
-    let max_attempts = session.worker.config.max_retry_attempts;
+    let max_attempts = worker.config.max_retry_attempts;
     let ended = ended(&claimed, execution_id, report, started, was_handed_back, max_attempts);
-    session.worker.completer.send(Some(claimed.claim_id), ended, permit).await;
+    worker.completer.send(Some(claimed.claim_id), ended, place).await;
+}
+
+/// Waits for a slot, as long as it is worth while.
+async fn begin(session: &Session) -> Begin {
+    const STOPPED: (&str, &str) =
+        ("worker_stopped", "the worker was stopping, so the attempt was never started");
+    const NO_SLOT: (&str, &str) = (
+        "worker_busy",
+        "the worker had claimed ahead and found no slot in time, so the attempt was never started",
+    );
+    let slots = &session.worker.slots;
+    if session.kill.is_cancelled() {
+        return Begin::Killed;
+    }
+    if session.stop_claiming.is_cancelled() {
+        return Begin::HandBack(STOPPED);
+    }
+    if let Ok(slot) = slots.clone().try_acquire_owned() {
+        return Begin::Slot(slot);
+    }
+    tokio::select! {
+        biased;
+        () = session.kill.cancelled() => Begin::Killed,
+        () = session.stop_claiming.cancelled() => Begin::HandBack(STOPPED),
+        slot = slots.clone().acquire_owned() => slot.map_or(Begin::HandBack(NO_SLOT), Begin::Slot),
+        () = tokio::time::sleep(PATIENCE) => Begin::HandBack(NO_SLOT),
+    }
+}
+
+fn killed(session: &Session, claimed: &Claimed) {
+    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
+    session.worker.seen.running.remove(claimed.token);
 }
 
 /// Runs the handler so that its panic is a report: in a task of its own, which native handlers have anyway.
@@ -114,6 +165,8 @@ fn ended(
         [&report.stdout, &report.stderr, &report.log].iter().map(|stream| stream.total_bytes).sum::<u64>();
     Ended {
         dispatch_id: claimed.dispatch_id,
+        tenant_id: claimed.tenant_id,
+        job_id: claimed.job_id,
         token: claimed.token,
         outcome,
         verdict: decide(outcome, error_class, claimed.failures, policy, rand::random()),
@@ -142,34 +195,36 @@ fn chunks(streams: [(&'static str, Captured); 3]) -> Vec<OutputChunk> {
     both.filter(|chunk| !chunk.content.is_empty() || chunk.dropped_bytes > 0).collect()
 }
 
-/// A claim that came while the worker stopped, as an attempt that is handed back without having started.
-pub(crate) fn handed_back(claimed: &Claimed) -> Ended {
-    released(
-        claimed.dispatch_id,
-        claimed.token,
-        claimed.claimed_at,
-        ("worker_stopped", "the worker was stopping, so the attempt was never started"),
-    )
+/// A dispatch that was claimed, as far as handing it back needs it.
+struct Unstarted {
+    dispatch_id: DispatchId,
+    tenant_id: TenantId,
+    job_id: JobId,
+    token: ClaimToken,
+    claimed_at: DateTime<Utc>,
+}
+
+/// A claim that is not run here, as an attempt that is handed back without having started: why, for programs and for people.
+pub(crate) fn handed_back(claimed: &Claimed, why: (&str, &str)) -> Ended {
+    let &Claimed { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = claimed;
+    released(&Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at }, why)
 }
 
 /// A claim nobody knew of, as an attempt that is handed back without having started.
 pub(crate) fn never_started(attempt: &OpenAttempt) -> Ended {
+    let &OpenAttempt { dispatch_id, tenant_id, job_id, token, claimed_at, .. } = attempt;
     released(
-        attempt.dispatch_id,
-        attempt.token,
-        attempt.claimed_at,
+        &Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at },
         ("claim_unanswered", "the answer to the claim was lost, so the attempt was never started"),
     )
 }
 
-fn released(
-    dispatch_id: DispatchId,
-    token: ClaimToken,
-    claimed_at: DateTime<Utc>,
-    (class, message): (&str, &str),
-) -> Ended {
+fn released(unstarted: &Unstarted, (class, message): (&str, &str)) -> Ended {
+    let &Unstarted { dispatch_id, tenant_id, job_id, token, claimed_at } = unstarted;
     Ended {
         dispatch_id,
+        tenant_id,
+        job_id,
         token,
         outcome: AttemptOutcome::Released,
         verdict: Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },

@@ -7,6 +7,7 @@ mod daemon;
 mod executor;
 pub mod handlers;
 mod heartbeat;
+mod pace;
 mod poller;
 mod seen;
 mod session;

@@ -1,9 +1,9 @@
-//! Claiming: as many dispatches as there are free slots, in one statement.
+//! Claiming: as many dispatches as there are free slots, and some ahead of them where attempts are short ([`crate::pace`]).
 //!
-//! Waits for a free slot, claims, and starts what it got. A look that found nothing is followed by a pause that grows by half
-//! up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification ends the pause at once, work
-//! resets it, and it ends no later than the next retry is due. Notifications are hints: losing every one costs the pause and
-//! nothing else.
+//! Waits for room, claims, and starts what it got; what was claimed ahead waits for a slot. A look that found nothing is followed by a
+//! pause that grows by half up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification ends the pause at
+//! once, work resets it, and it ends no later than the next retry is due. Notifications are hints: losing every one costs the
+//! pause and nothing else.
 //!
 //! If a claim fails in whatever way, it may have taken effect without our knowing. Before the next claim the database is then
 //! asked what it holds for us that we do not run, and that is handed back. A claim that is under way when the session stops is
@@ -47,13 +47,13 @@ pub(crate) async fn run(session: Session) {
     // A poller before this one may have died in the middle of a claim.
     let mut is_claim_unknown = true;
     loop {
-        let permits = tokio::select! {
+        let places = tokio::select! {
             () = session.stop_claiming.cancelled() => return,
-            permits = free_slots(&session) => permits,
+            places = room(&session) => places,
         };
         let mut next_retry = None;
-        match claim(&session, permits, &mut is_claim_unknown).await {
-            // All slots were filled: more may wait.
+        match claim(&session, places, &mut is_claim_unknown).await {
+            // All room was filled: more may wait.
             Ok(Look::Full) => {
                 pause = shortest;
                 continue;
@@ -80,26 +80,38 @@ pub(crate) async fn run(session: Session) {
     }
 }
 
-/// Waits for a free slot and takes all that are free.
-async fn free_slots(session: &Session) -> Vec<OwnedSemaphorePermit> {
-    let mut permits = Vec::new();
-    match session.worker.slots.clone().acquire_owned().await {
-        Ok(permit) => permits.push(permit),
-        // The semaphore is never closed.
-        Err(_closed) => std::future::pending().await,
+/// Waits for room, and takes a place for each dispatch there is room for.
+async fn room(session: &Session) -> Vec<OwnedSemaphorePermit> {
+    let worker = &session.worker;
+    loop {
+        // Registered before the look, so that what moves in between is not missed.
+        let moved = worker.pace.moved.notified();
+        tokio::pin!(moved);
+        moved.as_mut().enable();
+        let room = worker.pace.room(worker.slots.available_permits()).min(MOST_AT_ONCE);
+        if room > 0 {
+            let mut places = Vec::with_capacity(room);
+            // While results cannot be stored there may be fewer places than there is room.
+            match worker.places.clone().acquire_owned().await {
+                Ok(place) => places.push(place),
+                // The semaphore is never closed.
+                Err(_closed) => std::future::pending().await,
+            }
+            while places.len() < room
+                && let Ok(place) = worker.places.clone().try_acquire_owned()
+            {
+                places.push(place);
+            }
+            return places;
+        }
+        moved.await;
     }
-    while permits.len() < MOST_AT_ONCE
-        && let Ok(permit) = session.worker.slots.clone().try_acquire_owned()
-    {
-        permits.push(permit);
-    }
-    permits
 }
 
 /// One claim; starts what it got.
 async fn claim(
     session: &Session,
-    mut permits: Vec<OwnedSemaphorePermit>,
+    mut places: Vec<OwnedSemaphorePermit>,
     is_claim_unknown: &mut bool,
 ) -> Result<Look, DbError> {
     let worker = &session.worker;
@@ -119,31 +131,26 @@ async fn claim(
             worker.completer.send(None, executor::never_started(&attempt), None).await;
         }
     }
-    let limit = u32::try_from(permits.len()).unwrap_or(u32::MAX);
+    let limit = u32::try_from(places.len()).unwrap_or(u32::MAX);
     let asked_at = monotonic();
     let claimed = claims::claim(&mut conn, session.id, &worker.config.queues, limit).await?;
     metrics::histogram!("sched_claim_seconds").record(asked_at.elapsed().as_secs_f64());
-    let (is_full, some) = (claimed.len() == permits.len(), !claimed.is_empty());
+    let (is_full, some) = (claimed.len() == places.len(), !claimed.is_empty());
     note(session, &claimed);
     for dispatch in claimed {
-        let permit = permits.pop();
-        if session.stop_claiming.is_cancelled() {
-            let claim = Some(dispatch.claim_id);
-            worker.completer.send(claim, executor::handed_back(&dispatch), permit).await;
-        } else {
-            executor::start(session, dispatch, permit);
-        }
+        executor::start(session, dispatch, places.pop());
     }
     if is_full {
         return Ok(Look::Full);
     }
-    drop(permits);
+    drop(places);
     Ok(Look::Found { some, next_claimable: claims::next_claimable(&mut conn, &worker.config.queues).await? })
 }
 
 fn note(session: &Session, claimed: &[Claimed]) {
     if let Some(first) = claimed.first() {
         session.worker.completer.expect(first.claim_id, claimed.len());
+        session.worker.pace.claimed(claimed.len());
     }
     for dispatch in claimed {
         let (token, id, job) = (dispatch.token, dispatch.dispatch_id, dispatch.job_name.clone());

@@ -23,6 +23,7 @@ use crate::completer::CompleterHandle;
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::heartbeat::{self, LeaseState};
+use crate::pace::Pace;
 use crate::poller;
 use crate::seen::Seen;
 
@@ -44,8 +45,12 @@ pub(crate) struct Worker {
     pub(crate) database: Database,
     pub(crate) handlers: Arc<Handlers>,
     pub(crate) completer: CompleterHandle,
-    /// One permit for each slot; a permit is held from before the claim until the result is stored.
+    /// One permit for each slot, held while a handler runs.
     pub(crate) slots: Arc<Semaphore>,
+    /// One permit for each dispatch this worker may have to do with at once, held from before its claim until its result is stored.
+    pub(crate) places: Arc<Semaphore>,
+    /// How far ahead of the slots it claims.
+    pub(crate) pace: Arc<Pace>,
     /// Wakes the poller.
     pub(crate) wake: Arc<Notify>,
     /// Asks for a heartbeat now: somebody wants work of ours stopped.

@@ -4,6 +4,7 @@
 //! changes nothing and is told so. The rows of the jobs are locked first and in order, so that two workers ending
 //! attempts of the same jobs cannot deadlock.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -21,6 +22,10 @@ use crate::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
 pub struct Ended {
     /// The dispatch.
     pub dispatch_id: DispatchId,
+    /// Owner.
+    pub tenant_id: TenantId,
+    /// The job.
+    pub job_id: JobId,
     /// Token of the claim it ran under.
     pub token: ClaimToken,
     /// How it ended.
@@ -68,7 +73,11 @@ pub struct OutputChunk {
 }
 
 statement! {
-    LockJobs<'a> = "attempts_lock_jobs.sql", (dispatches: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
+    /// Locks jobs in order, and reads what history and the dependents need of them.
+    LockJobs<'a> = "attempts_lock_jobs.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+    ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Bool, Bool)
 }
 
 statement! {
@@ -87,7 +96,10 @@ statement! {
         error_classes: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         error_messages: &'a [Option<&'a str>] as Array<Nullable<Text>>,
         output_bytes: &'a [i64] as Array<BigInt>,
-    ) -> (SqlUuid, BigInt, SqlUuid, SqlUuid, Bool, Bool)
+        projects: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
+        is_apart: &'a [bool] as Array<Bool>,
+        has_dependents: &'a [bool] as Array<Bool>,
+    ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool)
 }
 
 statement! {
@@ -118,7 +130,7 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
     let written = tx::transact(conn, "end_attempts", async |conn: &mut Conn| {
         let written = end_in_transaction(conn, ended).await?;
         if !finished_claims.is_empty() {
-            ReleaseClaims { claims: finished_claims }.execute(conn).await?;
+            release_claims(conn, finished_claims).await?;
         }
         Ok::<_, DbError>(written)
     })
@@ -140,6 +152,15 @@ pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> D
     Ok(written.held)
 }
 
+/// Forgets claims of which every dispatch has ended.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
+    ReleaseClaims { claims }.execute(conn).await?;
+    Ok(())
+}
+
 /// What became of attempts that were ended.
 #[derive(Debug, Default)]
 pub(super) struct Written {
@@ -156,15 +177,11 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     if ended.is_empty() {
         return Ok(Written::default());
     }
-    let dispatches: Vec<Uuid> = ended.iter().map(|e| e.dispatch_id.0).collect();
-    LockJobs { dispatches: &dispatches }.execute(conn).await?;
-    let rows = write_ends(conn, ended, &dispatches).await?;
-    let held: Vec<(DispatchId, ClaimToken)> = rows.iter().map(|row| (row.0, row.1)).collect();
+    let jobs = lock_jobs(conn, ended).await?;
+    let rows = write_ends(conn, ended, &jobs).await?;
+    let held: HashSet<(DispatchId, ClaimToken)> = rows.iter().filter_map(|row| row.0.zip(row.1)).collect();
     keep_output(conn, ended, &held).await?;
-    let mut lines: Vec<(TenantId, JobId)> =
-        rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
-    lines.sort_unstable();
-    lines.dedup();
+    let lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
     let released_queues = line::release(conn, &lines).await?;
     Ok(Written {
         held: held.into_iter().map(|(id, _)| id).collect(),
@@ -173,13 +190,42 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     })
 }
 
-/// Dispatch, token, owner, job, whether others of the job stand in line, and whether other jobs run after it.
-type EndedRow = (DispatchId, ClaimToken, TenantId, JobId, bool, bool);
+/// What is read of a job when it is locked.
+#[derive(Debug, Clone, Copy)]
+struct LockedJob {
+    project_id: Option<Uuid>,
+    /// Whether its history lies in schema `maintenance`.
+    is_apart: bool,
+    has_dependents: bool,
+}
 
-async fn write_ends(conn: &mut Conn, ended: &[Ended], dispatches: &[Uuid]) -> DbResult<Vec<EndedRow>> {
+/// Locks the jobs of the attempts, in order, before anything else is locked.
+async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, Uuid), LockedJob>> {
+    let named: BTreeSet<(Uuid, Uuid)> = ended.iter().map(|e| (e.tenant_id.0, e.job_id.0)).collect();
+    let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = named.into_iter().unzip();
+    let rows: Vec<(Uuid, Uuid, Option<Uuid>, bool, bool)> =
+        LockJobs { tenants: &tenants, jobs: &jobs }.load(conn).await?;
+    let locked = rows.into_iter().map(|(tenant, id, project_id, is_apart, has_dependents)| {
+        ((tenant, id), LockedJob { project_id, is_apart, has_dependents })
+    });
+    Ok(locked.collect())
+}
+
+/// Dispatch and token of an attempt that was ended; or neither, and whether others of the job stand in line and whether other jobs
+/// run after it.
+type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool);
+
+async fn write_ends(
+    conn: &mut Conn,
+    ended: &[Ended],
+    jobs: &HashMap<(Uuid, Uuid), LockedJob>,
+) -> DbResult<Vec<EndedRow>> {
     let records = || ended.iter().map(|e| &e.record);
+    // A job that is gone took its dispatches along: nothing is written for them, whatever stands here.
+    let of_jobs: Vec<Option<&LockedJob>> =
+        ended.iter().map(|e| jobs.get(&(e.tenant_id.0, e.job_id.0))).collect();
     let rows = End {
-        dispatches,
+        dispatches: &ended.iter().map(|e| e.dispatch_id.0).collect::<Vec<_>>(),
         tokens: &ended.iter().map(|e| e.token.0).collect::<Vec<_>>(),
         statuses: &ended.iter().map(|e| status_after(e.verdict.event).as_str()).collect::<Vec<_>>(),
         waits_ms: &ended.iter().map(|e| milliseconds(e.verdict.wait.unwrap_or_default())).collect::<Vec<_>>(),
@@ -193,13 +239,23 @@ async fn write_ends(conn: &mut Conn, ended: &[Ended], dispatches: &[Uuid]) -> Db
         error_classes: &records().map(|r| r.error_class.as_deref()).collect::<Vec<_>>(),
         error_messages: &records().map(|r| r.error_message.as_deref()).collect::<Vec<_>>(),
         output_bytes: &records().map(|r| r.output_bytes).collect::<Vec<_>>(),
+        projects: &of_jobs.iter().map(|job| job.and_then(|job| job.project_id)).collect::<Vec<_>>(),
+        is_apart: &of_jobs.iter().map(|job| job.is_some_and(|job| job.is_apart)).collect::<Vec<_>>(),
+        has_dependents: &of_jobs
+            .iter()
+            .map(|job| job.is_some_and(|job| job.has_dependents))
+            .collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;
     Ok(rows)
 }
 
-async fn keep_output(conn: &mut Conn, ended: &[Ended], held: &[(DispatchId, ClaimToken)]) -> DbResult<()> {
+async fn keep_output(
+    conn: &mut Conn,
+    ended: &[Ended],
+    held: &HashSet<(DispatchId, ClaimToken)>,
+) -> DbResult<()> {
     let kept: Vec<(&Ended, &OutputChunk)> = ended
         .iter()
         .filter(|e| held.contains(&(e.dispatch_id, e.token)))

@@ -17,6 +17,8 @@ pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, max_attempts: u3
     let message = (outcome != AttemptOutcome::Completed).then(|| format!("it {}", outcome.as_str()));
     Ended {
         dispatch_id: claimed.dispatch_id,
+        tenant_id: claimed.tenant_id,
+        job_id: claimed.job_id,
         token: claimed.token,
         outcome,
         verdict: decide(outcome, None, claimed.failures, &RetryPolicy::standard(max_attempts), 0.5),

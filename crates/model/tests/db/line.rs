@@ -39,6 +39,8 @@ async fn with_room_for(world: &World, max_instances: i32) -> JobId {
 fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchEvent) -> Ended {
     Ended {
         dispatch_id: claimed.dispatch_id,
+        tenant_id: claimed.tenant_id,
+        job_id: claimed.job_id,
         token: claimed.token,
         outcome,
         verdict: Verdict { event, wait: None },

@@ -68,6 +68,8 @@ fn end_as_lost(open: &OpenAttempt) -> sched_model::db::attempts::Ended {
     let policy = RetryPolicy::standard(3);
     Ended {
         dispatch_id: open.dispatch_id,
+        tenant_id: open.tenant_id,
+        job_id: open.job_id,
         token: open.token,
         outcome: AttemptOutcome::Lost,
         verdict: decide(AttemptOutcome::Lost, None, open.failures, &policy, 0.0),

@@ -105,6 +105,8 @@ impl Lost {
         let attempt = &self.attempt;
         Ended {
             dispatch_id: attempt.dispatch_id,
+            tenant_id: attempt.tenant_id,
+            job_id: attempt.job_id,
             token: attempt.token,
             outcome: AttemptOutcome::Lost,
             verdict: self.verdict,

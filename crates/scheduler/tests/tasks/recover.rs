@@ -47,6 +47,8 @@ async fn age(world: &World, seconds: i32) {
 async fn complete(world: &World, claimed: &Claimed) -> bool {
     let ended = Ended {
         dispatch_id: claimed.dispatch_id,
+        tenant_id: claimed.tenant_id,
+        job_id: claimed.job_id,
         token: claimed.token,
         outcome: AttemptOutcome::Completed,
         verdict: Verdict { event: DispatchEvent::Succeed, wait: None },

@@ -1,15 +1,8 @@
--- One batch may hold two attempts of one dispatch: an end that is told again, because its outcome was unknown, and the end of
--- the next attempt. Hence whatever joins `input` does so by the token too. The clock is read once for each attempt. A dispatch that
--- somebody wants cancelled does not go back to waiting. Ends of jobs after which others run are told in job_ends; of any other job this
--- costs the look at a flag of a row that is read anyway.
-WITH input AS (
-    SELECT *, clock_timestamp() AS ended_at
-    FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
-                $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[])
-        AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
-              duration_ms, exit_code, result, error_class, error_message, output_bytes)
-),
-ended AS (
+-- Every row is read once and joined with nothing: what the jobs say was read when they were locked and comes along, because a join of
+-- what the parts below return is planned for one row and takes the square of them. Both sides of a batch may name a dispatch twice: an end
+-- that is told again, because its outcome was unknown, and the end of the next attempt; the token tells them apart. A dispatch that somebody
+-- wants cancelled does not go back to waiting. Ends of jobs after which others run are told in job_ends.
+WITH ended AS (
     UPDATE job_dispatch d
     SET status = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NOT NULL THEN 'CANCELLED' ELSE i.status END,
         available_at = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NULL
@@ -22,43 +15,50 @@ ended AS (
         error_message = CASE WHEN i.outcome = 'COMPLETED' THEN NULL
                              WHEN i.outcome = 'CANCELLED' AND d.cancel_requested_at IS NOT NULL THEN coalesce(d.error_message, i.error_message)
                              ELSE coalesce(i.error_message, d.error_message) END
-    FROM input i
+    FROM (
+        SELECT *, clock_timestamp() AS ended_at
+        FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
+                    $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[], $17::boolean[])
+            AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
+                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents)
+    ) AS i
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS'
-    RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by
-),
-history AS (
-    SELECT i.execution_id, e.tenant_id, j.project_id, j.scope, e.job_id, e.id AS dispatch_id, e.attempt, i.outcome, e.scheduled_for,
-           i.started_at, i.started_at + i.duration_ms * interval '1 ms' AS completed_at, i.duration_ms, i.exit_code, i.result,
-           i.error_class, i.error_message, i.output_bytes, e.worker_id, e.claim_token, e.triggered_by,
-           j.has_dependents AND e.status NOT IN ('PENDING', 'CANCELLED') AS is_told, e.status, i.ended_at
-    FROM ended e
-    JOIN input i ON i.dispatch_id = e.id AND i.claim_token = e.claim_token
-    JOIN scheduled_jobs j ON j.tenant_id = e.tenant_id AND j.id = e.job_id
+    RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by,
+              i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
+              i.output_bytes, i.project_id, i.is_apart, i.has_dependents
 ),
 kept AS (
     INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
         completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by)
-    SELECT execution_id, tenant_id, project_id, job_id, dispatch_id, attempt, outcome, scheduled_for, started_at,
-        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by
-    FROM history WHERE scope <> 'backup_infrastructure'
+    SELECT execution_id, tenant_id, project_id, job_id, id, attempt, outcome, scheduled_for, started_at,
+        started_at + duration_ms * interval '1 ms', duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id,
+        claim_token, triggered_by
+    FROM ended WHERE NOT is_apart
 ),
 kept_apart AS (
     INSERT INTO maintenance.job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
         completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by)
-    SELECT execution_id, tenant_id, project_id, job_id, dispatch_id, attempt, outcome, scheduled_for, started_at,
-        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by
-    FROM history WHERE scope = 'backup_infrastructure'
+    SELECT execution_id, tenant_id, project_id, job_id, id, attempt, outcome, scheduled_for, started_at,
+        started_at + duration_ms * interval '1 ms', duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id,
+        claim_token, triggered_by
+    FROM ended WHERE is_apart
+),
+followed AS (
+    INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
+    SELECT tenant_id, project_id, job_id, id, 'schedule_execution_completed',
+           jsonb_strip_nulls(jsonb_build_object('execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
+                                                'error_class', error_class))
+    FROM ended
 ),
 told AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
-    SELECT tenant_id, job_id, dispatch_id, status, ended_at FROM history WHERE is_told
+    SELECT tenant_id, job_id, id, status, ended_at FROM ended WHERE has_dependents AND status NOT IN ('PENDING', 'CANCELLED')
 ),
 by_job AS (
-    SELECT e.tenant_id, e.job_id, max(i.started_at) AS last_run_at,
-           count(*) FILTER (WHERE e.status <> 'PENDING') AS closed,
-           (array_agg(e.status ORDER BY i.started_at DESC) FILTER (WHERE e.status <> 'PENDING'))[1] AS last_status
-    FROM ended e JOIN input i ON i.dispatch_id = e.id AND i.claim_token = e.claim_token
-    GROUP BY e.tenant_id, e.job_id
+    SELECT tenant_id, job_id, max(started_at) AS last_run_at, count(*) FILTER (WHERE status <> 'PENDING') AS closed,
+           (array_agg(status ORDER BY started_at DESC) FILTER (WHERE status <> 'PENDING'))[1] AS last_status
+    FROM ended
+    GROUP BY tenant_id, job_id
 ),
 counted AS (
     UPDATE scheduled_jobs j
@@ -71,5 +71,7 @@ counted AS (
     WHERE j.tenant_id = b.tenant_id AND j.id = b.job_id
     RETURNING j.tenant_id, j.id, b.closed > 0 AND j.queued_dispatches > 0 AS has_line, b.closed > 0 AND j.has_dependents AS has_dependents
 )
-SELECT e.id, e.claim_token, e.tenant_id, e.job_id, c.has_line, c.has_dependents
-FROM ended e JOIN counted c ON c.tenant_id = e.tenant_id AND c.id = e.job_id
+-- Two kinds of rows: the dispatches that were ended, and the jobs for which something is left to do.
+SELECT id, claim_token, tenant_id, job_id, false, false FROM ended
+UNION ALL
+SELECT NULL, NULL, tenant_id, id, has_line, has_dependents FROM counted WHERE has_line OR has_dependents

@@ -2,11 +2,11 @@
 -- far as needed. `status = 'PENDING'` is tested again on the locked row.
 WITH input AS (SELECT $1::uuid AS worker_id, $2::bigint AS free),
 picked AS (
-    SELECT d.id
+    SELECT d.at, d.id
     FROM input
     CROSS JOIN unnest($3::text[]) AS served (queue)
     CROSS JOIN LATERAL (
-        SELECT w.id, w.priority, w.claimable_at
+        SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
         FROM job_dispatch w
         WHERE w.queue = served.queue AND w.claimable_at <= now()
           -- Only a first attempt can come too late.
@@ -30,8 +30,10 @@ claimed AS (
     SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = clock_timestamp(), worker_id = input.worker_id,
         claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
     FROM picked, input
-    WHERE d.id = picked.id AND d.status = 'PENDING'
-    RETURNING d.*
+    -- Found where it was locked. One that was changed while it was being locked is left for the next claim.
+    WHERE d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
+    RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
+              d.available_at, d.claimed_at, d.priority, d.triggered_by, d.is_catch_up, d.args, d.traceparent
 ),
 -- What each is run with, read once: the answer says it, and the note how long it may run.
 described AS (
