@@ -26,7 +26,7 @@ use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::pace::{MOST_AHEAD, Pace};
 use crate::seen::{Running, Seen};
-use crate::session::Worker;
+use crate::session::{UnkillableWork, Worker};
 use crate::status::{Phase, WorkerStatus};
 
 /// How long the listeners may take to stop.
@@ -56,6 +56,9 @@ pub enum StartError {
     /// Native handlers got no threads of their own.
     #[error("failed to start the threads of native handlers")]
     Threads(#[source] std::io::Error),
+    /// Work could not be killed.
+    #[error(transparent)]
+    Unkillable(#[from] UnkillableWork),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -68,7 +71,7 @@ impl ExitStatus for StartError {
             Self::Settings(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Prepare(_) | Self::Threads(_) | Self::Task(_) => exit::FAILURE,
+            Self::Prepare(_) | Self::Threads(_) | Self::Unkillable(_) | Self::Task(_) => exit::FAILURE,
         }
     }
 }
@@ -147,7 +150,7 @@ pub(crate) async fn run(native: Native, config: Config, context: Context) -> Res
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = worker.run(context.shutdown.clone()) => {}
+            ended = worker.run(context.shutdown.clone()) => ended.map_err(StartError::from)?,
             () = drains => {}
             ended = listeners.run_until(&context.shutdown.hard) => {
                 ended.map_err(StartError::from)?;

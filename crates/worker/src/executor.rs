@@ -110,11 +110,12 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
-    if kind == HandlerType::Native {
-        return handlers.run(kind, execution, cancel).await;
-    }
-    let running = spawn_owned("handler", async move { handlers.run(kind, execution, cancel).await });
-    running.await.unwrap_or_else(|error| {
+    let running = async move { handlers.run(kind, execution, cancel).await };
+    let ended = match kind {
+        HandlerType::Native => Ok(running.await),
+        _ => spawn_owned("handler", running).await,
+    };
+    ended.unwrap_or_else(|error| {
         Report::failed(
             ErrorClass::Worker,
             &format!("the handler failed: {}", sched_runtime::exit::describe(&error)),

@@ -12,11 +12,13 @@ mod poller;
 mod seen;
 mod session;
 mod status;
+pub mod testing;
 
 pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;
 pub use daemon::StartError;
-pub use handlers::native::{Ctx, HandlerError};
+pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
+pub use session::UnkillableWork;
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(

@@ -82,23 +82,39 @@ pub(crate) enum End {
     Stopped,
     /// The lease was lost.
     LeaseLost,
+    /// The lease was lost and work that cannot be killed runs on.
+    Unkillable,
 }
+
+/// Work ran on after its lease was lost, so the process has to end before others begin the same work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "native handlers went on after the lease was lost and looked neither at their cancellation nor came to an await; the process \
+     ends so that their work is not done twice at once"
+)]
+pub struct UnkillableWork;
 
 impl Worker {
     /// Runs one session after the other until told to stop.
-    pub(crate) async fn run(self, shutdown: Shutdown) {
+    ///
+    /// # Errors
+    /// When only the end of the process ends its work in time.
+    pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), UnkillableWork> {
         while !shutdown.soft.is_cancelled() {
-            let Some(session) = self.begin(&shutdown.soft).await else { return };
+            let Some(session) = self.begin(&shutdown.soft).await else { return Ok(()) };
             let id = session.id;
             self.seen.session.send_replace(Some(id));
             let end = session.run(&shutdown).await;
             self.seen.session.send_replace(None);
-            if end == End::Stopped {
-                return;
+            match end {
+                End::Stopped => return Ok(()),
+                End::Unkillable => return Err(UnkillableWork),
+                End::LeaseLost => {}
             }
             tracing::error!(worker.id = %id, "The lease of the worker was lost; its work was killed and belongs to others now.");
             metrics::counter!("sched_worker_leases_lost_total").increment(1);
         }
+        Ok(())
     }
 
     /// Registers under a new identity, however long that takes.
@@ -158,38 +174,48 @@ impl Session {
             let _ = lease.wait_for(|state| *state == LeaseState::Lost).await;
         };
         tokio::pin!(lost);
-        let end = loop {
+        let is_lost = loop {
             tokio::select! {
-                () = &mut lost => break End::LeaseLost,
-                () = shutdown.soft.cancelled() => break End::Stopped,
+                () = &mut lost => break true,
+                () = shutdown.soft.cancelled() => break false,
                 ended = ended(&mut polls) => polls = self.after_poller(ended).await,
             }
         };
         // The poller is never cut off: a claim under way takes effect, and its dispatches must be known here.
         self.stop_claiming.cancel();
         let finish = self.finish(polls, &shutdown.hard);
-        let end = match end {
-            End::LeaseLost => {
-                self.kill.cancel();
-                finish.await;
-                End::LeaseLost
+        let is_lost = if is_lost {
+            if !self.kills_all().await {
+                return End::Unkillable;
             }
-            End::Stopped => tokio::select! {
-                () = finish => End::Stopped,
+            finish.await;
+            true
+        } else {
+            tokio::select! {
+                () = finish => false,
                 () = &mut lost => {
-                    self.kill.cancel();
+                    if !self.kills_all().await {
+                        return End::Unkillable;
+                    }
                     self.attempts.close();
                     self.attempts.wait().await;
-                    End::LeaseLost
+                    true
                 }
-            },
+            }
         };
-        if end == End::Stopped {
+        if !is_lost {
             self.worker.completer.flushed().await;
         }
         drop(beats);
         self.leave().await;
-        end
+        if is_lost { End::LeaseLost } else { End::Stopped }
+    }
+
+    /// Kills the work of a lost lease; whether nothing is left that runs on inside this process. Others may begin the work once
+    /// the margin is over, so there is no time for an orderly end if something is.
+    async fn kills_all(&self) -> bool {
+        self.kill.cancel();
+        self.worker.handlers.ended_within(self.worker.config.lease.margin() / 2).await
     }
 
     fn start_poller(&self) -> OwnedTask<()> {

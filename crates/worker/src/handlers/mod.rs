@@ -18,6 +18,8 @@ mod report;
 mod secrets;
 mod storable;
 
+use std::time::Duration;
+
 use sched_model::domain::function::HandlerType;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +58,13 @@ impl Handlers {
     /// Clears away what attempts that were dropped have left; to be called now and then.
     pub fn tidy(&self) {
         self.process.tidy();
+        self.native.tidy();
+    }
+
+    /// Whether everything that runs inside this process has ended, after at most `limit`. Programs are killed by the kernel and
+    /// do not count.
+    pub async fn ended_within(&self, limit: Duration) -> bool {
+        self.native.ended_within(limit).await
     }
 
     /// Runs one attempt to its end.

@@ -1,16 +1,15 @@
 //! `handler_config` of a `native` function: which function of a worker's own program, with what around it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::process::{
     DEFAULT_GRACE_SECONDS, DEFAULT_MAX_OUTPUT_BYTES, MAX_GRACE_SECONDS, MAX_OUTPUT_BYTES_LIMIT,
 };
-use super::text_or_secret::SecretName;
 use super::{FieldError, Mistakes};
 
-/// Longest name of a handler and of a secret as its code knows it.
+/// Longest name of a handler and of a secret.
 const LONGEST_NAME: usize = 100;
 /// Most secrets of one function.
 const MOST_SECRETS: usize = 50;
@@ -21,9 +20,9 @@ const MOST_SECRETS: usize = 50;
 pub struct NativeConfig {
     /// The name under which a worker's program has registered the Rust function.
     pub handler: String,
-    /// Secrets the function may read, under the names its code knows them by.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub secrets: BTreeMap<String, SecretName>,
+    /// Names of the secrets the function may read.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub secrets: BTreeSet<String>,
     /// Time between the cancellation of its token and the moment it is dropped.
     #[serde(default = "default_grace_seconds")]
     pub grace_seconds: u32,
@@ -45,16 +44,15 @@ fn default_max_output_bytes() -> u64 {
 /// # Errors
 /// What is wrong with it.
 pub fn check_handler_name(name: &str) -> Result<(), String> {
-    check(name, "._-:")
-}
-
-fn check(name: &str, signs: &str) -> Result<(), String> {
-    let is_well_formed = name.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c));
-    if is_well_formed && (1..=LONGEST_NAME).contains(&name.len()) {
+    let is_well_formed = name.chars().all(|c| c.is_ascii_alphanumeric() || "._-:".contains(c));
+    if is_well_formed && is_of_some_length(name) {
         return Ok(());
     }
-    let signs: Vec<String> = signs.chars().map(String::from).collect();
-    Err(format!("must be 1 to {LONGEST_NAME} ASCII letters, digits or any of {}", signs.join(" ")))
+    Err(format!("must be 1 to {LONGEST_NAME} ASCII letters, digits, dots, underscores, hyphens or colons"))
+}
+
+fn is_of_some_length(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len())
 }
 
 impl NativeConfig {
@@ -81,10 +79,8 @@ impl NativeConfig {
         if self.secrets.len() > MOST_SECRETS {
             mistakes.add("secrets", format!("are more than {MOST_SECRETS}"));
         }
-        for name in self.secrets.keys() {
-            if let Err(message) = check(name, "_-") {
-                mistakes.add("secrets", format!("{name:?} {message}"));
-            }
+        if !self.secrets.iter().all(|name| is_of_some_length(name)) {
+            mistakes.add("secrets", format!("must be names of 1 to {LONGEST_NAME} characters"));
         }
         if self.grace_seconds > MAX_GRACE_SECONDS {
             mistakes.add("grace_seconds", format!("must be at most {MAX_GRACE_SECONDS}"));
@@ -114,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn secrets_have_a_name_in_the_code_and_one_in_the_store() {
-        let config = json!({"handler": "charge", "secrets": {"api_key": {"secret": "payments-key"}}});
+    fn secrets_are_asked_for_by_name() {
+        let config = json!({"handler": "charge", "secrets": ["payments-key"]});
         let read = NativeConfig::parse(config.clone()).unwrap();
-        assert_eq!(read.secrets["api_key"].secret, "payments-key");
+        assert!(read.secrets.contains("payments-key"));
         assert_eq!(serde_json::to_value(&read).unwrap()["secrets"], config["secrets"]);
     }
 
@@ -125,10 +121,10 @@ mod tests {
     fn every_mistake_is_named_by_its_field() {
         assert_eq!(fields(json!({})), [""]);
         assert_eq!(fields(json!({"handler": "a", "program": "b"})), [""]);
-        assert_eq!(fields(json!({"handler": "a", "secrets": {"k": "in plain text"}})), [""]);
-        let wrong = json!({"handler": "no spaces", "secrets": {"": {"secret": "a"}, "a.b": {"secret": "c"}},
-            "grace_seconds": 301, "max_output_bytes": 10_000_000});
-        assert_eq!(fields(wrong), ["handler", "secrets", "secrets", "grace_seconds", "max_output_bytes"]);
+        assert_eq!(fields(json!({"handler": "a", "secrets": {"key": "in plain text"}})), [""]);
+        let wrong = json!({"handler": "no spaces", "secrets": ["", "a"], "grace_seconds": 301,
+            "max_output_bytes": 10_000_000});
+        assert_eq!(fields(wrong), ["handler", "secrets", "grace_seconds", "max_output_bytes"]);
         assert_eq!(fields(json!({"handler": "x".repeat(101)})), ["handler"]);
     }
 }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use sched_model::domain::handler_config::NativeConfig;
 use sched_runtime::clock::monotonic;
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::capture::{Capture, Captured};
-use super::super::{Execution, MissingSecret, storable};
+use super::super::{Execution, storable};
 
 /// The context of one attempt. Cloning is cheap, and the clones are the same context.
 #[derive(Clone)]
@@ -182,14 +183,13 @@ impl Ctx {
         self.0.execution.traceparent.as_deref()
     }
 
-    /// The value of a secret, by the name it has in `handler_config.secrets`.
+    /// The value of a secret that `handler_config.secrets` names.
     ///
     /// # Errors
-    /// The function's configuration names no such secret, or the secret does not exist.
-    pub fn secret(&self, name: &str) -> Result<&str, SecretError> {
-        let wanted = self.0.config.secrets.get(name);
-        let wanted = wanted.ok_or_else(|| SecretError::NotNamed { name: name.to_owned() })?;
-        Ok(self.0.execution.secrets.named(wanted)?)
+    /// The function's configuration does not name it.
+    pub fn secret(&self, name: &str) -> Result<&str, SecretNotNamed> {
+        let value = self.0.execution.secrets.get(name).map(ExposeSecret::expose_secret);
+        value.ok_or_else(|| SecretNotNamed { name: name.to_owned() })
     }
 }
 
@@ -204,16 +204,10 @@ impl fmt::Debug for Ctx {
     }
 }
 
-/// A native handler asked for a secret that it cannot have.
+/// A native handler asked for a secret that it was not given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SecretError {
-    /// The function does not say that it uses it.
-    #[error("handler_config.secrets of the function names no secret {name:?}")]
-    NotNamed {
-        /// The name in the code.
-        name: String,
-    },
-    /// There is no such secret.
-    #[error(transparent)]
-    Missing(#[from] MissingSecret),
+#[error("handler_config.secrets of the function does not name {name:?}")]
+pub struct SecretNotNamed {
+    /// The name.
+    pub name: String,
 }

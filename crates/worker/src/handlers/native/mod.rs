@@ -7,8 +7,9 @@
 //! thread that never comes to one cannot be stopped, which is then said in the report and keeps its thread until it returns. A
 //! panic is caught and is a failed attempt.
 //!
-//! When the future of an attempt is dropped here (its lease is lost), its token is cancelled and its task aborted. When the
-//! process dies nothing of it is left: everything is inside the process.
+//! When the future of an attempt is dropped here (its lease is lost), its token is cancelled and its task aborted. If it runs
+//! on all the same, the session ends the process ([`NativeHandler::ended_within`]), so that nothing runs twice. When the process
+//! dies nothing is left behind: everything is inside it.
 //!
 //! # Design notes
 //!
@@ -23,6 +24,7 @@ mod context;
 mod error;
 mod panics;
 mod registry;
+mod watch;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -41,8 +43,9 @@ use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
 use alive::{Alive, Count};
 use registry::{Ending, Handler};
+use watch::Watch;
 
-pub use context::{Ctx, SecretError};
+pub use context::{Ctx, SecretNotNamed};
 pub use error::HandlerError;
 pub use registry::{RegisterError, Registry};
 
@@ -50,12 +53,17 @@ pub use registry::{RegisterError, Registry};
 const DROP_WAIT: Duration = Duration::from_secs(5);
 /// Longest error message that is kept, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+/// Threads that blocking handlers may take: as many as a worker can have slots. Each is started when it is needed.
+const MOST_BLOCKING_THREADS: usize = 10_000;
+/// How often it is looked whether the last handler has ended; nothing announces that.
+const ENDED_POLL: Duration = Duration::from_millis(10);
 
 /// Runs functions of type `native`.
 pub struct NativeHandler {
     registry: Registry,
     threads: Threads,
     alive: Count,
+    watch: Watch,
 }
 
 /// Where handlers run.
@@ -77,24 +85,48 @@ impl NativeHandler {
         }
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
+            .max_blocking_threads(MOST_BLOCKING_THREADS)
             .thread_name("sched-handler")
             .enable_all()
             .build()?;
         panics::install();
-        Ok(Self { registry, threads: Threads::Own(Some(runtime)), alive: Count::default() })
+        Ok(Self {
+            registry,
+            threads: Threads::Own(Some(runtime)),
+            alive: Count::default(),
+            watch: Watch::default(),
+        })
     }
 
     /// Handlers that run on the runtime of whoever calls; for tests.
     #[must_use]
     pub fn on_callers_threads(registry: Registry) -> Self {
         panics::install();
-        Self { registry, threads: Threads::Callers, alive: Count::default() }
+        Self { registry, threads: Threads::Callers, alive: Count::default(), watch: Watch::default() }
     }
 
     /// How many handlers run, those included that were given up and have not ended.
     #[must_use]
     pub fn alive(&self) -> usize {
         self.alive.get()
+    }
+
+    /// Looks whether handlers block all of their threads, and says so; to be called now and then.
+    pub fn tidy(&self) {
+        if let Threads::Own(Some(runtime)) = &self.threads {
+            self.watch.look(runtime.handle());
+        }
+    }
+
+    /// Waits until no handler is left running; whether that came within `limit`. For those who must be sure before
+    /// others run the same work.
+    pub async fn ended_within(&self, limit: Duration) -> bool {
+        let all_ended = async {
+            while self.alive() > 0 {
+                sleep(ENDED_POLL).await;
+            }
+        };
+        timeout(limit, all_ended).await.is_ok()
     }
 
     /// Runs one attempt to its end; see the module.

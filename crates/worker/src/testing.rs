@@ -1,0 +1,229 @@
+//! Runs a native handler in a test, without a database and without a daemon.
+//!
+//! A [`TestRun`] is one attempt as a worker would run it, with the same rules for arguments, errors, panics, time-out and
+//! cancellation; only nothing is stored. It runs on the runtime of the test.
+//!
+//! ```
+//! use sched_worker::testing::TestRun;
+//! use sched_worker::{Ctx, HandlerError};
+//!
+//! async fn double(ctx: Ctx, args: Vec<i64>) -> Result<i64, HandlerError> {
+//!     ctx.progress(50.0, "adding");
+//!     Ok(args.iter().sum::<i64>() * 2)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let ended = TestRun::new(double).args(serde_json::json!([1, 2])).attempt(2).run().await;
+//! assert_eq!(ended.result, Some(serde_json::json!(6)));
+//! assert_eq!(ended.progress, [(Some(50.0), "adding".to_owned())]);
+//! # }
+//! ```
+
+use std::future::Future;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use secrecy::SecretString;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::handlers::native::{Ctx, HandlerError, NativeHandler, RegisterError, Registry};
+use crate::handlers::{Again, Execution, Live, LiveEvent, Outcome, Report, Secrets};
+
+/// The name under which the handler is registered.
+const NAME: &str = "handler";
+/// Lines and progress that are kept of one run.
+const MOST_EVENTS: usize = 100_000;
+
+/// One attempt to be run.
+#[derive(Debug)]
+pub struct TestRun {
+    registry: Result<Registry, RegisterError>,
+    execution: Execution,
+    grace_seconds: u32,
+    secrets: Vec<(String, String)>,
+    cancel: CancellationToken,
+}
+
+/// How the attempt ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestReport {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the handler returned, as it would be stored.
+    pub result: Option<Value>,
+    /// The class of the error, if it did not succeed.
+    pub error_class: Option<&'static str>,
+    /// What went wrong, if it did not succeed.
+    pub error_message: Option<String>,
+    /// Whether the retry policy decides about another attempt; `false` when the handler has said that none makes sense.
+    pub may_retry: bool,
+    /// What was logged, line by line.
+    pub log: String,
+    /// What was told of the progress: a percentage where it was known, and the message.
+    pub progress: Vec<(Option<f32>, String)>,
+    /// Oddities that would be logged by the worker, such as a result that is too large.
+    pub notes: Vec<String>,
+}
+
+impl TestRun {
+    /// An attempt of an asynchronous handler: the first one, on time, without arguments, with a minute to run.
+    pub fn new<F, Fut, A, R, E>(handler: F) -> Self
+    where
+        F: Fn(Ctx, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, E>> + Send + 'static,
+        A: DeserializeOwned,
+        R: Serialize,
+        E: Into<HandlerError>,
+    {
+        let mut registry = Registry::default();
+        let added = registry.add(NAME, handler);
+        Self::of(added.map(|()| registry))
+    }
+
+    /// The same of a blocking handler.
+    pub fn blocking<F, A, R, E>(handler: F) -> Self
+    where
+        F: Fn(Ctx, A) -> Result<R, E> + Send + Sync + 'static,
+        A: DeserializeOwned,
+        R: Serialize,
+        E: Into<HandlerError>,
+    {
+        let mut registry = Registry::default();
+        let added = registry.add_blocking(NAME, handler);
+        Self::of(added.map(|()| registry))
+    }
+
+    fn of(registry: Result<Registry, RegisterError>) -> Self {
+        let dispatch_id = Uuid::new_v4();
+        let execution = Execution {
+            dispatch_id,
+            job_id: Uuid::new_v4(),
+            execution_id: Uuid::new_v4(),
+            job_name: "test".to_owned(),
+            attempt: 1,
+            fire_time: DateTime::UNIX_EPOCH,
+            lateness_ms: 0,
+            catch_up: false,
+            idempotency_key: dispatch_id.to_string(),
+            args: json!({}),
+            timeout: Duration::from_secs(60),
+            traceparent: None,
+            handler_config: Value::Null,
+            live: Live::detached(),
+            secrets: Secrets::default(),
+        };
+        let cancel = CancellationToken::new();
+        Self { registry, execution, grace_seconds: 10, secrets: Vec::new(), cancel }
+    }
+
+    /// With these arguments.
+    #[must_use]
+    pub fn args(mut self, args: Value) -> Self {
+        self.execution.args = args;
+        self
+    }
+
+    /// As this attempt of its dispatch, counted from 1.
+    #[must_use]
+    pub fn attempt(mut self, attempt: u32) -> Self {
+        self.execution.attempt = attempt;
+        self
+    }
+
+    /// As a dispatch that was due then.
+    #[must_use]
+    pub fn fire_time(mut self, fire_time: DateTime<Utc>) -> Self {
+        self.execution.fire_time = fire_time;
+        self
+    }
+
+    /// As a dispatch that is claimed so late, and that makes up for a missed fire time.
+    #[must_use]
+    pub fn catching_up(mut self, lateness: Duration) -> Self {
+        self.execution.catch_up = true;
+        self.execution.lateness_ms = i64::try_from(lateness.as_millis()).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// For a job of that name.
+    #[must_use]
+    pub fn job_name(mut self, name: impl Into<String>) -> Self {
+        self.execution.job_name = name.into();
+        self
+    }
+
+    /// With this idempotency key; the id of the dispatch without it.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.execution.idempotency_key = key.into();
+        self
+    }
+
+    /// With a secret that the function's configuration names.
+    #[must_use]
+    pub fn secret(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.secrets.push((name.into(), value.into()));
+        self
+    }
+
+    /// With so much time before it is made to stop.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.execution.timeout = timeout;
+        self
+    }
+
+    /// With so many seconds between being told to stop and being dropped.
+    #[must_use]
+    pub fn grace_seconds(mut self, seconds: u32) -> Self {
+        self.grace_seconds = seconds;
+        self
+    }
+
+    /// Cancelled when `cancel` is.
+    #[must_use]
+    pub fn cancelled_by(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// Runs the attempt to its end.
+    pub async fn run(self) -> TestReport {
+        let (live, mut events) = Live::channel(MOST_EVENTS);
+        let names: Vec<&str> = self.secrets.iter().map(|(name, _)| name.as_str()).collect();
+        let config = json!({"handler": NAME, "grace_seconds": self.grace_seconds, "secrets": names});
+        let secrets =
+            self.secrets.into_iter().map(|(name, value)| (name, SecretString::from(value))).collect();
+        let execution = Execution { live, secrets, handler_config: config, ..self.execution };
+        // The one name there is is a good one; were it not, the report would say that the handler is unknown.
+        let handler = NativeHandler::on_callers_threads(self.registry.unwrap_or_default());
+        let report = handler.run(execution, &self.cancel).await;
+        let mut progress = Vec::new();
+        while let Ok(event) = events.try_recv() {
+            if let LiveEvent::Progress { percent, message } = event {
+                progress.push((percent, message));
+            }
+        }
+        TestReport::of(report, progress)
+    }
+}
+
+impl TestReport {
+    fn of(report: Report, progress: Vec<(Option<f32>, String)>) -> Self {
+        Self {
+            outcome: report.outcome,
+            result: report.result,
+            error_class: report.error_class.map(crate::handlers::ErrorClass::as_str),
+            error_message: report.error_message,
+            may_retry: report.again != Again::Never,
+            log: report.log.head + &report.log.tail,
+            progress,
+            notes: report.notes,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A worker put together with the builder, on a real database.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use sched_model::domain::ids::DEFAULT_TENANT;
+use sched_runtime::config::{self, MapSource};
+use sched_runtime::daemon::Context;
+use sched_runtime::exit::ExitError;
+use sched_runtime::shutdown::Shutdown;
+use sched_runtime::tasks::{OwnedTask, spawn_owned};
+use sched_runtime::telemetry;
+use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use test_support::{Client, TestDatabase, wait_for};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A database with a worker on it.
+struct World {
+    db: TestDatabase,
+    client: Client,
+    shutdown: Shutdown,
+    worker: Option<OwnedTask<Result<(), ExitError>>>,
+}
+
+impl World {
+    /// Starts the worker with a short lease.
+    async fn start(builder: Builder) -> Self {
+        let db = TestDatabase::new().await;
+        let mut world = Self { client: db.client().await, db, shutdown: Shutdown::new(), worker: None };
+        let context = Context {
+            program: PROGRAM,
+            shutdown: world.shutdown.clone(),
+            metrics: telemetry::metrics_recorder().unwrap(),
+        };
+        let run = builder.build().unwrap().run(world.config(), context);
+        world.worker = Some(spawn_owned("worker", run));
+        world
+    }
+
+    fn config(&self) -> Config {
+        let settings = [
+            ("DATABASE_URL", self.db.url()),
+            ("HEALTH_PORT", "0"),
+            ("WORKER_OFFLINE_THRESHOLD", "2s"),
+            ("WORKER_HEARTBEAT_INTERVAL", "200ms"),
+            ("WORKER_MAX_POLL_INTERVAL", "1s"),
+        ];
+        let source: MapSource = settings.into_iter().collect();
+        let mut values =
+            config::load(&PROGRAM, sched_worker::config::GROUPS, ["sched-worker"], &source).unwrap();
+        let config = Config::read(&mut values);
+        values.finish().unwrap();
+        config
+    }
+
+    /// A native function with a manual job of the same name, and one dispatch of it that waits.
+    async fn dispatch(&self, handler: &str, args: &Value) {
+        let config = json!({"handler": handler, "grace_seconds": 0});
+        let sql = format!(
+            "INSERT INTO task_functions (tenant_id, name, display_name, handler_type, handler_config, default_timeout_seconds)
+             VALUES ('{DEFAULT_TENANT}', '{handler}', '{handler}', 'native', '{config}', 60);
+             INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, active_dispatches)
+             SELECT f.tenant_id, p.id, f.name, f.id, 'manual', '{{}}', 1
+             FROM task_functions f JOIN projects p ON p.tenant_id = f.tenant_id WHERE f.name = '{handler}';
+             INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by,
+                                       trigger_id, args)
+             SELECT u.id, j.tenant_id, j.id, now(), now(), now(), 'default', 'api', u.id, '{args}'
+             FROM scheduled_jobs j CROSS JOIN (SELECT gen_random_uuid() AS id) AS u WHERE j.name = '{handler}'"
+        );
+        self.client.batch_execute(&sql).await.unwrap();
+    }
+
+    /// The one text of a query; empty when there is no row.
+    async fn text(&self, query: &str) -> String {
+        let row = self.client.query_opt(&format!("SELECT ({query})::text"), &[]).await.unwrap();
+        row.and_then(|row| row.get::<_, Option<String>>(0)).unwrap_or_default()
+    }
+
+    /// Waits until a query gives that text.
+    async fn wait_for(&self, query: &str, wanted: &str) {
+        wait_for(query, PATIENCE, async || match self.text(query).await {
+            found if found == wanted => Ok(()),
+            found => Err(format!("{found:?}, not {wanted:?}")),
+        })
+        .await;
+    }
+
+    async fn stop(mut self) -> Result<(), ExitError> {
+        self.shutdown.trigger();
+        self.worker.take().unwrap().await.unwrap()
+    }
+}
+
+fn status_of(job: &str) -> String {
+    format!(
+        "SELECT d.status FROM job_dispatch d JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
+         WHERE j.name = '{job}'"
+    )
+}
+
+/// A column of the only attempt of a job.
+fn attempt_of(job: &str, column: &str) -> String {
+    format!(
+        "SELECT l.{column} FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = '{job}'"
+    )
+}
+
+#[derive(Deserialize)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+async fn add(ctx: Ctx, args: Add) -> Result<Value, HandlerError> {
+    ctx.log(format!("adding {} and {}", args.a, args.b));
+    Ok(json!({"sum": args.a + args.b, "job": ctx.job_name(), "attempt": ctx.attempt()}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_errors_and_logs_of_native_handlers_are_stored() {
+    let world = World::start(
+        Worker::builder()
+            .handler("add", add)
+            .handler("panics", |_, _: Value| async {
+                assert!(std::hint::black_box(false), "at once");
+                Ok::<_, HandlerError>(())
+            })
+            .blocking_handler("fails", |_, _: Value| {
+                Err::<(), _>(HandlerError::new("closed", "the account is closed").no_retry())
+            }),
+    )
+    .await;
+    world.dispatch("add", &json!({"a": 40, "b": 2})).await;
+    world.dispatch("fails", &json!({})).await;
+    world.dispatch("panics", &json!({})).await;
+
+    world.wait_for(&status_of("add"), "COMPLETED").await;
+    let expected = r#"{"job": "add", "sum": 42, "attempt": 1}"#;
+    assert_eq!(world.text(&attempt_of("add", "result")).await, expected);
+    let line = "SELECT o.stream || ': ' || o.content FROM job_execution_output o";
+    assert_eq!(world.text(line).await, "log: adding 40 and 2\n");
+    // Three attempts are the default, but the handler has said that none makes sense.
+    world.wait_for(&status_of("fails"), "DEAD_LETTER").await;
+    assert_eq!(world.text(&attempt_of("fails", "error_class")).await, "closed");
+    assert_eq!(world.text(&attempt_of("fails", "error_message")).await, "the account is closed");
+    // Waits for its next attempt.
+    world.wait_for(&attempt_of("panics", "error_class"), "panic").await;
+    world.wait_for(&status_of("panics"), "PENDING").await;
+    world.stop().await.unwrap();
+}
+
+/// A handler that blocks its thread until something is sent.
+fn blocking_its_thread() -> (mpsc::Sender<()>, Builder) {
+    let (release, released) = mpsc::channel();
+    let released = Arc::new(Mutex::new(released));
+    let builder = Worker::builder().threads(1).handler("block", move |_, _: Value| {
+        let released = released.clone();
+        async move { released.lock().unwrap().recv().map_err(HandlerError::from) }
+    });
+    (release, builder)
+}
+
+/// How often the worker has shown that it lives, while the handler blocks all the threads there are.
+const BEATS_SINCE_CLAIM: &str = "SELECT w.last_heartbeat > d.claimed_at + interval '4 seconds'
+     FROM worker_registration w JOIN job_dispatch d ON d.worker_id = w.worker_id";
+
+// As many threads as a small machine has, less one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn heartbeats_go_on_while_a_handler_blocks_every_thread_of_its_kind() {
+    let (release, builder) = blocking_its_thread();
+    let world = World::start(builder).await;
+    world.dispatch("block", &json!({})).await;
+    // Twice the lease.
+    world.wait_for(BEATS_SINCE_CLAIM, "true").await;
+    assert_eq!(world.text(&status_of("block")).await, "IN_PROGRESS");
+    release.send(()).unwrap();
+    world.wait_for(&status_of("block"), "COMPLETED").await;
+    assert_eq!(world.text(&attempt_of("block", "attempt")).await, "1");
+    world.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_lost_its_lease_and_cannot_kill_its_work_ends_the_process() {
+    let (release, builder) = blocking_its_thread();
+    let mut world = World::start(builder).await;
+    world.dispatch("block", &json!({})).await;
+    world.wait_for(&status_of("block"), "IN_PROGRESS").await;
+    world
+        .client
+        .batch_execute(
+            "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now(), running = 0",
+        )
+        .await
+        .unwrap();
+    let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
+    let text = ended.unwrap_err().describe();
+    assert!(text.contains("so that their work is not done twice at once"), "{text}");
+    release.send(()).unwrap();
+}

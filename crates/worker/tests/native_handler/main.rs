@@ -1,0 +1,7 @@
+//! The `native` handler without a database: what handlers are given, how they end, and that they disturb nobody.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
+
+mod ending;
+mod stopping;
+mod threads;

@@ -1,0 +1,88 @@
+//! Handlers that are made to stop: by their deadline or by somebody, in order or by force.
+
+use std::future::pending;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use sched_worker::handlers::Outcome;
+use sched_worker::testing::TestRun;
+use sched_worker::{Ctx, HandlerError};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any test takes.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Returns what it has when it is told to stop.
+async fn polite(ctx: Ctx, _: Value) -> Result<&'static str, HandlerError> {
+    ctx.cancelled().await;
+    Ok("half of it")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_whose_time_is_up_is_told_and_what_it_returns_is_kept() {
+    let report = TestRun::new(polite).timeout(Duration::from_secs(5)).run().await;
+    assert_eq!((report.outcome, report.error_class), (Outcome::TimedOut, Some("timeout")));
+    assert_eq!(report.result, Some(json!("half of it")));
+    assert_eq!(report.error_message.as_deref(), Some("timed out after 5s; it returned within the grace"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_handler_is_told_at_once() {
+    let cancel = CancellationToken::new();
+    let run = TestRun::new(polite).timeout(LONG).cancelled_by(cancel.clone()).run();
+    let (report, ()) = tokio::join!(run, async {
+        tokio::task::yield_now().await;
+        cancel.cancel();
+    });
+    assert_eq!((report.outcome, report.error_class), (Outcome::Cancelled, Some("cancelled")));
+    assert_eq!(report.error_message.as_deref(), Some("cancelled; it returned within the grace"));
+
+    let never_begun = TestRun::new(polite).cancelled_by(cancel).run().await;
+    assert_eq!(never_begun.error_message.as_deref(), Some("cancelled before it started"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_within_the_grace_is_told_beside_the_reason() {
+    let run = TestRun::new(|ctx: Ctx, _: Value| async move {
+        ctx.cancelled().await;
+        Err::<(), HandlerError>("rolled back".into())
+    });
+    let report = run.timeout(Duration::from_secs(1)).run().await;
+    assert_eq!(report.outcome, Outcome::TimedOut);
+    let message = "timed out after 1s; it ended within the grace: rolled back";
+    assert_eq!(report.error_message.as_deref(), Some(message));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_does_not_listen_is_dropped_after_the_grace() {
+    let (dropped, was_dropped) = mpsc::channel::<()>();
+    let run = TestRun::new(move |ctx: Ctx, _: Value| {
+        let guard = dropped.clone();
+        async move {
+            ctx.log("waiting");
+            pending::<()>().await;
+            drop(guard);
+            Ok::<_, HandlerError>(())
+        }
+    });
+    let report = run.timeout(Duration::from_secs(1)).grace_seconds(3).run().await;
+    assert_eq!(report.outcome, Outcome::TimedOut);
+    let message = "timed out after 1s; dropped when the grace of 3s was over";
+    assert_eq!(report.error_message.as_deref(), Some(message));
+    assert_eq!(report.log, "waiting\n");
+    // All senders are gone: that of the handler with its future, that of the closure with the run.
+    assert_eq!(was_dropped.try_recv(), Err(mpsc::TryRecvError::Disconnected));
+}
+
+#[tokio::test]
+async fn a_blocking_handler_stops_when_it_looks() {
+    let run = TestRun::blocking(|ctx: Ctx, _: Value| {
+        while !ctx.is_cancelled() {
+            std::thread::yield_now();
+        }
+        Ok::<_, HandlerError>(ctx.remaining().is_zero())
+    });
+    let report = run.timeout(Duration::from_millis(50)).run().await;
+    assert_eq!((report.outcome, report.result), (Outcome::TimedOut, Some(json!(true))));
+}
