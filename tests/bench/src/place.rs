@@ -86,6 +86,13 @@ impl Place {
         Db::connect(&url_of(self.cluster()?, name)?).await
     }
 
+    /// Lets autovacuum run, as it does unless told otherwise, or keeps it from starting anything. What it has begun goes on.
+    pub(crate) async fn set_autovacuum(&self, is_on: bool) -> anyhow::Result<()> {
+        let set = if is_on { "RESET autovacuum" } else { "SET autovacuum = off" };
+        self.admin.run(&format!("ALTER SYSTEM {set}")).await?;
+        self.admin.run("SELECT pg_reload_conf()").await
+    }
+
     /// A program of the server's installation.
     pub(crate) fn bin(&self, program: &str) -> anyhow::Result<PathBuf> {
         Ok(self.cluster()?.bin(program))
