@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -199,9 +200,16 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    #[expect(clippy::disallowed_methods, reason = "the handle owns the task and aborts it")]
-    let handle = tokio::spawn(task.in_current_span());
-    OwnedTask { name: name.into(), handle }
+    spawn_owned_on(&Handle::current(), name, task)
+}
+
+/// The same on another runtime.
+pub fn spawn_owned_on<T, F>(runtime: &Handle, name: impl Into<String>, task: F) -> OwnedTask<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    OwnedTask { name: name.into(), handle: runtime.spawn(task.in_current_span()) }
 }
 
 impl<T> OwnedTask<T> {

@@ -63,6 +63,8 @@ words! {
     HandlerType {
         /// A program of the operating system.
         Process = "process",
+        /// A Rust function built into a worker.
+        Native = "native",
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::completer::Completer;
 use crate::config::Config;
 use crate::handlers::Handlers;
+use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::seen::{Running, Seen};
 use crate::session::Worker;
@@ -48,6 +49,9 @@ pub enum StartError {
     /// Attempts could not be contained on this machine.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// Native handlers got no threads of their own.
+    #[error("failed to start the threads of native handlers")]
+    Threads(#[source] std::io::Error),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -60,18 +64,26 @@ impl ExitStatus for StartError {
             Self::Settings(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Prepare(_) | Self::Task(_) => exit::FAILURE,
+            Self::Prepare(_) | Self::Threads(_) | Self::Task(_) => exit::FAILURE,
         }
     }
+}
+
+/// Native handlers, and how many threads they share.
+#[derive(Debug, Clone)]
+pub(crate) struct Native {
+    pub(crate) registry: Registry,
+    pub(crate) threads: usize,
 }
 
 /// Runs the worker until it is told to stop.
 ///
 /// # Errors
 /// When it cannot start, or a part of it ends by itself.
-pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
+pub(crate) async fn run(native: Native, config: Config, context: Context) -> Result<(), ExitError> {
     let config = Arc::new(config);
-    let database = Database::new(&database_settings(&config)).map_err(StartError::from)?;
+    let database =
+        Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
     let seen = Arc::new(Seen {
         processed: AtomicI64::new(0),
         session: watch::Sender::new(None),
@@ -83,7 +95,9 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
     let settings =
         ProcessSettings { temp_root: config.temp_dir.clone(), inherited: std::env::vars_os().collect() };
-    let handlers = Arc::new(Handlers::new(settings).map_err(StartError::from)?);
+    let native = NativeHandler::new(native.registry, native.threads).map_err(StartError::Threads)?;
+    let handlers = Handlers::new(settings).map_err(StartError::from)?.with_native(native);
+    let handlers = Arc::new(handlers);
 
     let mut listeners = TaskGroup::new();
     let token = listeners.token();
@@ -110,6 +124,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         };
         listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
         let worker = Worker {
+            version: context.program.version,
             config,
             database: database.clone(),
             handlers,
@@ -190,11 +205,11 @@ async fn listen(database: Database, hints: Hints, stop: CancellationToken) -> Re
     Ok(())
 }
 
-fn database_settings(config: &Config) -> DatabaseSettings {
+fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     let from = &config.database;
     DatabaseSettings {
         url: from.url.expose_secret().to_owned(),
-        application: crate::PROGRAM.name.to_owned(),
+        application: application.to_owned(),
         pool_size: usize::try_from(from.pool_size).unwrap_or(1),
         connect_timeout: from.connect_timeout,
         statement_timeout: from.statement_timeout,

@@ -19,7 +19,7 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::handlers::{Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
+use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::session::Session;
 
 /// Starts an attempt.
@@ -28,12 +28,12 @@ pub(crate) fn start(session: &Session, claimed: Claimed, permit: Option<OwnedSem
     session.attempts.spawn(run(session.clone(), claimed, permit, monotonic()));
 }
 
-async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePermit>, started: Instant) {
+async fn run(session: Session, mut claimed: Claimed, permit: Option<OwnedSemaphorePermit>, started: Instant) {
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     let report = tokio::select! {
         biased;
         () = session.kill.cancelled() => None,
-        report = report(&session, &claimed, execution_id) => Some(report),
+        report = report(&session, &mut claimed, execution_id) => Some(report),
     };
     let Some(report) = report else {
         tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
@@ -47,8 +47,8 @@ async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePe
     session.worker.completer.send(Some(claimed.claim_id), ended, permit).await;
 }
 
-/// Runs the handler in a task of its own, so that its panic is a report.
-async fn report(session: &Session, claimed: &Claimed, execution_id: ExecutionId) -> Report {
+/// Runs the handler so that its panic is a report: in a task of its own, which native handlers have anyway.
+async fn report(session: &Session, claimed: &mut Claimed, execution_id: ExecutionId) -> Report {
     let kind: HandlerType = match claimed.handler_type.parse() {
         Ok(kind) => kind,
         Err(error) => {
@@ -59,6 +59,9 @@ async fn report(session: &Session, claimed: &Claimed, execution_id: ExecutionId)
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
+    if kind == HandlerType::Native {
+        return handlers.run(kind, execution, cancel).await;
+    }
     let running = spawn_owned("handler", async move { handlers.run(kind, execution, cancel).await });
     running.await.unwrap_or_else(|error| {
         Report::failed(
@@ -68,7 +71,8 @@ async fn report(session: &Session, claimed: &Claimed, execution_id: ExecutionId)
     })
 }
 
-fn execution(claimed: &Claimed, execution_id: ExecutionId) -> Execution {
+/// What the handler is told. The large parts are taken out of the claim, which needs them no more.
+fn execution(claimed: &mut Claimed, execution_id: ExecutionId) -> Execution {
     Execution {
         dispatch_id: claimed.dispatch_id.0,
         job_id: claimed.job_id.0,
@@ -79,10 +83,10 @@ fn execution(claimed: &Claimed, execution_id: ExecutionId) -> Execution {
         lateness_ms: (claimed.claimed_at - claimed.scheduled_for).num_milliseconds().max(0),
         catch_up: claimed.is_catch_up,
         idempotency_key: claimed.dispatch_id.to_string(),
-        args: claimed.args.clone(),
+        args: claimed.args.take(),
         timeout: claimed.timeout,
-        traceparent: claimed.traceparent.clone(),
-        handler_config: claimed.handler_config.clone(),
+        traceparent: claimed.traceparent.take(),
+        handler_config: claimed.handler_config.take(),
         live: Live::detached(),
         secrets: Secrets::default(),
     }
@@ -100,8 +104,14 @@ fn ended(
     let error_class = report.error_class.map(ErrorClass::as_str);
     let standard = RetryPolicy::standard(max_attempts);
     let policy = claimed.retry_policy.as_ref().unwrap_or(&standard);
+    let stricter = match (report.again, error_class) {
+        (Again::Never, Some(class)) => Some(policy.refusing(class)),
+        _ => None,
+    };
+    let policy = stricter.as_ref().unwrap_or(policy);
     let before_work = started.elapsed().saturating_sub(report.elapsed);
-    let output_bytes = report.stdout.total_bytes.saturating_add(report.stderr.total_bytes);
+    let output_bytes =
+        [&report.stdout, &report.stderr, &report.log].iter().map(|stream| stream.total_bytes).sum::<u64>();
     Ended {
         dispatch_id: claimed.dispatch_id,
         token: claimed.token,
@@ -115,18 +125,21 @@ fn ended(
             result: report.result,
             error_class: error_class.map(str::to_owned),
             error_message: report.error_message,
-            output: [chunks("stdout", report.stdout), chunks("stderr", report.stderr)].concat(),
+            output: chunks([("stdout", report.stdout), ("stderr", report.stderr), ("log", report.log)]),
             output_bytes: i64::try_from(output_bytes).unwrap_or(i64::MAX),
         },
     }
 }
 
-/// The kept parts of a stream: its head, and its tail where something between them was dropped.
-fn chunks(stream: &'static str, captured: Captured) -> Vec<OutputChunk> {
-    let dropped_bytes = i64::try_from(captured.dropped_bytes).unwrap_or(i64::MAX);
-    let head = OutputChunk { stream, chunk: 0, content: captured.head, dropped_bytes: 0 };
-    let tail = OutputChunk { stream, chunk: 1, content: captured.tail, dropped_bytes };
-    [head, tail].into_iter().filter(|chunk| !chunk.content.is_empty() || chunk.dropped_bytes > 0).collect()
+/// The kept parts of the streams: of each its head, and its tail where something between them was dropped.
+fn chunks(streams: [(&'static str, Captured); 3]) -> Vec<OutputChunk> {
+    let both = streams.into_iter().flat_map(|(stream, captured)| {
+        let dropped_bytes = i64::try_from(captured.dropped_bytes).unwrap_or(i64::MAX);
+        let head = OutputChunk { stream, chunk: 0, content: captured.head, dropped_bytes: 0 };
+        let tail = OutputChunk { stream, chunk: 1, content: captured.tail, dropped_bytes };
+        [head, tail]
+    });
+    both.filter(|chunk| !chunk.content.is_empty() || chunk.dropped_bytes > 0).collect()
 }
 
 /// A claim that came while the worker stopped, as an attempt that is handed back without having started.
@@ -182,7 +195,7 @@ fn tell(claimed: &Claimed, report: &Report) {
     }
     let elapsed_ms = u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX);
     match &report.error_message {
-        None => tracing::info!(job.name = job, dispatch.id = %dispatch, attempt, elapsed_ms, "Executed."),
+        None => tracing::debug!(job.name = job, dispatch.id = %dispatch, attempt, elapsed_ms, "Executed."),
         Some(error) => {
             tracing::warn!(job.name = job, dispatch.id = %dispatch, attempt, elapsed_ms, error, "The attempt did not succeed.");
         }
@@ -197,9 +210,8 @@ mod tests {
     fn kept_output_is_one_chunk_or_two_around_a_gap() {
         let whole = Captured { head: "all".into(), tail: String::new(), total_bytes: 3, dropped_bytes: 0 };
         let cut = Captured { head: "a".into(), tail: "z".into(), total_bytes: 26, dropped_bytes: 24 };
-        assert_eq!(chunks("stdout", whole).len(), 1);
-        let cut = chunks("stderr", cut);
-        assert_eq!(cut.iter().map(|c| (c.chunk, c.dropped_bytes)).collect::<Vec<_>>(), [(0, 0), (1, 24)]);
-        assert!(chunks("stdout", Captured::default()).is_empty());
+        let kept = chunks([("stdout", whole), ("stderr", Captured::default()), ("log", cut)]);
+        let kept: Vec<_> = kept.iter().map(|c| (c.stream, c.chunk, c.dropped_bytes)).collect();
+        assert_eq!(kept, [("stdout", 0, 0), ("log", 0, 0), ("log", 1, 24)]);
     }
 }

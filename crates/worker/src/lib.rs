@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod builder;
 pub mod completer;
 pub mod config;
 mod daemon;
@@ -11,8 +12,10 @@ mod seen;
 mod session;
 mod status;
 
+pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;
-pub use daemon::{StartError, run};
+pub use daemon::StartError;
+pub use handlers::native::{Ctx, HandlerError};
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(

@@ -38,6 +38,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// What all sessions of a worker share.
 #[derive(Debug, Clone)]
 pub(crate) struct Worker {
+    /// The program's version.
+    pub(crate) version: &'static str,
     pub(crate) config: Arc<Config>,
     pub(crate) database: Database,
     pub(crate) handlers: Arc<Handlers>,
@@ -132,7 +134,7 @@ impl Worker {
             hostname: hostname(),
             platform: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
             process_id: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
-            version: crate::PROGRAM.version.to_owned(),
+            version: self.version.to_owned(),
             queues: self.config.queues.clone(),
             concurrency: i32::try_from(self.config.concurrency).unwrap_or(i32::MAX),
             lease_ms: i32::try_from(self.config.lease.duration().as_millis()).unwrap_or(i32::MAX),

@@ -7,10 +7,11 @@ use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::db::functions::FunctionSettings;
 use sched_model::domain::FieldError;
 use sched_model::domain::dependency::After;
-use sched_model::domain::handler_config::ProcessConfig;
+use sched_model::domain::handler_config::{NativeConfig, ProcessConfig};
 use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
 use sched_model::domain::retry::RetryPolicy;
 use sched_wire::{AfterSpec, FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::IntoDomain;
@@ -39,7 +40,12 @@ pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobS
 pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<Mistake>> {
     let spec: FunctionSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let mut mistakes = match spec.handler_type {
-        HandlerType::Process => process_mistakes(&format!("{at}/handler_config"), &spec.handler_config),
+        HandlerType::Process => {
+            config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, ProcessConfig::validate)
+        }
+        HandlerType::Native => {
+            config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, NativeConfig::validate)
+        }
     };
     let settings = function_settings(spec);
     mistakes.extend(function_mistakes(at, &settings));
@@ -115,12 +121,17 @@ fn retry_policy(spec: RetryPolicySpec) -> RetryPolicy {
     }
 }
 
-fn process_mistakes(at: &str, config: &Map<String, Value>) -> Vec<Mistake> {
-    let config: ProcessConfig = match read(Value::Object(config.clone()), at) {
+/// What is wrong with the configuration of a handler, by the rules of its type.
+fn config_mistakes<C: DeserializeOwned>(
+    at: &str,
+    config: &Map<String, Value>,
+    validate: impl FnOnce(&C) -> Result<(), Vec<FieldError>>,
+) -> Vec<Mistake> {
+    let config: C = match read(Value::Object(config.clone()), at) {
         Ok(config) => config,
         Err(mistake) => return vec![mistake],
     };
-    let wrong = config.validate().err().unwrap_or_default();
+    let wrong = validate(&config).err().unwrap_or_default();
     wrong.iter().map(|error| Mistake::of_field(at, error)).collect()
 }
 

@@ -100,6 +100,14 @@ impl RetryPolicy {
         capped + capped.mul_f64(random.clamp(0.0, 1.0) * f64::from(self.jitter_percent.min(100)) / 100.0)
     }
 
+    /// The policy with one more class that is not worth another attempt.
+    #[must_use]
+    pub fn refusing(&self, error_class: &str) -> Self {
+        let mut policy = self.clone();
+        policy.non_retryable.push(error_class.to_owned());
+        policy
+    }
+
     /// Whether an attempt that failed with `error_class` may be followed by another, `failures` having failed so far,
     /// this one included.
     #[must_use]
@@ -148,6 +156,10 @@ mod tests {
         assert!(policy.allows_another(2, Some("exit_code")));
         assert!(!policy.allows_another(3, None));
         assert!(!policy.allows_another(1, Some("bad_input")));
+        let stricter = policy.refusing("exit_code");
+        assert!(
+            !stricter.allows_another(1, Some("exit_code")) && !stricter.allows_another(1, Some("bad_input"))
+        );
     }
 
     #[test]

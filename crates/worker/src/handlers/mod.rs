@@ -12,6 +12,7 @@
 mod capture;
 mod execution;
 mod live;
+pub mod native;
 pub mod process;
 mod report;
 mod secrets;
@@ -23,15 +24,17 @@ use tokio_util::sync::CancellationToken;
 pub use capture::Captured;
 pub use execution::Execution;
 pub use live::{Live, LiveEvent};
-pub use report::{ErrorClass, Outcome, Report};
+pub use report::{Again, ErrorClass, Outcome, Report};
 pub use secrets::{MissingSecret, Secrets};
 
+use native::{NativeHandler, Registry};
 use process::{PrepareError, ProcessHandler, ProcessSettings};
 
 /// Every handler this worker has.
 #[derive(Debug)]
 pub struct Handlers {
     process: ProcessHandler,
+    native: NativeHandler,
 }
 
 impl Handlers {
@@ -40,7 +43,14 @@ impl Handlers {
     /// # Errors
     /// The operating system refused something without which attempts could not be contained.
     pub fn new(process: ProcessSettings) -> Result<Self, PrepareError> {
-        Ok(Self { process: ProcessHandler::new(process)? })
+        let native = NativeHandler::on_callers_threads(Registry::default());
+        Ok(Self { process: ProcessHandler::new(process)?, native })
+    }
+
+    /// With native handlers.
+    #[must_use]
+    pub fn with_native(self, native: NativeHandler) -> Self {
+        Self { native, ..self }
     }
 
     /// Clears away what attempts that were dropped have left; to be called now and then.
@@ -55,7 +65,8 @@ impl Handlers {
     pub async fn run(&self, kind: HandlerType, execution: Execution, cancel: CancellationToken) -> Report {
         match kind {
             HandlerType::Process => self.process.run(&execution, &cancel).await,
-            HandlerType::Http | HandlerType::Native | HandlerType::Celery | HandlerType::Sql => {
+            HandlerType::Native => self.native.run(execution, &cancel).await,
+            HandlerType::Http | HandlerType::Celery | HandlerType::Sql => {
                 let message = format!("this worker has no handler for functions of type {kind}");
                 Report::failed(ErrorClass::UnsupportedHandler, &message)
             }

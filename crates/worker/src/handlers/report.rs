@@ -53,6 +53,16 @@ pub enum ErrorClass {
     Cancelled,
     /// The worker itself failed: no space for the attempt's files, no threads.
     Worker,
+    /// The worker has no native handler of that name.
+    UnknownHandler,
+    /// The arguments do not fit the native handler.
+    InvalidArgs,
+    /// A native handler returned an error and did not class it.
+    HandlerError,
+    /// A native handler panicked.
+    Panic,
+    /// A class of a native handler's own.
+    Own(&'static str),
 }
 
 impl ErrorClass {
@@ -69,8 +79,23 @@ impl ErrorClass {
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
             Self::Worker => "worker",
+            Self::UnknownHandler => "unknown_handler",
+            Self::InvalidArgs => "invalid_args",
+            Self::HandlerError => "handler_error",
+            Self::Panic => "panic",
+            Self::Own(class) => class,
         }
     }
+}
+
+/// What a handler says about another attempt after one that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Again {
+    /// Nothing of its own.
+    #[default]
+    AsThePolicySays,
+    /// It would fail in the same way.
+    Never,
 }
 
 /// What came of one attempt.
@@ -84,12 +109,16 @@ pub struct Report {
     pub error_message: Option<String>,
     /// What went wrong, for programs; `None` exactly when it succeeded.
     pub error_class: Option<ErrorClass>,
+    /// Whether another attempt makes sense, should it have failed.
+    pub again: Again,
     /// What the attempt gave back, whatever its outcome.
     pub result: Option<Value>,
     /// Kept standard output.
     pub stdout: Captured,
     /// Kept standard error.
     pub stderr: Captured,
+    /// Kept lines of a native handler's logger.
+    pub log: Captured,
     /// From the call until the work itself began; `None` if it never did.
     pub started_after: Option<Duration>,
     /// From the call until everything of the attempt was gone and cleaned up.
@@ -112,9 +141,11 @@ impl Report {
             exit_code: None,
             error_message: error.map(|(_, message)| storable::text(message.as_bytes())),
             error_class: error.map(|(class, _)| class),
+            again: Again::default(),
             result: None,
             stdout: Captured::default(),
             stderr: Captured::default(),
+            log: Captured::default(),
             started_after: None,
             elapsed: Duration::ZERO,
             notes: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sched_model::domain::handler_config::TextOrSecret;
+use sched_model::domain::handler_config::{SecretName, TextOrSecret};
 use secrecy::{ExposeSecret, SecretString};
 
 /// Secrets by name. `Debug` shows names only.
@@ -25,12 +25,17 @@ impl Secrets {
     pub fn resolve<'a>(&'a self, value: &'a TextOrSecret) -> Result<&'a str, MissingSecret> {
         match value {
             TextOrSecret::Text(text) => Ok(text),
-            TextOrSecret::Secret(name) => self
-                .0
-                .get(&name.secret)
-                .map(ExposeSecret::expose_secret)
-                .ok_or_else(|| MissingSecret { name: name.secret.clone() }),
+            TextOrSecret::Secret(name) => self.named(name),
         }
+    }
+
+    /// The value of a secret.
+    ///
+    /// # Errors
+    /// There is no secret of that name.
+    pub fn named(&self, name: &SecretName) -> Result<&str, MissingSecret> {
+        let value = self.0.get(&name.secret).map(ExposeSecret::expose_secret);
+        value.ok_or_else(|| MissingSecret { name: name.secret.clone() })
     }
 }
 

@@ -1,0 +1,134 @@
+//! `handler_config` of a `native` function: which function of a worker's own program, with what around it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::process::{
+    DEFAULT_GRACE_SECONDS, DEFAULT_MAX_OUTPUT_BYTES, MAX_GRACE_SECONDS, MAX_OUTPUT_BYTES_LIMIT,
+};
+use super::text_or_secret::SecretName;
+use super::{FieldError, Mistakes};
+
+/// Longest name of a handler and of a secret as its code knows it.
+const LONGEST_NAME: usize = 100;
+/// Most secrets of one function.
+const MOST_SECRETS: usize = 50;
+
+/// How a `native` function is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NativeConfig {
+    /// The name under which a worker's program has registered the Rust function.
+    pub handler: String,
+    /// Secrets the function may read, under the names its code knows them by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretName>,
+    /// Time between the cancellation of its token and the moment it is dropped.
+    #[serde(default = "default_grace_seconds")]
+    pub grace_seconds: u32,
+    /// How much of what it logs is kept: half from the head, half from the tail.
+    #[serde(default = "default_max_output_bytes")]
+    pub max_output_bytes: u64,
+}
+
+fn default_grace_seconds() -> u32 {
+    DEFAULT_GRACE_SECONDS
+}
+
+fn default_max_output_bytes() -> u64 {
+    DEFAULT_MAX_OUTPUT_BYTES
+}
+
+/// Checks the name of a native handler: letters, digits, `.`, `_`, `-`, `:`, so that `billing::invoice` is one.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_handler_name(name: &str) -> Result<(), String> {
+    check(name, "._-:")
+}
+
+fn check(name: &str, signs: &str) -> Result<(), String> {
+    let is_well_formed = name.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c));
+    if is_well_formed && (1..=LONGEST_NAME).contains(&name.len()) {
+        return Ok(());
+    }
+    let signs: Vec<String> = signs.chars().map(String::from).collect();
+    Err(format!("must be 1 to {LONGEST_NAME} ASCII letters, digits or any of {}", signs.join(" ")))
+}
+
+impl NativeConfig {
+    /// Reads and validates a configuration from any serde format.
+    ///
+    /// # Errors
+    /// Every mistake found; one with an empty field when the value has the wrong shape.
+    pub fn parse<'de, D: Deserializer<'de>>(from: D) -> Result<Self, Vec<FieldError>> {
+        let config = Self::deserialize(from)
+            .map_err(|error| vec![FieldError { field: String::new(), message: error.to_string() }])?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Tells whether a worker that has the handler may run this.
+    ///
+    /// # Errors
+    /// Every mistake found, not only the first.
+    pub fn validate(&self) -> Result<(), Vec<FieldError>> {
+        let mut mistakes = Mistakes::default();
+        if let Err(message) = check_handler_name(&self.handler) {
+            mistakes.add("handler", message);
+        }
+        if self.secrets.len() > MOST_SECRETS {
+            mistakes.add("secrets", format!("are more than {MOST_SECRETS}"));
+        }
+        for name in self.secrets.keys() {
+            if let Err(message) = check(name, "_-") {
+                mistakes.add("secrets", format!("{name:?} {message}"));
+            }
+        }
+        if self.grace_seconds > MAX_GRACE_SECONDS {
+            mistakes.add("grace_seconds", format!("must be at most {MAX_GRACE_SECONDS}"));
+        }
+        if self.max_output_bytes > MAX_OUTPUT_BYTES_LIMIT {
+            mistakes.add("max_output_bytes", format!("must be at most {MAX_OUTPUT_BYTES_LIMIT}"));
+        }
+        mistakes.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fields(config: Value) -> Vec<String> {
+        NativeConfig::parse(config).unwrap_err().into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn a_name_is_enough() {
+        let config = NativeConfig::parse(json!({"handler": "billing::invoice"})).unwrap();
+        assert_eq!((config.grace_seconds, config.max_output_bytes), (10, 262_144));
+        assert!(config.secrets.is_empty());
+    }
+
+    #[test]
+    fn secrets_have_a_name_in_the_code_and_one_in_the_store() {
+        let config = json!({"handler": "charge", "secrets": {"api_key": {"secret": "payments-key"}}});
+        let read = NativeConfig::parse(config.clone()).unwrap();
+        assert_eq!(read.secrets["api_key"].secret, "payments-key");
+        assert_eq!(serde_json::to_value(&read).unwrap()["secrets"], config["secrets"]);
+    }
+
+    #[test]
+    fn every_mistake_is_named_by_its_field() {
+        assert_eq!(fields(json!({})), [""]);
+        assert_eq!(fields(json!({"handler": "a", "program": "b"})), [""]);
+        assert_eq!(fields(json!({"handler": "a", "secrets": {"k": "in plain text"}})), [""]);
+        let wrong = json!({"handler": "no spaces", "secrets": {"": {"secret": "a"}, "a.b": {"secret": "c"}},
+            "grace_seconds": 301, "max_output_bytes": 10_000_000});
+        assert_eq!(fields(wrong), ["handler", "secrets", "secrets", "grace_seconds", "max_output_bytes"]);
+        assert_eq!(fields(json!({"handler": "x".repeat(101)})), ["handler"]);
+    }
+}

@@ -1,0 +1,219 @@
+//! What a native handler is given: who it runs for, when it must stop, and where it tells what it does.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use sched_model::domain::handler_config::NativeConfig;
+use sched_runtime::clock::monotonic;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::super::capture::{Capture, Captured};
+use super::super::{Execution, MissingSecret, storable};
+
+/// The context of one attempt. Cloning is cheap, and the clones are the same context.
+#[derive(Clone)]
+pub struct Ctx(Arc<Inner>);
+
+struct Inner {
+    execution: Execution,
+    config: NativeConfig,
+    deadline: Instant,
+    /// When the handler was first given a thread.
+    began: OnceLock<Instant>,
+    stop: CancellationToken,
+    log: Mutex<Capture>,
+}
+
+impl Ctx {
+    pub(super) fn new(execution: Execution, config: NativeConfig, called: Instant) -> Self {
+        let deadline = called + execution.timeout;
+        let limit = usize::try_from(config.max_output_bytes).unwrap_or(usize::MAX);
+        Self(Arc::new(Inner {
+            execution,
+            config,
+            deadline,
+            began: OnceLock::new(),
+            stop: CancellationToken::new(),
+            log: Mutex::new(Capture::new(limit)),
+        }))
+    }
+
+    pub(super) fn begin(&self) {
+        self.0.began.get_or_init(monotonic);
+    }
+
+    pub(super) fn began(&self) -> Option<Instant> {
+        self.0.began.get().copied()
+    }
+
+    pub(super) fn config(&self) -> &NativeConfig {
+        &self.0.config
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.0.execution.timeout
+    }
+
+    /// What was logged. Lines that come later (from a task the handler left behind) are only counted.
+    pub(super) fn take_log(&self) -> Captured {
+        std::mem::replace(&mut *self.log_lock(), Capture::new(0)).finish()
+    }
+
+    fn log_lock(&self) -> std::sync::MutexGuard<'_, Capture> {
+        // Every push leaves the capture whole.
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The arguments as they are. A handler's typed arguments were read from these.
+    #[must_use]
+    pub fn raw_args(&self) -> &Value {
+        &self.0.execution.args
+    }
+
+    /// Writes a line to the output of the attempt (stream `log`), where people see it while it runs and afterwards.
+    ///
+    /// It never waits. Of very much output the head and the tail are kept (`max_output_bytes`).
+    pub fn log(&self, line: impl AsRef<str>) {
+        let mut text = storable::text(line.as_ref().as_bytes());
+        text.push('\n');
+        self.log_lock().push(text.as_bytes());
+        self.0.execution.live.output("log", text);
+    }
+
+    /// Tells how far the work has come: a percentage where it is known, and what it does now. It never waits.
+    pub fn progress(&self, percent: impl Into<Option<f32>>, message: impl AsRef<str>) {
+        let percent = percent.into().filter(|percent| percent.is_finite());
+        let message = storable::text(message.as_ref().as_bytes());
+        self.0.execution.live.progress(percent.map(|percent| percent.clamp(0.0, 100.0)), message);
+    }
+
+    /// Waits until the attempt is to stop: its time is up, somebody cancelled it, or its worker stops.
+    ///
+    /// The handler then has its grace (`grace_seconds`) to return. Use it in `tokio::select!` beside the work.
+    pub async fn cancelled(&self) {
+        self.0.stop.cancelled().await;
+    }
+
+    /// Whether the attempt is to stop. Blocking handlers look at it between steps.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.stop.is_cancelled()
+    }
+
+    /// The token behind [`Ctx::cancelled`], for libraries that take one.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.0.stop.clone()
+    }
+
+    /// When the time of the attempt is up, on this machine's monotonic clock.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.0.deadline
+    }
+
+    /// How much time is left; zero when none is.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.0.deadline.saturating_duration_since(monotonic())
+    }
+
+    /// The dispatch. It stays the same over retries.
+    #[must_use]
+    pub fn dispatch_id(&self) -> Uuid {
+        self.0.execution.dispatch_id
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job_id(&self) -> Uuid {
+        self.0.execution.job_id
+    }
+
+    /// This attempt.
+    #[must_use]
+    pub fn execution_id(&self) -> Uuid {
+        self.0.execution.execution_id
+    }
+
+    /// Name of the job.
+    #[must_use]
+    pub fn job_name(&self) -> &str {
+        &self.0.execution.job_name
+    }
+
+    /// Number of this attempt, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.0.execution.attempt
+    }
+
+    /// The instant the dispatch was due. Work on "the day before" counts from here and not from now.
+    #[must_use]
+    pub fn fire_time(&self) -> DateTime<Utc> {
+        self.0.execution.fire_time
+    }
+
+    /// How late the attempt was claimed, by the database's clock.
+    #[must_use]
+    pub fn lateness(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.execution.lateness_ms).unwrap_or(0))
+    }
+
+    /// Whether the dispatch makes up for a fire time that was missed.
+    #[must_use]
+    pub fn is_catch_up(&self) -> bool {
+        self.0.execution.catch_up
+    }
+
+    /// Stays the same over retries: give it to receivers that must not act twice.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        &self.0.execution.idempotency_key
+    }
+
+    /// W3C trace context of what created the dispatch, if it has one.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&str> {
+        self.0.execution.traceparent.as_deref()
+    }
+
+    /// The value of a secret, by the name it has in `handler_config.secrets`.
+    ///
+    /// # Errors
+    /// The function's configuration names no such secret, or the secret does not exist.
+    pub fn secret(&self, name: &str) -> Result<&str, SecretError> {
+        let wanted = self.0.config.secrets.get(name);
+        let wanted = wanted.ok_or_else(|| SecretError::NotNamed { name: name.to_owned() })?;
+        Ok(self.0.execution.secrets.named(wanted)?)
+    }
+}
+
+impl fmt::Debug for Ctx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let execution = &self.0.execution;
+        f.debug_struct("Ctx")
+            .field("job", &execution.job_name)
+            .field("dispatch_id", &execution.dispatch_id)
+            .field("attempt", &execution.attempt)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A native handler asked for a secret that it cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The function does not say that it uses it.
+    #[error("handler_config.secrets of the function names no secret {name:?}")]
+    NotNamed {
+        /// The name in the code.
+        name: String,
+    },
+    /// There is no such secret.
+    #[error(transparent)]
+    Missing(#[from] MissingSecret),
+}

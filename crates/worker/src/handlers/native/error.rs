@@ -1,0 +1,91 @@
+//! How a native handler says that it failed.
+
+use std::error::Error;
+use std::fmt;
+
+use sched_runtime::exit::describe;
+
+use super::super::report::{Again, ErrorClass};
+
+/// The error of a native handler: what went wrong, of which class it is, and whether another attempt makes sense.
+///
+/// Every error type converts into it with `?`: those of the standard library's trait, `anyhow::Error`, and plain text. It
+/// then has the class `handler_error` and the retry policy decides. It is deliberately not an [`Error`] itself, so that all of
+/// these conversions exist.
+///
+/// ```
+/// use sched_worker::HandlerError;
+///
+/// fn check(amount: i64) -> Result<(), HandlerError> {
+///     if amount < 0 {
+///         return Err(HandlerError::new("negative_amount", "an invoice cannot be negative").no_retry());
+///     }
+///     "42".parse::<u8>()?;
+///     Ok(())
+/// }
+/// assert_eq!(check(-1).unwrap_err().class(), "negative_amount");
+/// assert!(check(1).is_ok());
+/// ```
+pub struct HandlerError {
+    class: ErrorClass,
+    again: Again,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl HandlerError {
+    /// An error of a class of its own: a word that stays the same over releases, because retry policies name it
+    /// (`non_retryable`) and people filter by it. `snake_case` is usual.
+    pub fn new(class: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { class: ErrorClass::Own(class), again: Again::AsThePolicySays, source: source.into() }
+    }
+
+    /// An error that no further attempt can mend, of the class `handler_error`.
+    pub fn fatal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { class: ErrorClass::HandlerError, again: Again::Never, source: source.into() }
+    }
+
+    /// The arguments cannot be used; further attempts get the same ones.
+    pub fn invalid_args(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { class: ErrorClass::InvalidArgs, again: Again::Never, source: source.into() }
+    }
+
+    /// The same error with a class of its own; see [`HandlerError::new`].
+    #[must_use]
+    pub fn with_class(self, class: &'static str) -> Self {
+        Self { class: ErrorClass::Own(class), ..self }
+    }
+
+    /// The same error, but no further attempt is made whatever the retry policy says.
+    #[must_use]
+    pub fn no_retry(self) -> Self {
+        Self { again: Again::Never, ..self }
+    }
+
+    /// The class.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        self.class.as_str()
+    }
+
+    pub(super) fn into_parts(self) -> (ErrorClass, Again, String) {
+        (self.class, self.again, describe(self.source.as_ref()))
+    }
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
+    fn from(source: E) -> Self {
+        Self { class: ErrorClass::HandlerError, again: Again::AsThePolicySays, source: source.into() }
+    }
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&describe(self.source.as_ref()))
+    }
+}
+
+impl fmt::Debug for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {self}", self.class())
+    }
+}
