@@ -57,9 +57,9 @@ const AFTERWARDS: Duration = Duration::from_secs(3);
 
 async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow::Result<Run> {
     let postmaster = bench.place.postmaster()?;
-    let number = workers.to_string();
-    let crowd =
-        Hosted::start_with(Program::Native, db, &[("LOG_LEVEL", "warn")], &["--crowd", &number]).await?;
+    let size = format!("--crowd={workers}");
+    let settings = [("LOG_LEVEL", "warn"), ("DATABASE_POOL_SIZE", "16")];
+    let crowd = Hosted::start_with(Program::Native, db, &settings, &[&size]).await?;
     hosted::wait_registered(db, workers).await?;
     // What starting has cost is over then.
     tokio::time::sleep(Duration::from_secs(5)).await;
