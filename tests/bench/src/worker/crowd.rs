@@ -58,7 +58,7 @@ const AFTERWARDS: Duration = Duration::from_secs(3);
 async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow::Result<Run> {
     let postmaster = bench.place.postmaster()?;
     let size = format!("--crowd={workers}");
-    let settings = [("LOG_LEVEL", "warn"), ("DATABASE_POOL_SIZE", "16")];
+    let settings = [("LOG_LEVEL", "info,sched_worker=warn"), ("DATABASE_POOL_SIZE", "16")];
     let crowd = Hosted::start_with(Program::Native, db, &settings, &[&size]).await?;
     hosted::wait_registered(db, workers).await?;
     // What starting has cost is over then.

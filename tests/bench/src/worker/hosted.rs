@@ -17,7 +17,8 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// Settings of the tuned drain, besides the defaults: enough slots for several full claims at once, and no line in the log for
 /// each attempt.
-pub(super) const TUNED: [(&str, &str); 2] = [("WORKER_CONCURRENCY", "2000"), ("LOG_LEVEL", "warn")];
+pub(super) const TUNED: [(&str, &str); 2] =
+    [("WORKER_CONCURRENCY", "2000"), ("LOG_LEVEL", "info,sched_worker=warn")];
 
 /// Which program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

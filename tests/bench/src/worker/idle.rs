@@ -25,9 +25,10 @@ async fn fleet(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let count = bench.scale.pick(100, 10);
     let db = bench.place.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
-    let workers =
-        try_join_all((0..count).map(|_| Hosted::start(Program::Standard, &db, &[("LOG_LEVEL", "warn")])))
-            .await?;
+    let workers = try_join_all(
+        (0..count).map(|_| Hosted::start(Program::Standard, &db, &[("LOG_LEVEL", "info,sched_worker=warn")])),
+    )
+    .await?;
     hosted::wait_registered(&db, count).await?;
     // From one second to thirty by half each time, with jitter: less than a minute and a half.
     tokio::time::sleep(Duration::from_secs(bench.scale.pick(100, 15) as u64)).await;

@@ -37,7 +37,7 @@ pub(super) async fn drain(place: &Place, db: &Db, count: usize, into: &Path) -> 
         .args(["-n", "-M", "prepared", "-c", &connections, "-j", &connections, "-t", &each, "-f"])
         .arg(&file)
         .arg(db.url())
-        .env("PGOPTIONS", "-c client_min_messages=warning")
+        .env("PGOPTIONS", "-c client_min_messages=warning -c jit=off")
         .stdin(Stdio::null())
         .output()
         .await
