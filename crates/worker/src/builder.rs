@@ -102,7 +102,16 @@ impl Worker {
     /// # Errors
     /// When it cannot start, or a part of it ends by itself.
     pub async fn run(self, config: Config, context: Context) -> Result<(), ExitError> {
-        crate::daemon::run(self.native, config, context).await
+        crate::daemon::run(self.native, 1, config, context).await
+    }
+
+    /// As [`Worker::run`], but `count` workers that share the process, its pool of connections and its listener; each has its own
+    /// identity, lease, heartbeat and slots. For measuring and testing what a large fleet asks of the database.
+    ///
+    /// # Errors
+    /// When they cannot start, or a part of one ends by itself.
+    pub async fn run_crowd(self, count: usize, config: Config, context: Context) -> Result<(), ExitError> {
+        crate::daemon::run(self.native, count, config, context).await
     }
 }
 

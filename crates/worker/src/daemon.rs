@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::completer::Completer;
 use crate::config::Config;
+use crate::crowd;
 use crate::handlers::Handlers;
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
@@ -33,7 +34,7 @@ use crate::status::{Phase, WorkerStatus};
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Results that may wait to be stored, and dispatches that may wait for a slot, besides those that run.
-const KEPT_RESULTS: usize = 4 * MOST_AHEAD;
+pub(crate) const KEPT_RESULTS: usize = 4 * MOST_AHEAD;
 
 /// Time between two looks for what dropped attempts have left.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
@@ -83,11 +84,16 @@ pub(crate) struct Native {
     pub(crate) threads: usize,
 }
 
-/// Runs the worker until it is told to stop.
+/// Runs the worker until it is told to stop; if `count` is more than one, a crowd of them ([`crowd`]).
 ///
 /// # Errors
 /// When it cannot start, or a part of it ends by itself.
-pub(crate) async fn run(native: Native, config: Config, context: Context) -> Result<(), ExitError> {
+pub(crate) async fn run(
+    native: Native,
+    count: usize,
+    config: Config,
+    context: Context,
+) -> Result<(), ExitError> {
     let config = Arc::new(config);
     let database =
         Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
@@ -124,13 +130,6 @@ pub(crate) async fn run(native: Native, config: Config, context: Context) -> Res
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
-        let hints = Hints {
-            config: config.clone(),
-            wake: wake.clone(),
-            beat_now: beat_now.clone(),
-            seen: seen.clone(),
-        };
-        listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
         let worker = Worker {
             version: context.program.version,
             config,
@@ -144,13 +143,21 @@ pub(crate) async fn run(native: Native, config: Config, context: Context) -> Res
             beat_now,
             seen,
         };
+        let mut workers = vec![worker];
+        while let Some(first) = workers.first().filter(|_| workers.len() < count) {
+            let (another, completer) = first.another();
+            listeners.spawn("completer", completer.run(listeners.token()));
+            workers.push(another);
+        }
+        let hints = workers.iter().map(Hints::of).collect();
+        listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
         let drains = async {
             stop.cancelled().await;
             phase.send_replace(Phase::Draining);
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            ended = worker.run(context.shutdown.clone()) => ended.map_err(StartError::from)?,
+            ended = crowd::run(workers, context.shutdown.clone()) => ended.map_err(StartError::from)?,
             () = drains => {}
             ended = listeners.run_until(&context.shutdown.hard) => {
                 ended.map_err(StartError::from)?;
@@ -183,6 +190,15 @@ struct Hints {
 }
 
 impl Hints {
+    fn of(worker: &Worker) -> Self {
+        Self {
+            config: worker.config.clone(),
+            wake: worker.wake.clone(),
+            beat_now: worker.beat_now.clone(),
+            seen: worker.seen.clone(),
+        }
+    }
+
     /// Wakes the poller when dispatches wait in one of our queues, the heartbeat when work of ours is to be stopped, and both
     /// whenever the listener has reconnected.
     fn take(&self, hint: &notify::Hint) {
@@ -205,9 +221,9 @@ impl Hints {
     }
 }
 
-async fn listen(database: Database, hints: Hints, stop: CancellationToken) -> Result<(), BoxError> {
+async fn listen(database: Database, hints: Vec<Hints>, stop: CancellationToken) -> Result<(), BoxError> {
     let channels = [notify::DISPATCH_CHANNEL, notify::CANCEL_CHANNEL];
-    let listening = notify::listen(&database, &channels, |hint| hints.take(&hint));
+    let listening = notify::listen(&database, &channels, |hint| hints.iter().for_each(|one| one.take(&hint)));
     tokio::select! {
         () = listening => {}
         () = stop.cancelled() => {}

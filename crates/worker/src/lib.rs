@@ -3,6 +3,7 @@
 mod builder;
 pub mod completer;
 pub mod config;
+mod crowd;
 mod daemon;
 mod executor;
 pub mod handlers;

@@ -21,3 +21,9 @@ CREATE TABLE bench.due (
 
 -- What the probe of a commit writes.
 CREATE TABLE bench.scratch (pad text NOT NULL);
+
+-- Where a measurement begins: what was there before is history.
+CREATE TABLE bench.mark (
+    at       timestamptz NOT NULL,
+    first_id uuid        NOT NULL
+);

@@ -14,18 +14,25 @@ mod report;
 mod rows;
 mod seed;
 mod sql;
+mod stamp;
+mod worker;
 
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 
+use crate::figures::Figure;
 use crate::place::Place;
 use crate::report::Machine;
-use crate::rows::{Bench, Row, Scale};
+use crate::rows::{Bench, Scale};
+
+/// Sessions besides the pools: a thousand workers have a heartbeat each.
+const MANY_SESSIONS: &str = "max_connections=1200";
 
 /// Measures sched on this machine.
 #[derive(Debug, Parser)]
@@ -41,42 +48,102 @@ enum Command {
     ///
     /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
     Scheduler {
-        /// Small sizes and few repetitions, in about five minutes: shows that it works, not how fast
-        #[arg(long)]
-        quick: bool,
+        #[command(flatten)]
+        how: How,
         /// Only this row; may be repeated
         #[arg(long, value_name = "NAME", value_enum)]
-        only: Vec<Row>,
-        /// Folder for the results and, while it runs, the server's data
-        #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
-        into: PathBuf,
+        only: Vec<rows::Row>,
     },
+    /// The worker: drains, latency, handlers, idle and large fleets. Takes about 50 minutes and 16 GB of disk.
+    ///
+    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    Worker {
+        #[command(flatten)]
+        how: How,
+        /// Only this row; may be repeated
+        #[arg(long, value_name = "NAME", value_enum)]
+        only: Vec<worker::Row>,
+        /// Runs graphile-worker and pg-boss beside; fetches them with npm
+        #[arg(long)]
+        peers: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct How {
+    /// Small sizes and few repetitions, in about five minutes: shows that it works, not how fast
+    #[arg(long)]
+    quick: bool,
+    /// Folder for the results and, while it runs, the server's data
+    #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
+    into: PathBuf,
+}
+
+/// A row that waits to be measured.
+struct Waiting<'a> {
+    name: String,
+    measured: LocalBoxFuture<'a, anyhow::Result<Vec<Figure>>>,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
-    let Command::Scheduler { quick, only, into } = Cli::parse().command;
-    let rows = if only.is_empty() { Row::value_variants().to_vec() } else { only };
-    let place = Place::open(&into).await?;
-    let mut machine = Machine::look(&place, quick).await?;
-    let bench = Bench { place: &place, scale: Scale { is_quick: quick }, into: &into };
+    match Cli::parse().command {
+        Command::Scheduler { how, only } => {
+            let place = Place::open(&how.into, &[]).await?;
+            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let waiting = chosen(only, |row| row.measure(&bench).boxed_local());
+            let succeeded = measure("scheduler", &daemon::program()?, &bench, waiting).await?;
+            place.close()?;
+            Ok(succeeded)
+        }
+        Command::Worker { how, only, peers } => {
+            let place = Place::open(&how.into, &[MANY_SESSIONS]).await?;
+            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let peers = if peers { Some(worker::Peers::install(&how.into).await?) } else { None };
+            let waiting = chosen(only, |row| row.measure(&bench, peers.as_ref()).boxed_local());
+            let succeeded = measure("worker", &worker::program()?, &bench, waiting).await?;
+            place.close()?;
+            Ok(succeeded)
+        }
+    }
+}
+
+/// The chosen rows, or all of them, with their names.
+fn chosen<'a, R: ValueEnum>(
+    only: Vec<R>,
+    measure: impl Fn(R) -> LocalBoxFuture<'a, anyhow::Result<Vec<Figure>>>,
+) -> Vec<Waiting<'a>> {
+    let rows = if only.is_empty() { R::value_variants().to_vec() } else { only };
+    let named = |row: R| Waiting {
+        name: row.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned()),
+        measured: measure(row),
+    };
+    rows.into_iter().map(named).collect()
+}
+
+/// Measures row after row, and shows and writes what came of it.
+async fn measure(
+    suite: &str,
+    program: &Path,
+    bench: &Bench<'_>,
+    rows: Vec<Waiting<'_>>,
+) -> anyhow::Result<ExitCode> {
+    let mut machine = Machine::look(bench.place, program, bench.scale.is_quick).await?;
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
-    for row in rows {
+    for Waiting { name, measured } in rows {
         let started = sched_runtime::clock::monotonic();
-        let name = row.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
         eprintln!("measuring {name} …");
-        match AssertUnwindSafe(row.measure(&bench)).catch_unwind().await {
+        match AssertUnwindSafe(measured).catch_unwind().await {
             Ok(Ok(measured)) => figures.extend(measured),
             Ok(Err(error)) => failed.push((name.clone(), error)),
             // What panicked has written why to standard error.
             Err(_panic) => failed.push((name.clone(), anyhow!("it panicked"))),
         }
-        report::write(&into, &machine, &figures)?;
+        report::write(bench.into, suite, &machine, &figures)?;
         eprintln!("  {name} took {:.0} s", started.elapsed().as_secs_f64());
     }
     machine.look_at_load("load after");
-    let path = report::write(&into, &machine, &figures)?;
-    place.close()?;
+    let path = report::write(bench.into, suite, &machine, &figures)?;
     print!("{}", report::table(&machine, &figures));
     println!("\nwritten to {}", path.display());
     for (name, error) in &failed {

@@ -17,14 +17,18 @@ use crate::sql::Db;
 const TEMPLATE: &str = "bench_template";
 /// The databases that are measured.
 const NAMES: [&str; 2] = ["bench", "bench_second"];
+/// The database of others beside us, without our schema.
+const PEER: &str = "bench_peer";
 
-/// Settings besides PostgreSQL's defaults, the same for us and for pgbench. Memory as the peers had it; timestamps of commits
+/// Settings besides PostgreSQL's defaults, the same for us, for pgbench and for the peers. Memory as the peers had it; timestamps of commits
 /// because that is what is measured; the rest undoes the small sizes that devdb has for development.
-pub(crate) const SETTINGS: [&str; 4] =
+const SETTINGS: [&str; 4] =
     ["shared_buffers=1GB", "wal_level=replica", "max_wal_size=1GB", "track_commit_timestamp=on"];
 
 /// A running server, and the folder it lives in.
 pub(crate) struct Place {
+    /// Settings besides PostgreSQL's defaults.
+    pub(crate) settings: Vec<String>,
     cluster: Option<Cluster>,
     folder: PathBuf,
     /// On the server's own database: what is asked here disturbs no count of the measured one.
@@ -33,8 +37,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Starts a fresh server below `into` and makes the migrated template.
-    pub(crate) async fn open(into: &Path) -> anyhow::Result<Self> {
+    /// Starts a fresh server below `into` and makes the migrated template. `more` are settings besides [`SETTINGS`].
+    pub(crate) async fn open(into: &Path, more: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
         let lock = File::create(into.join("lock")).context("failed to make the lock file")?;
         if lock.try_lock().is_err() {
@@ -42,14 +46,15 @@ impl Place {
         }
         let folder = into.join("postgres");
         remove(&folder)?;
+        let settings: Vec<String> = SETTINGS.iter().chain(more).map(ToString::to_string).collect();
         let options = OpenOptions {
             loopback_port: Some(0),
-            settings: SETTINGS.iter().map(ToString::to_string).collect(),
+            settings: settings.clone(),
             ..OpenOptions::durable(&folder)
         };
         let cluster = Cluster::open(options).context("failed to start PostgreSQL")?;
         let admin = Db::connect(&url_of(&cluster, "postgres")?).await?;
-        let place = Self { cluster: Some(cluster), folder, admin, _lock: lock };
+        let place = Self { settings, cluster: Some(cluster), folder, admin, _lock: lock };
         place.make_template().await?;
         Ok(place)
     }
@@ -78,6 +83,14 @@ impl Place {
         self.create(NAMES[1]).await
     }
 
+    /// The URL of a fresh database without anything in it, for others.
+    pub(crate) async fn empty_database(&self) -> anyhow::Result<String> {
+        self.admin.run(&format!("DROP DATABASE IF EXISTS {PEER} WITH (FORCE)")).await?;
+        self.admin.run(&format!("CREATE DATABASE {PEER}")).await?;
+        self.admin.run("CHECKPOINT").await?;
+        url_of(self.cluster()?, PEER)
+    }
+
     async fn create(&self, name: &str) -> anyhow::Result<Db> {
         // The sessions that made the template may take a moment to end.
         let quiet = format!("SELECT (count(*) = 0)::int FROM pg_stat_activity WHERE datname = '{TEMPLATE}'");
@@ -91,6 +104,16 @@ impl Place {
         let set = if is_on { "RESET autovacuum" } else { "SET autovacuum = off" };
         self.admin.run(&format!("ALTER SYSTEM {set}")).await?;
         self.admin.run("SELECT pg_reload_conf()").await
+    }
+
+    /// The process id of the server.
+    pub(crate) fn postmaster(&self) -> anyhow::Result<i32> {
+        let path = self.cluster()?.dir().join("data/postmaster.pid");
+        let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        text.lines()
+            .next()
+            .and_then(|line| line.trim().parse().ok())
+            .context("no process id in postmaster.pid")
     }
 
     /// A program of the server's installation.

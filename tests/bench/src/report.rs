@@ -7,16 +7,16 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::figures::{Figure, number};
-use crate::place::{Place, SETTINGS};
+use crate::place::Place;
 
 /// What everything was measured on.
 #[derive(Debug)]
 pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 impl Machine {
-    /// Asks the server and the system.
-    pub(crate) async fn look(place: &Place, is_quick: bool) -> anyhow::Result<Self> {
-        let ours = std::process::Command::new(crate::daemon::program()?)
+    /// Asks the program that is measured, the server and the system.
+    pub(crate) async fn look(place: &Place, program: &Path, is_quick: bool) -> anyhow::Result<Self> {
+        let ours = std::process::Command::new(program)
             .arg("--version")
             .output()
             .context("failed to ask for the version")?;
@@ -24,7 +24,7 @@ impl Machine {
         let mut facts = vec![
             ("sched", String::from_utf8_lossy(&ours.stdout).trim().to_owned()),
             ("PostgreSQL", place.admin.text("SHOW server_version").await?),
-            ("settings", format!("defaults, and {}", SETTINGS.join(" "))),
+            ("settings", format!("defaults, and {}", place.settings.join(" "))),
             ("durability", durability(place).await?),
             ("cores", cores.to_string()),
             ("kernel", file("/proc/sys/kernel/osrelease")),
@@ -61,8 +61,13 @@ fn file(path: &str) -> String {
 }
 
 /// Writes the file: an array of figures.
-pub(crate) fn write(into: &Path, machine: &Machine, figures: &[Figure]) -> anyhow::Result<PathBuf> {
-    let path = into.join("scheduler.json");
+pub(crate) fn write(
+    into: &Path,
+    name: &str,
+    machine: &Machine,
+    figures: &[Figure],
+) -> anyhow::Result<PathBuf> {
+    let path = into.join(name).with_extension("json");
     let array: Vec<Value> = figures
         .iter()
         .map(|figure| {

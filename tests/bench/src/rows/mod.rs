@@ -1,4 +1,4 @@
-//! The rows of the table, each a module: what it arranges, what it measures, what it is compared with.
+//! What is measured of the scheduler, each row a module: what it arranges, what it measures, what it is compared with.
 //!
 //! Rows know nothing of each other: each takes a fresh database and starts its own schedulers.
 

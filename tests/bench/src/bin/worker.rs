@@ -1,0 +1,68 @@
+//! The worker that is measured: the standard one with three native handlers more.
+//!
+//! `noop` does nothing, `stamp` gives back when it was started, `second` takes a second. Everything else is `sched-worker`; with
+//! `--crowd=N` it is N of them in one process. If the process dies, what it ran is recovered as any worker's.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sched_runtime::config::ProcessEnvironment;
+use sched_runtime::daemon;
+use sched_runtime::exit::ExitError;
+use sched_worker::{Builder, Config, Ctx, HandlerError, Worker};
+use serde_json::{Value, json};
+
+#[path = "../stamp.rs"]
+mod stamp;
+
+/// The argument that makes it a crowd of as many workers in one process.
+const CROWD: &str = "--crowd=";
+
+fn main() -> ExitCode {
+    let (crowd, others): (Vec<String>, Vec<String>) =
+        std::env::args().partition(|argument| argument.starts_with(CROWD));
+    let Some(count) = crowd.first().and_then(|argument| argument.strip_prefix(CROWD)?.parse().ok()) else {
+        return builder().main();
+    };
+    match run_crowd(count, others) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", error.describe());
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn run_crowd(count: usize, arguments: Vec<String>) -> Result<(), ExitError> {
+    let worker = builder().build().map_err(ExitError::from)?;
+    daemon::run_with(
+        &sched_worker::PROGRAM,
+        sched_worker::config::GROUPS,
+        arguments.into_iter().map(OsString::from),
+        &ProcessEnvironment,
+        Config::read,
+        |config, context| worker.run_crowd(count, config, context),
+    )
+}
+
+fn builder() -> Builder {
+    Worker::builder().handler("noop", noop).handler("stamp", stamped).handler("second", second).program(
+        "bench-worker",
+        env!("CARGO_PKG_VERSION"),
+        "The worker that benchmarks measure",
+    )
+}
+
+async fn noop(_: Ctx, _: Value) -> Result<(), HandlerError> {
+    Ok(())
+}
+
+async fn stamped(_: Ctx, _: Value) -> Result<Value, HandlerError> {
+    Ok(json!({"at": stamp::now()}))
+}
+
+async fn second(_: Ctx, _: Value) -> Result<(), HandlerError> {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(())
+}

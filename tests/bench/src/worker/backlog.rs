@@ -1,0 +1,137 @@
+//! A backlog: waiting dispatches that are drained by a worker or by pgbench, and how long that took.
+//!
+//! Both are timed alike and by the database's clock: from just before the process is started until the commit of the last end,
+//! as PostgreSQL stamped it. So connecting, registering and reading the settings are in it for both. Afterwards every dispatch must
+//! have been completed by one attempt with its line in history, else nothing is said of the time.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::hosted::{Hosted, Program};
+use crate::seed::{self, Jobs};
+use crate::sql::{Db, Micros, fill, micros};
+
+/// Jobs the dispatches of a backlog belong to.
+const JOBS: usize = 10_000;
+/// Longest wait for a worker that makes no progress.
+const STALLED_AFTER: Duration = Duration::from_secs(120);
+
+/// What stands in the tables besides the backlog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// Nothing.
+    Nothing,
+    /// A history that stays.
+    History,
+}
+
+/// What functions of the benchmark's tenant are run with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Function<'a> {
+    /// Kind of handler.
+    pub(super) handler_type: &'a str,
+    /// Its settings, JSON.
+    pub(super) config: &'a str,
+}
+
+impl Function<'_> {
+    /// Does nothing.
+    pub(super) const NOOP: Function<'static> =
+        Function { handler_type: "native", config: r#"{"handler": "noop"}"# };
+}
+
+/// Fills a fresh database with a tenant, its function and the jobs of backlogs.
+pub(super) async fn prepare(db: &Db, function: Function<'_>) -> anyhow::Result<()> {
+    seed::tenants(db, 1).await?;
+    let Function { handler_type, config } = function;
+    let set =
+        format!("UPDATE task_functions SET handler_type = '{handler_type}', handler_config = '{config}'");
+    db.run(&set).await?;
+    seed::jobs(db, &Jobs { prefix: "due", count: JOBS, ..Jobs::default() }).await?;
+    seed::choose_due(db, "due-").await?;
+    seed::settle(db).await
+}
+
+/// Replaces what an earlier measurement left by a backlog of `count` dispatches that may be claimed at once.
+pub(super) async fn fill_with(db: &Db, count: usize, earlier: Earlier) -> anyhow::Result<()> {
+    fill_claimable(db, count, earlier, "fire").await
+}
+
+/// The same with the SQL of the instant from which they may be claimed.
+pub(super) async fn fill_claimable(
+    db: &Db,
+    count: usize,
+    earlier: Earlier,
+    claimable: &str,
+) -> anyhow::Result<()> {
+    match earlier {
+        Earlier::Nothing => {
+            db.run("TRUNCATE job_dispatch, job_execution_log, job_execution_output, job_ends, events, worker_claims CASCADE")
+                .await?;
+        }
+        Earlier::History => {
+            db.run(include_str!("../../sql/clear_backlog.sql")).await?;
+            db.run("VACUUM job_execution_log").await?;
+        }
+    }
+    db.run(include_str!("../../sql/mark.sql")).await?;
+    let values = [("count", count.to_string()), ("claimable", claimable.to_owned())];
+    let values = values.each_ref().map(|(name, value)| (*name, value.as_str()));
+    db.run(&fill(include_str!("../../sql/backlog.sql"), &values)).await?;
+    seed::settle(db).await
+}
+
+/// Dispatches per second from `begun` to the last commit.
+pub(super) async fn rate(db: &Db, count: usize, begun: Micros) -> anyhow::Result<f64> {
+    let rows = db
+        .rows(&format!(
+            "SELECT count(*), count(*) FILTER (WHERE status = 'COMPLETED' AND attempt = 1), {},
+                (SELECT count(DISTINCT dispatch_id) FROM job_execution_log WHERE started_at >= (SELECT at FROM bench.mark))
+             FROM job_dispatch WHERE id >= (SELECT first_id FROM bench.mark)",
+            micros("max(pg_xact_commit_timestamp(xmin))")
+        ))
+        .await?;
+    let [all, completed, last, kept] = rows.first().context("one row")?.as_slice() else {
+        anyhow::bail!("four columns were asked for");
+    };
+    let wanted = count.to_string();
+    ensure!(
+        [all, completed, kept].into_iter().all(|found| *found == wanted),
+        "of {count} dispatches {all} are there, {completed} were completed at the first attempt, {kept} are in history"
+    );
+    let last: Micros = last.parse().context("commits have no timestamps")?;
+    Ok(count as f64 * 1e6 / (last - begun) as f64)
+}
+
+/// Lets one worker drain the backlog; dispatches per second.
+pub(super) async fn drain(
+    db: &Db,
+    count: usize,
+    program: Program,
+    settings: &[(&str, &str)],
+) -> anyhow::Result<f64> {
+    let begun = db.now().await?;
+    let worker = Hosted::start(program, db, settings).await?;
+    wait_executed(&worker, count).await?;
+    // Told to stop, it stores what it has; what is not stored then shows in the count.
+    worker.stop().await;
+    rate(db, count, begun).await
+}
+
+/// Waits until a worker has run this many, as long as it makes progress.
+pub(super) async fn wait_executed(worker: &Hosted, count: usize) -> anyhow::Result<()> {
+    let mut seen = (worker.executed().await?, sched_runtime::clock::monotonic());
+    while seen.0 < count as f64 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let executed = worker.executed().await?;
+        if executed > seen.0 {
+            seen = (executed, sched_runtime::clock::monotonic());
+        }
+        ensure!(
+            seen.1.elapsed() < STALLED_AFTER,
+            "the worker stands still after {executed} of {count} dispatches"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! The drain with much behind it: 10 million finished dispatches and their attempts, against the same backlog in empty tables.
+//!
+//! Two databases on one server. In one nothing but the jobs of the backlog, in the other a hundred times as many jobs besides, and ten
+//! finished dispatches for every job, each with its line in the log of attempts. Drains alternate, so that whatever else the machine
+//! does falls on both.
+
+use anyhow::Context;
+
+use super::backlog::{self, Earlier, Function};
+use super::hosted::{Program, TUNED};
+use crate::figures::{Bar, Figure, Reference, median};
+use crate::rows::Bench;
+use crate::seed::{self, Jobs};
+
+/// Finished dispatches of each job.
+const EACH: usize = 10;
+
+pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let count = bench.scale.pick(200_000, 20_000);
+    let empty = bench.place.database().await?;
+    backlog::prepare(&empty, Function::NOOP).await?;
+    let full = bench.place.second_database().await?;
+    backlog::prepare(&full, Function::NOOP).await?;
+    seed::jobs(&full, &Jobs { count: bench.scale.pick(990_000, 10_000), ..Jobs::default() }).await?;
+    seed::history(&full, EACH).await.context("failed to make the history")?;
+    full.run(include_str!("../../sql/log.sql")).await.context("failed to make the log")?;
+    full.run("VACUUM ANALYZE job_execution_log").await?;
+    full.run("CHECKPOINT").await?;
+    let finished = full.number("SELECT count(*) FROM job_dispatch").await?;
+    let size = full.number("SELECT pg_database_size(current_database()) / 1e9").await?;
+
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..bench.scale.pick(5, 1) {
+        backlog::fill_with(&empty, count, Earlier::Nothing).await?;
+        without.push(backlog::drain(&empty, count, Program::Native, &TUNED).await?);
+        // The first time there is no mark: everything there is from before.
+        backlog::fill_with(&full, count, Earlier::History).await?;
+        with.push(backlog::drain(&full, count, Program::Native, &TUNED).await?);
+    }
+    let reference = Reference::value("the same backlog in empty tables, same run", median(&without));
+    let figure = Figure::new("drain_with_history", "1/s", &with, reference, Bar::RatioAtLeast(0.85))
+        .also("finished dispatches", finished, "rows")
+        .also("size of the database", size, "GB");
+    Ok(vec![figure])
+}

@@ -1,0 +1,94 @@
+//! A worker as a process: the standard one, or one with the benchmark's native handlers.
+//!
+//! Both are found beside the running program, so that everything comes from one build. A worker is killed with its handle, also by
+//! a panic, and by a guard when the benchmark itself is killed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use test_support::{Process, http};
+
+use crate::sql::Db;
+
+/// How long a worker may take to register.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Settings of the tuned drain, besides the defaults: enough slots for several full claims at once, and no line in the log for
+/// each attempt.
+pub(super) const TUNED: [(&str, &str); 2] =
+    [("WORKER_CONCURRENCY", "2000"), ("LOG_LEVEL", "info,sched_worker=warn")];
+
+/// Which program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// `sched-worker`.
+    Standard,
+    /// The same with the benchmark's native handlers.
+    Native,
+}
+
+impl Program {
+    /// Its file.
+    pub(crate) fn path(self) -> anyhow::Result<PathBuf> {
+        let name = match self {
+            Self::Standard => "sched-worker",
+            Self::Native => "bench-worker",
+        };
+        let path = std::env::current_exe()?.with_file_name(name);
+        ensure!(path.is_file(), "{} is missing; scripts/bench builds it", path.display());
+        Ok(path)
+    }
+}
+
+/// A running worker.
+pub(super) struct Hosted {
+    process: Process,
+    health: SocketAddr,
+}
+
+impl Hosted {
+    /// Starts one; it may not be registered yet.
+    pub(super) async fn start(program: Program, db: &Db, settings: &[(&str, &str)]) -> anyhow::Result<Self> {
+        Self::start_with(program, db, settings, &[]).await
+    }
+
+    /// The same with arguments.
+    pub(super) async fn start_with(
+        program: Program,
+        db: &Db,
+        settings: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> anyhow::Result<Self> {
+        let launch = Process::at(&program.path()?)
+            .args(arguments)
+            .env("DATABASE_URL", db.url())
+            .env("LOG_FORMAT", "json")
+            .env("HEALTH_PORT", "0");
+        let mut process =
+            settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value)).start();
+        let health = process.health_addr().await;
+        Ok(Self { process, health })
+    }
+
+    /// Attempts it has run so far, by its own count; what it has not told yet is none.
+    pub(super) async fn executed(&self) -> anyhow::Result<f64> {
+        let page = http::get(self.health, "/metrics").await.context("failed to read /metrics")?;
+        let counts = page.body.lines().filter(|line| line.starts_with("sched_execution_seconds_count"));
+        Ok(counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+    }
+
+    /// Ends it in order.
+    pub(super) async fn stop(mut self) {
+        self.process.stop_gracefully(Duration::from_secs(60)).await;
+    }
+}
+
+/// Waits until this many workers are registered.
+pub(super) async fn wait_registered(db: &Db, workers: usize) -> anyhow::Result<()> {
+    let registered = "SELECT count(*) FROM worker_registration WHERE status <> 'OFFLINE'";
+    db.wait_count(registered, i64::try_from(workers)?, Duration::from_millis(100), START_LIMIT)
+        .await
+        .context("not all workers have registered")
+}

@@ -1,0 +1,120 @@
+//! Requests per second in 50 slots, against the same client in a bare loop, 50 at once.
+//!
+//! A backlog of dispatches that post their arguments to an echo on loopback, drained by the standard worker with 50 slots; loopback is
+//! on its list of allowed targets. The loop posts as many bodies of the same size through the same client library, with one client for all,
+//! as the worker has. The echo answers both, on the same two cores. Repetitions alternate.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, ensure};
+use futures_util::future::try_join_all;
+use sched_runtime::tasks::{OwnedTask, spawn_owned};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::backlog::{self, Earlier, Function};
+use super::hosted::Program;
+use crate::figures::{Bar, Figure, Reference, median};
+use crate::rows::Bench;
+
+/// At once.
+const SLOTS: usize = 50;
+
+pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let count = bench.scale.pick(30_000, 3_000);
+    let (echo, address) = serve_echo().await?;
+    let db = bench.place.database().await?;
+    let config = json!({"url": format!("http://{address}/")}).to_string();
+    backlog::prepare(&db, Function { handler_type: "http", config: &config }).await?;
+    let slots = SLOTS.to_string();
+    let settings = [("WORKER_CONCURRENCY", slots.as_str()), ("WORKER_HTTP_ALLOW", "127.0.0.1/32")];
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..bench.scale.pick(5, 1) {
+        backlog::fill_with(&db, count, Earlier::Nothing).await?;
+        ours.push(backlog::drain(&db, count, Program::Standard, &settings).await?);
+        bare.push(loop_bare(address, count).await?);
+    }
+    drop(echo);
+    let reference = Reference::value("the same client, 50 at once, same run", median(&bare));
+    Ok(vec![Figure::new("http", "1/s", &ours, reference, Bar::RatioAtLeast(0.5))])
+}
+
+async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let url = format!("http://{address}/");
+    let left = AtomicUsize::new(count);
+    let started = sched_runtime::clock::monotonic();
+    try_join_all((0..SLOTS).map(|_| async {
+        while let Ok(n) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+        {
+            let answer = client.post(&url).json(&json!({"n": n})).send().await?;
+            ensure!(answer.status().is_success(), "the echo answered {}", answer.status());
+            answer.bytes().await?;
+        }
+        Ok(())
+    }))
+    .await?;
+    Ok(count as f64 / started.elapsed().as_secs_f64())
+}
+
+/// An echo on loopback that keeps connections open. It ends with the task.
+async fn serve_echo() -> anyhow::Result<(OwnedTask<()>, SocketAddr)> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("failed to open a port")?;
+    let address = listener.local_addr()?;
+    let serving = spawn_owned("echo", async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(echo(stream));
+        }
+    });
+    Ok((serving, address))
+}
+
+/// Answers every request of a connection with its own body. A client that goes ends it.
+async fn echo(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut received = Vec::new();
+    loop {
+        let request = match whole_request(&received) {
+            Some(request) => request,
+            None => {
+                if stream.read_buf(&mut received).await? == 0 {
+                    return Ok(());
+                }
+                continue;
+            }
+        };
+        let body: Vec<u8> = received.drain(..request.0 + request.1).skip(request.0).collect();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(&[head.as_bytes(), &body].concat()).await?;
+    }
+}
+
+/// Lengths of the head and the body of a request that has come whole.
+fn whole_request(received: &[u8]) -> Option<(usize, usize)> {
+    let head = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let text = String::from_utf8_lossy(received.get(..head)?).to_ascii_lowercase();
+    let body = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok())
+        .unwrap_or(0);
+    (received.len() >= head + body).then_some((head, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_whole_when_its_body_has_come() {
+        let request = b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}GET";
+        assert_eq!(whole_request(request), Some((38, 2)));
+        assert_eq!(whole_request(&request[..39]), None);
+        assert_eq!(whole_request(b"GET / HTTP/1.1\r\n\r\n"), Some((18, 0)));
+    }
+}

@@ -1,0 +1,153 @@
+//! Others beside us, on request: graphile-worker and pg-boss, on the same server in the same run.
+//!
+//! They are Node packages of fixed versions, installed by `npm` into a folder beside the results, with a Node that they accept.
+//! What they do is in `peers/*.mjs`: their own interfaces with the settings their documentation recommends. Each measurement has a
+//! fresh database. A peer that cannot be installed or run ends the row with its reason.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::figures::{Reference, median, percentile, smallest};
+use crate::place::Place;
+
+/// The packages; what they depend on is not fixed.
+const PACKAGES: [&str; 4] = ["node@22", "graphile-worker@0.18.0", "pg-boss@12.35.0", "pg@8.23.1"];
+
+const FILES: [(&str, &str); 3] = [
+    ("measure.mjs", include_str!("../../peers/measure.mjs")),
+    ("graphile-worker.mjs", include_str!("../../peers/graphile-worker.mjs")),
+    ("pg-boss.mjs", include_str!("../../peers/pg-boss.mjs")),
+];
+
+/// A peer, with one of its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// graphile-worker: `default` or `tuned`.
+    Graphile(&'static str),
+    /// pg-boss: `tuned` or `notify`.
+    PgBoss(&'static str),
+}
+
+impl Task {
+    const fn script(self) -> &'static str {
+        match self {
+            Self::Graphile(_) => "graphile-worker.mjs",
+            Self::PgBoss(_) => "pg-boss.mjs",
+        }
+    }
+
+    const fn settings(self) -> &'static str {
+        match self {
+            Self::Graphile(settings) | Self::PgBoss(settings) => settings,
+        }
+    }
+
+    fn what(self) -> String {
+        let name = match self {
+            Self::Graphile(_) => "graphile-worker 0.18.0",
+            Self::PgBoss(_) => "pg-boss 12.35.0",
+        };
+        format!("{name}, {}, same run", self.settings())
+    }
+}
+
+/// The installed peers.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    folder: PathBuf,
+}
+
+impl Peers {
+    /// Installs them below `into`, unless they are there.
+    pub(crate) async fn install(into: &Path) -> anyhow::Result<Self> {
+        let folder = into.join("peers");
+        std::fs::create_dir_all(&folder)?;
+        for (name, text) in FILES {
+            std::fs::write(folder.join(name), text)?;
+        }
+        let folder = folder.canonicalize()?;
+        if !folder.join("node_modules/.package-lock.json").is_file() {
+            std::fs::write(folder.join("package.json"), "{\"private\": true}\n")?;
+            eprintln!("installing the peers …");
+            let output = Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--silent"])
+                .args(PACKAGES)
+                .current_dir(&folder)
+                .stdin(Stdio::null())
+                .output()
+                .await
+                .context("failed to run npm; --peers needs it")?;
+            ensure!(
+                output.status.success(),
+                "npm could not install the peers: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        Ok(Self { folder })
+    }
+
+    /// Jobs per second of a drain of `count`, the median of some runs.
+    pub(super) async fn drain(
+        &self,
+        place: &Place,
+        task: Task,
+        count: usize,
+        runs: usize,
+    ) -> anyhow::Result<Reference> {
+        let mut rates = Vec::new();
+        for _ in 0..runs {
+            let answer = self.run(place, task, "drain", count).await?;
+            rates.push(
+                answer.get("rate").and_then(Value::as_f64).with_context(|| format!("no rate in {answer}"))?,
+            );
+        }
+        Ok(Reference::value(task.what(), median(&rates)))
+    }
+
+    /// The shortest of the 99th percentiles of the wait for a handler, in milliseconds, and whose it is. Of each peer the
+    /// best run counts.
+    pub(super) async fn best_start_p99(
+        &self,
+        place: &Place,
+        count: usize,
+        runs: usize,
+    ) -> anyhow::Result<Reference> {
+        let mut best: Option<(f64, Task)> = None;
+        for task in [Task::Graphile("default"), Task::PgBoss("notify")] {
+            let mut p99 = Vec::new();
+            for _ in 0..runs {
+                let answer = self.run(place, task, "start", count).await?;
+                let told = answer.get("waits").and_then(Value::as_array).into_iter().flatten();
+                let waits: Vec<f64> = told.filter_map(Value::as_f64).collect();
+                ensure!(waits.len() == count, "{} told {} of {count} waits", task.what(), waits.len());
+                p99.push(percentile(&waits, 0.99));
+            }
+            let p99 = smallest(&p99);
+            if best.is_none_or(|(least, _)| p99 < least) {
+                best = Some((p99, task));
+            }
+        }
+        let (p99, task) = best.context("there are peers")?;
+        Ok(Reference::value(task.what(), p99))
+    }
+
+    async fn run(&self, place: &Place, task: Task, what: &str, count: usize) -> anyhow::Result<Value> {
+        let url = place.empty_database().await?;
+        let output = Command::new(self.folder.join("node_modules/.bin/node"))
+            .args([task.script(), what, task.settings(), &count.to_string(), &url])
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .context("failed to run node")?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{} failed: {errors}", task.what());
+        let text = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(text.trim()).with_context(|| format!("no answer in {text:?}, {errors}"))
+    }
+}

@@ -1,0 +1,111 @@
+//! How soon a handler starts after the commit of its trigger, on an idle system: 200 triggers, 50 ms apart.
+//!
+//! The trigger is made as the API makes it: the same function of the model in one transaction, and after its commit the
+//! notification on its own. The worker is another process with default settings, which has waited longer than its first pauses;
+//! its handler stamps its first line with the machine's monotonic clock, and the stamp comes back as the result of the attempt. A
+//! handler that starts before the answer to COMMIT was read counts as nothing. The median of the 50th percentiles of several series is judged, and
+//! that of the 99th against the best peer of the same run, where peers run.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::{Conn, Database, DatabaseSettings, notify, transact};
+use sched_model::domain::dispatch::Trigger;
+use sched_model::domain::ids::{JobId, TenantId};
+
+use super::backlog::{self, Function};
+use super::hosted::{self, Hosted, Program};
+use super::peers::Peers;
+use crate::figures::{Bar, Figure, Reference, median, percentile};
+use crate::rows::Bench;
+use crate::seed::{self, Jobs};
+use crate::sql::Db;
+use crate::stamp;
+
+/// Between two triggers.
+const APART: Duration = Duration::from_millis(50);
+/// Triggers that do not count, before each series: connections are made, statements prepared.
+const WARM_UP: usize = 5;
+
+pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow::Result<Vec<Figure>> {
+    let (count, runs) = (bench.scale.pick(200, 40), bench.scale.pick(5, 1));
+    let db = bench.place.database().await?;
+    backlog::prepare(&db, Function { handler_type: "native", config: r#"{"handler": "stamp"}"# }).await?;
+    seed::jobs(&db, &Jobs { prefix: "trigger", count: 1, overlap: "allow", ..Jobs::default() }).await?;
+    let worker = Hosted::start(Program::Native, &db, &[]).await?;
+    hosted::wait_registered(&db, 1).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let (mut p50, mut p99) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let waits = series(&db, count).await?;
+        p50.push(percentile(&waits, 0.5));
+        p99.push(percentile(&waits, 0.99));
+    }
+    worker.stop().await;
+    let reference = Reference::none("from the commit, other processes, default settings");
+    let figure = Figure::new("start_p50", "ms", &p50, reference, Bar::AtMost(1.0));
+    let Some(peers) = peers else {
+        return Ok(vec![figure.also("99th percentile", median(&p99), "ms").also(
+            "published: 99th percentile of graphile-worker 0.18.0",
+            3.5,
+            "ms",
+        )]);
+    };
+    let best = peers.best_start_p99(bench.place, count, bench.scale.pick(3, 1)).await?;
+    Ok(vec![figure, Figure::new("start_p99", "ms", &p99, best, Bar::RatioAtMost(1.0))])
+}
+
+/// Milliseconds from the commit of each trigger to the start of its handler.
+async fn series(db: &Db, count: usize) -> anyhow::Result<Vec<f64>> {
+    let job = db.text("SELECT id FROM scheduled_jobs WHERE name LIKE 'trigger-%'").await?;
+    let tenant = db.text("SELECT bench.tenant(1)").await?;
+    let (job, tenant) = (JobId(job.parse()?), TenantId(tenant.parse()?));
+    let database = Database::new(&DatabaseSettings::new(db.url(), "bench"))?;
+    let mut conn = database.conn().await?;
+    let mut committed = HashMap::new();
+    for position in 0..WARM_UP + count {
+        let (dispatch, at) = trigger(&mut conn, tenant, job).await?;
+        if position >= WARM_UP {
+            committed.insert(dispatch, at);
+        }
+        tokio::time::sleep(APART).await;
+    }
+    let ids = committed.keys().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ");
+    let ended = format!("SELECT count(*) FROM job_execution_log WHERE dispatch_id IN ({ids})");
+    db.wait_count(&ended, i64::try_from(count)?, Duration::from_millis(100), Duration::from_secs(30)).await?;
+    let stamps = db
+        .rows(&format!(
+            "SELECT dispatch_id, result ->> 'at' FROM job_execution_log WHERE dispatch_id IN ({ids})"
+        ))
+        .await?;
+    let mut waits = Vec::new();
+    for row in &stamps {
+        let [dispatch, stamp] = row.as_slice() else { bail!("two columns were asked for") };
+        let stamp: i64 = stamp.parse().context("the handler gave back no stamp")?;
+        let at = committed.get(dispatch).context("an attempt of another dispatch")?;
+        waits.push((stamp - at).max(0) as f64 / 1e6);
+    }
+    Ok(waits)
+}
+
+/// Triggers as the API does, and says when the commit had been answered.
+async fn trigger(conn: &mut Conn, tenant: TenantId, job: JobId) -> anyhow::Result<(String, i64)> {
+    let new = NewTrigger {
+        tenant,
+        job,
+        triggered_by: Trigger::Api,
+        user: "bench",
+        args: None,
+        idempotency_key: None,
+        traceparent: None,
+    };
+    let triggered =
+        transact(conn, "trigger_job", async |conn: &mut Conn| dispatches::trigger(conn, &new).await);
+    let triggered = triggered.await?;
+    let at = stamp::now();
+    let Triggered::Created(dispatch, queue) = triggered else { bail!("not triggered: {triggered:?}") };
+    notify::dispatches_waiting(conn, &[queue]).await?;
+    Ok((dispatch.to_string(), at))
+}

@@ -1,0 +1,121 @@
+//! The worker's own statements as scripts for pgbench: the text that the model sends, with places filled by pgbench instead of by
+//! the driver.
+//!
+//! The claim's answer is made one row, whose arrays pgbench keeps and gives to the completion; of what a worker is told besides
+//! (names, arguments, settings) only the number travels. Constant arrays are made by the server. Both spare pgbench work that the
+//! worker has.
+
+use anyhow::{Context, ensure};
+
+const CLAIM: &str = include_str!("../../../../crates/model/src/db/sql/claim.sql");
+const LOCK_JOBS: &str = include_str!("../../../../crates/model/src/db/sql/attempts_lock_jobs.sql");
+const END: &str = include_str!("../../../../crates/model/src/db/sql/attempts_end.sql");
+const RELEASE: &str = include_str!("../../../../crates/model/src/db/sql/attempts_release_claims.sql");
+
+/// The first columns of the claim's answer.
+const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token, attempt, retry_count, lost_count, scheduled_for, \
+    created_at, available_at, claimed_at";
+
+/// What pgbench keeps of an answer. No rows are no dispatches and no claim.
+const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(*) AS n, coalesce(array_agg(dispatch_id), '{}') AS ids, \
+    coalesce(array_agg(tenant_id), '{}') AS tenants, coalesce(array_agg(job_id), '{}') AS jobs, coalesce(array_agg(token), '{}') AS tokens, coalesce(array_agg(claimed_at), '{}') AS started, count(job_name) AS named";
+
+/// The script: one claim of up to `batch` dispatches by `worker`, and their completion in one transaction.
+pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
+    let claim = filled(CLAIM, &[&format!("'{worker}'"), &batch.to_string(), "'{default}'"])?;
+    let position = last_select(&claim).context("the claim has no SELECT at its end")?;
+    let (before, answer) = claim.split_at_checked(position).context("a SELECT begins at a character")?;
+    let claim =
+        format!("{},\nanswer ({ANSWER}) AS (\n{answer}\n)\nSELECT {KEPT} FROM answer", before.trim_end());
+    let same = |value: &str| format!("array_fill({value}, ARRAY[:n::integer])");
+    let end = filled(
+        END,
+        &[
+            ":ids",
+            ":tokens",
+            &same("'COMPLETED'::text"),
+            &same("0::bigint"),
+            &same("false"),
+            &same("'COMPLETED'::text"),
+            // An identifier of its own that is as cheap as the worker's: each has one attempt.
+            ":ids",
+            ":started",
+            &same("0::bigint"),
+            &same("NULL::integer"),
+            &same("NULL::jsonb"),
+            &same("NULL::text"),
+            &same("NULL::text"),
+            &same("0::bigint"),
+            &same("NULL::uuid"),
+            &same("false"),
+            &same("false"),
+        ],
+    )?;
+    let lock = filled(LOCK_JOBS, &[":tenants", ":jobs"])?;
+    let release = filled(RELEASE, &["ARRAY[:claim::bigint]"])?;
+    Ok(format!("{claim}\n\\gset\nBEGIN;\n{lock};\n{end};\n{release};\nCOMMIT;\n"))
+}
+
+/// A statement without its comments, and with its parameters filled.
+fn filled(statement: &str, values: &[&str]) -> anyhow::Result<String> {
+    let mut text: String = statement
+        .lines()
+        .map(|line| line.split("--").next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n");
+    for (position, value) in values.iter().enumerate().rev() {
+        let place = format!("${}", position + 1);
+        ensure!(text.matches(&place).count() == 1, "{place} is not there once in: {text}");
+        text = text.replace(&place, value);
+    }
+    ensure!(!text.contains('$'), "the statement has more parameters than are known here: {text}");
+    Ok(text.trim().trim_end_matches(';').to_owned())
+}
+
+/// Where the last SELECT begins that lies in no parentheses.
+fn last_select(statement: &str) -> Option<usize> {
+    let (mut depth, mut quoted, mut found) = (0_i32, false, None);
+    for (position, character) in statement.char_indices() {
+        match character {
+            '\'' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            'S' if !quoted
+                && depth == 0
+                && statement.get(position..).is_some_and(|rest| rest.starts_with("SELECT")) =>
+            {
+                found = Some(position);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_filled_once_each_and_comments_go() {
+        let text = filled("-- a ($1)\nSELECT $1, $2 -- b\n, $10x", &["a", "b"]);
+        assert!(text.is_err(), "a third parameter is not known");
+        let text = filled("-- a ($1)\nSELECT $2, $1 -- b", &["'a'", ":b"]).expect("two parameters");
+        assert_eq!(text, "SELECT :b, 'a'");
+    }
+
+    #[test]
+    fn the_last_select_is_found_outside_of_parentheses_and_quotes() {
+        let text = "WITH a AS (SELECT 1) SELECT ')SELECT', (SELECT 2) FROM a";
+        assert_eq!(last_select(text), text.find("SELECT ')"));
+        assert_eq!(last_select("(SELECT 1)"), None);
+    }
+
+    #[test]
+    fn the_statements_of_the_model_become_a_script() {
+        let script = script("00000000-0000-7000-9000-000000000009", 500).expect("a script");
+        assert!(!script.contains('$'), "{script}");
+        assert_eq!(script.matches("\\gset").count(), 1, "{script}");
+        assert!(script.contains("answer (claim_id"), "{script}");
+    }
+}
