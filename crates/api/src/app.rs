@@ -12,8 +12,8 @@ use sched_wire::BASE_PATH;
 use crate::error::ApiError;
 use crate::guard;
 use crate::routes::{
-    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, switches,
-    triggers,
+    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, queues,
+    switches, triggers,
 };
 use crate::state::ApiState;
 
@@ -59,6 +59,12 @@ fn api() -> actix_web::Scope {
                 .route(web::get().to(calendars::get))
                 .route(web::put().to(calendars::put))
                 .route(web::delete().to(calendars::delete)),
+        )
+        .service(at("/queues", "GET").route(web::get().to(queues::list)))
+        .service(
+            at("/queues/{name}", "GET, PUT")
+                .route(web::get().to(queues::get))
+                .route(web::put().to(queues::put)),
         )
         .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))

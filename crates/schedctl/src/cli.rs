@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
-use crate::commands::{CalendarsCommand, SchedulesCommand};
+use crate::commands::{CalendarsCommand, QueuesCommand, SchedulesCommand};
 use crate::output::Format;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
@@ -77,6 +77,9 @@ pub(crate) enum Command {
     /// List, show, delete and import calendars: times at which the jobs that name them do not fire
     #[command(subcommand)]
     Calendars(CalendarsCommand),
+    /// List queues, pause them and set their limits
+    #[command(subcommand)]
+    Queues(QueuesCommand),
     /// List workers
     #[command(subcommand)]
     Workers(AllCommand),

@@ -257,6 +257,8 @@ async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) ->
         Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake("dispatch"),
         Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
         Hint::Notified { .. } => election.notify_one(),
+        // Polling goes on by itself.
+        Hint::Disconnected => {}
         Hint::Reconnected => {
             wake("dispatch");
             wake("dependents");

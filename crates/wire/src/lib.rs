@@ -9,6 +9,7 @@ mod job;
 mod manifest;
 mod preview;
 mod query;
+mod queue;
 mod run;
 mod words;
 
@@ -24,6 +25,7 @@ pub use job::{Job, PauseRequest};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
+pub use queue::{Queue, QueueSpec, Rate};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,

@@ -268,6 +268,7 @@ impl Writer {
             self.release_claims().await;
         }
         self.tell(&waits_again).await;
+        self.tell_of_room(&self.seen.limited.take(&tokens)).await;
         drop(places);
     }
 
@@ -298,6 +299,21 @@ impl Writer {
                     "Notifying the workers failed; they find the work when they poll."
                 );
             }
+        }
+    }
+
+    /// Queues with limits have room again: for ourselves, and for workers that wait for it.
+    async fn tell_of_room(&self, queues: &[String]) {
+        if queues.is_empty() {
+            return;
+        }
+        self.wake.notify_one();
+        let told = async { notify::dispatches_waiting(&mut *self.database.conn().await?, queues).await };
+        if let Err(error) = told.await {
+            tracing::debug!(
+                error = error.with_causes(),
+                "Notifying the workers failed; they find the room when they poll."
+            );
         }
     }
 

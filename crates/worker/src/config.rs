@@ -6,10 +6,26 @@ use std::time::Duration;
 use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
 
+use crate::weights;
+
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("worker-concurrency", "WORKER_CONCURRENCY", "COUNT", "How many dispatches run at once").default("10"),
-    Setting::new("worker-queues", "WORKER_QUEUES", "NAMES", "Queues to serve, separated by commas").default("default"),
+    Setting::new(
+        "worker-queues",
+        "WORKER_QUEUES",
+        "NAMES",
+        "Queues to serve, separated by commas. With weights (critical=5,default=1) they share the free slots in that proportion; without, \
+         priority decides across them",
+    )
+    .default("default"),
+    Setting::new(
+        "worker-listen",
+        "WORKER_LISTEN",
+        "BOOL",
+        "Whether to listen for notifications of new work; without them, as behind a pooler in transaction mode, work is found by polling",
+    )
+    .default("true"),
     Setting::new(
         "worker-poll-interval",
         "WORKER_POLL_INTERVAL",
@@ -69,6 +85,10 @@ pub struct Config {
     pub concurrency: u32,
     /// Queues to serve.
     pub queues: Vec<String>,
+    /// Their weights, in the same order.
+    pub queue_weights: Vec<u32>,
+    /// Whether to listen for notifications.
+    pub listen: bool,
     /// Shortest and longest pause between looks for work.
     pub poll: (Duration, Duration),
     /// Time between heartbeats.
@@ -105,11 +125,18 @@ impl Config {
                 Lease::shortest(heartbeat_interval)
             }
         };
+        let named = values.list("worker-queues");
+        let (queues, queue_weights) = weights::parse(&named).unwrap_or_else(|error| {
+            values.mistake("worker-queues", error);
+            (Vec::new(), Vec::new())
+        });
         Self {
             database: DatabaseSettings::read(values),
             health: HealthSettings::read(values),
             concurrency: values.integer("worker-concurrency", 1..=10_000),
-            queues: values.list("worker-queues"),
+            queues,
+            queue_weights,
+            listen: values.boolean("worker-listen"),
             poll: (shortest, longest),
             heartbeat_interval,
             lease,

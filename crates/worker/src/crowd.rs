@@ -6,17 +6,16 @@
 //! production: one worker with more slots does the same for less.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use sched_runtime::shutdown::Shutdown;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore};
 
 use crate::completer::Completer;
 use crate::daemon::KEPT_RESULTS;
 use crate::pace::Pace;
-use crate::seen::{Running, Seen};
+use crate::seen::Seen;
 use crate::session::{UnkillableWork, Worker};
 
 /// Between the starts of two workers, so that not all connect at once.
@@ -25,11 +24,7 @@ const STAGGER: Duration = Duration::from_millis(5);
 impl Worker {
     /// Another worker that shares with this one what can be shared, and its completer, which is to be run.
     pub(crate) fn another(&self) -> (Self, Completer) {
-        let seen = Arc::new(Seen {
-            processed: AtomicI64::new(0),
-            session: watch::Sender::new(None),
-            running: Running::default(),
-        });
+        let seen = Arc::new(Seen::new());
         let wake = Arc::new(Notify::new());
         let slots = usize::try_from(self.config.concurrency).unwrap_or(1);
         let (completer, handle) = Completer::new(self.database.clone(), seen.clone(), wake.clone());

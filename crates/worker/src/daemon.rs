@@ -5,7 +5,7 @@
 //! the process: it is never left silently without one of its parts.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sched_model::db::migrations::SchemaError;
@@ -26,7 +26,7 @@ use crate::handlers::Handlers;
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::pace::{MOST_AHEAD, Pace};
-use crate::seen::{Running, Seen};
+use crate::seen::Seen;
 use crate::session::{UnkillableWork, Worker};
 use crate::status::{Phase, WorkerStatus};
 
@@ -97,11 +97,7 @@ pub(crate) async fn run(
     let config = Arc::new(config);
     let database =
         Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
-    let seen = Arc::new(Seen {
-        processed: AtomicI64::new(0),
-        session: watch::Sender::new(None),
-        running: Running::default(),
-    });
+    let seen = Arc::new(Seen::new());
     let (phase, phase_seen) = watch::channel(Phase::WaitingForDatabase);
     let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
@@ -149,8 +145,12 @@ pub(crate) async fn run(
             listeners.spawn("completer", completer.run(listeners.token()));
             workers.push(another);
         }
-        let hints = workers.iter().map(Hints::of).collect();
-        listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
+        let hints: Vec<Hints> = workers.iter().map(Hints::of).collect();
+        if hints.iter().all(|hints| hints.config.listen) {
+            listeners.spawn("hints", listen(database.clone(), hints, listeners.token()));
+        } else {
+            tracing::info!("Not listening for notifications, as told: work is found by polling.");
+        }
         let drains = async {
             stop.cancelled().await;
             phase.send_replace(Phase::Draining);
@@ -213,7 +213,9 @@ impl Hints {
                     self.wake.notify_one();
                 }
             }
+            notify::Hint::Disconnected => self.seen.is_listening.store(false, Ordering::Relaxed),
             notify::Hint::Reconnected => {
+                self.seen.is_listening.store(true, Ordering::Relaxed);
                 self.wake.notify_one();
                 self.beat_now.notify_one();
             }

@@ -49,6 +49,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         }
         Begin::Killed => return killed(&session, &claimed),
     };
+    metrics::gauge!("sched_slots_busy").increment(1.0);
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     let report = tokio::select! {
         biased;
@@ -56,6 +57,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         report = report(&session, &mut claimed, execution_id) => Some(report),
     };
     drop(slot);
+    metrics::gauge!("sched_slots_busy").decrement(1.0);
     worker.pace.moved.notify_one();
     let Some(report) = report else { return killed(&session, &claimed) };
     worker.pace.ended(report.elapsed);
@@ -96,6 +98,8 @@ async fn begin(session: &Session) -> Begin {
 fn killed(session: &Session, claimed: &Claimed) {
     tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
     session.worker.seen.running.remove(claimed.token);
+    // Nobody is told: its room is free when the leader has recovered it, which tells everybody.
+    drop(session.worker.seen.limited.take(&[claimed.token]));
 }
 
 /// Runs the handler so that its panic is a report: in a task of its own, which native handlers have anyway.

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod builder;
+mod claiming;
 pub mod completer;
 pub mod config;
 mod crowd;
@@ -14,6 +15,7 @@ mod seen;
 mod session;
 mod status;
 pub mod testing;
+mod weights;
 
 pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;

@@ -55,11 +55,13 @@ impl Pace {
     /// Notes claims.
     pub(crate) fn claimed(&self, dispatches: usize) {
         self.waiting.fetch_add(dispatches, Ordering::Relaxed);
+        metrics::gauge!("sched_claimed_ahead").increment(u32::try_from(dispatches).map_or(0.0, f64::from));
     }
 
     /// Notes that a claimed dispatch was started or handed back.
     pub(crate) fn begun(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+        metrics::gauge!("sched_claimed_ahead").decrement(1.0);
         self.moved.notify_one();
     }
 

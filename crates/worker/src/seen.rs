@@ -3,8 +3,8 @@
 //! Shared by all sessions of the process and written where the thing itself happens. Nothing is decided by it, except that a
 //! claim whose answer was lost is told from the attempts that are known here.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
@@ -17,7 +17,14 @@ pub(crate) struct Seen {
     pub(crate) processed: AtomicI64,
     pub(crate) session: watch::Sender<Option<WorkerId>>,
     pub(crate) running: Running,
+    pub(crate) limited: LimitedClaims,
+    /// Whether notifications are heard.
+    pub(crate) is_listening: AtomicBool,
 }
+
+/// The claims from queues with limits, and the queues: when such an attempt has ended, others may have room.
+#[derive(Debug, Default)]
+pub(crate) struct LimitedClaims(Mutex<HashMap<ClaimToken, String>>);
 
 /// The attempts in progress, from before their claim is known to anyone until their result is stored.
 #[derive(Debug, Default)]
@@ -30,6 +37,28 @@ struct Attempt {
     job: String,
     /// Stops its work softly.
     cancel: CancellationToken,
+}
+
+impl LimitedClaims {
+    pub(crate) fn insert(&self, token: ClaimToken, queue: String) {
+        self.locked(|map| drop(map.insert(token, queue)));
+    }
+
+    /// Forgets claims; returns the queues they were from, each once.
+    pub(crate) fn take(&self, tokens: &[ClaimToken]) -> Vec<String> {
+        self.locked(|map| {
+            if map.is_empty() {
+                return Vec::new();
+            }
+            let queues: BTreeSet<String> = tokens.iter().filter_map(|token| map.remove(token)).collect();
+            queues.into_iter().collect()
+        })
+    }
+
+    fn locked<T>(&self, look: impl FnOnce(&mut HashMap<ClaimToken, String>) -> T) -> T {
+        // A panic while the lock was held cannot have left the map half-changed.
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Running {
@@ -75,6 +104,16 @@ impl Running {
 }
 
 impl Seen {
+    pub(crate) fn new() -> Self {
+        Self {
+            processed: AtomicI64::new(0),
+            session: watch::Sender::new(None),
+            running: Running::default(),
+            limited: LimitedClaims::default(),
+            is_listening: AtomicBool::new(false),
+        }
+    }
+
     pub(crate) fn count_processed(&self, attempts: usize) {
         self.processed.fetch_add(i64::try_from(attempts).unwrap_or(0), Ordering::Relaxed);
     }

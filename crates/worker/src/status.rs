@@ -53,6 +53,7 @@ impl StatusSource for WorkerStatus {
             "worker_id": *self.seen.session.borrow(),
             "queues": self.config.queues,
             "concurrency": self.config.concurrency,
+            "listening": self.seen.is_listening.load(Ordering::Relaxed),
             "running": running,
             "attempts_processed": self.seen.processed.load(Ordering::Relaxed),
             "draining": *self.phase.borrow() == Phase::Draining,

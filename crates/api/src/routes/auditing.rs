@@ -9,6 +9,7 @@ use sched_model::db::dispatches::NewTrigger;
 use sched_model::db::functions::FunctionSettings;
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, SavedJob};
+use sched_model::db::queues::QueueSettings;
 use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -103,6 +104,25 @@ pub(super) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, r
         target_id: calendar.id.to_string(),
         before: Some(plain(&calendar.settings())),
         after: None,
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A queue that was made or changed.
+pub(super) fn of_queue(
+    tenant: TenantId,
+    before: Option<&QueueSettings>,
+    after: &QueueSettings,
+    request: &str,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: if before.is_some() { "update_queue" } else { "create_queue" },
+        target_type: "queue",
+        target_id: after.name.clone(),
+        before: before.map(plain),
+        after: Some(plain(after)),
         request_id: Some(request.to_owned()),
     }
 }

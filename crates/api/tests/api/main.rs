@@ -16,6 +16,7 @@ mod leader;
 mod life;
 mod lists;
 mod previews;
+mod queues;
 mod support;
 mod switches;
 mod triggers;

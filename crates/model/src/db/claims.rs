@@ -1,9 +1,12 @@
 //! Claiming: how a worker takes waiting dispatches.
 //!
-//! One statement takes up to the free slots of the worker from all its queues, best priority first, skipping what others
-//! are about to take, and gives each dispatch a token that no claim ever had. It reads the waiting line through its
+//! One statement takes up to the free slots of the worker from all its queues, skipping what others are about to take, and gives each
+//! dispatch a token that no claim ever had. It is fair between tenants: each that has due work gets an equal share of the slots, whatever
+//! the length of its line, and within the share the best priority comes first. Where there are more tenants than slots, the claims
+//! go round: each begins where the last one of the same worker ended. It reads the waiting line through its
 //! partial index, so its cost does not grow with history. It also notes the claim in `worker_claims`, in the same
-//! commit: that is how the work of a lost worker is found without an index on running rows.
+//! commit: that is how the work of a lost worker is found without an index on running rows. Queues with limits are left to
+//! [`claim_limited`], so that only they pay for them.
 
 use std::time::Duration;
 
@@ -12,8 +15,10 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
+use uuid::Uuid;
+
 use super::functions::stored_policy;
-use super::{Conn, DbResult};
+use super::{Conn, DbError, DbResult, transact};
 use crate::domain::attempt::Failures;
 use crate::domain::dispatch::Trigger;
 use crate::domain::ids::{ClaimToken, DispatchId, JobId, TenantId, WorkerId};
@@ -63,38 +68,77 @@ pub struct Claimed {
     pub timeout: Duration,
     /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
+    /// The queue it was claimed from, if that has a limit: room for others when the attempt has ended.
+    pub limited_queue: Option<String>,
 }
 
+/// What a worker wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The worker.
+    pub worker: WorkerId,
+    /// From which queues.
+    pub queues: &'a [String],
+    /// How many at most.
+    pub limit: u32,
+    /// The tenant whose turn it is least, because the last claim ended with it; [`Looked::last`]. Any, at first.
+    pub last: TenantId,
+}
+
+/// What a claim got and saw.
+#[derive(Debug, Clone)]
+pub struct Looked {
+    /// What was claimed, in the order in which it should start.
+    pub claimed: Vec<Claimed>,
+    /// How many tenants (limited queues, in [`claim_limited`]) something was claimable of. If there are several and less was claimed
+    /// than wanted, some had less than their share, and others may have more.
+    pub shared_by: u32,
+    /// The tenant with which it ended.
+    pub last: TenantId,
+    /// Whether something waits in a queue with a limit.
+    pub has_limited: bool,
+    /// When a queue whose rate is exhausted has room again.
+    pub room_in: Option<Duration>,
+}
+
+/// One row of the answer. What belongs to a dispatch is missing in the row that stands for none.
 #[derive(Queryable)]
 struct Row {
-    claim_id: i64,
-    dispatch_id: DispatchId,
-    tenant_id: TenantId,
-    job_id: JobId,
-    job_name: String,
-    token: ClaimToken,
-    attempt: i32,
-    retry_count: i32,
-    lost_count: i32,
-    scheduled_for: DateTime<Utc>,
-    created_at: DateTime<Utc>,
-    available_at: DateTime<Utc>,
-    claimed_at: DateTime<Utc>,
-    triggered_by: Trigger,
-    is_catch_up: bool,
-    args: serde_json::Value,
+    claim_id: Option<i64>,
+    dispatch_id: Option<DispatchId>,
+    tenant_id: Option<TenantId>,
+    job_id: Option<JobId>,
+    job_name: Option<String>,
+    token: Option<ClaimToken>,
+    attempt: Option<i32>,
+    retry_count: Option<i32>,
+    lost_count: Option<i32>,
+    scheduled_for: Option<DateTime<Utc>>,
+    created_at: Option<DateTime<Utc>>,
+    available_at: Option<DateTime<Utc>>,
+    claimed_at: Option<DateTime<Utc>>,
+    triggered_by: Option<Trigger>,
+    is_catch_up: Option<bool>,
+    args: Option<serde_json::Value>,
     traceparent: Option<String>,
-    handler_type: String,
-    handler_config: serde_json::Value,
-    timeout_seconds: i32,
+    handler_type: Option<String>,
+    handler_config: Option<serde_json::Value>,
+    timeout_seconds: Option<i32>,
     retry_policy: Option<serde_json::Value>,
+    limited_queue: Option<String>,
+    shared_by: i64,
+    last: Option<Uuid>,
+    has_limited: bool,
+    room_in_ms: Option<i64>,
 }
 
 #[rustfmt::skip]
 type Columns = (
-    BigInt, SqlUuid, SqlUuid, SqlUuid, Text, BigInt, Int4, Int4, Int4,
-    Timestamptz, Timestamptz, Timestamptz, Timestamptz, Text, Bool,
-    Jsonb, Nullable<Text>, Text, Jsonb, Int4, Nullable<Jsonb>,
+    Nullable<BigInt>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<BigInt>,
+    Nullable<Int4>, Nullable<Int4>, Nullable<Int4>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>, Nullable<Bool>,
+    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, Nullable<Jsonb>, Nullable<Int4>, Nullable<Jsonb>, Nullable<Text>,
+    BigInt, Nullable<SqlUuid>, Bool, Nullable<BigInt>,
 );
 
 statement! {
@@ -103,24 +147,90 @@ statement! {
         worker: WorkerId as SqlUuid,
         limit: i64 as BigInt,
         queues: &'a [String] as Array<Text>,
+        last: TenantId as SqlUuid,
     ) -> Columns
 }
 
-/// Claims up to `limit` dispatches that wait in `queues`, in the order in which they should start. A worker whose lease
-/// was lost claims nothing.
+statement! {
+    LimitedRows<'a> = "claims_limited_rows.sql", (queues: &'a [String] as Array<Text>) -> SqlUuid
+}
+
+statement! {
+    LockLimited<'a> = "claims_limited_lock.sql", (queues: &'a [String] as Array<Text>) -> (SqlUuid, Text)
+}
+
+statement! {
+    /// The claim from queues that are locked.
+    ClaimLimited<'a> = "claim_limited.sql", (
+        worker: WorkerId as SqlUuid,
+        limit: i64 as BigInt,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        queues: &'a [String] as Array<Text>,
+    ) -> Columns
+}
+
+/// Claims dispatches, but none from queues that have limits. A worker whose lease was lost claims nothing.
 ///
 /// # Errors
 /// When the database cannot be asked. If the connection broke, the claim may have taken effect: the worker keeps its
 /// lease and the dispatches are recovered by [`super::recovery`] once it knows of them, so the caller asks
 /// [`super::recovery::unknown_claims`].
+pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
+    let &Wanted { worker, queues, limit, last } = wanted;
+    let rows: Vec<Row> = Claim { worker, limit: limit.into(), queues, last }.load(conn).await?;
+    Ok(looked(rows, last))
+}
+
+/// Claims dispatches from queues that have limits, as many as those leave room for.
+///
+/// The claims of all workers from such a queue come one after the other: each locks the row that counts the queue's rate, and only
+/// then looks what runs.
+///
+/// # Errors
+/// As [`look`].
+pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
+    let &Wanted { worker, queues, limit, last } = wanted;
+    let rows = transact(conn, "claim_limited", async |conn: &mut Conn| {
+        LimitedRows { queues }.execute(conn).await?;
+        let locked: Vec<(Uuid, String)> = LockLimited { queues }.load(conn).await?;
+        if locked.is_empty() {
+            return Ok::<Vec<Row>, DbError>(Vec::new());
+        }
+        let (tenants, queues): (Vec<Uuid>, Vec<String>) = locked.into_iter().unzip();
+        Ok(ClaimLimited { worker, limit: limit.into(), tenants: &tenants, queues: &queues }
+            .load(conn)
+            .await?)
+    })
+    .await?;
+    Ok(looked(rows, last))
+}
+
+/// [`look`] for one that claims once: what was claimed of up to `limit` in `queues`.
+///
+/// # Errors
+/// As [`look`].
 pub async fn claim(
     conn: &mut Conn,
     worker: WorkerId,
     queues: &[String],
     limit: u32,
 ) -> DbResult<Vec<Claimed>> {
-    let rows: Vec<Row> = Claim { worker, limit: limit.into(), queues }.load(conn).await?;
-    Ok(rows.into_iter().map(Row::into_claimed).collect())
+    let last = TenantId(Uuid::max());
+    Ok(look(conn, &Wanted { worker, queues, limit, last }).await?.claimed)
+}
+
+fn looked(rows: Vec<Row>, last: TenantId) -> Looked {
+    let (shared_by, last, has_limited, room_in) = rows.iter().next().map_or((0, last, false, None), |row| {
+        let room_in = row.room_in_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        (row.shared_by, row.last.map_or(last, TenantId), row.has_limited, room_in)
+    });
+    Looked {
+        claimed: rows.into_iter().filter_map(Row::into_claimed).collect(),
+        shared_by: u32::try_from(shared_by).unwrap_or(0),
+        last,
+        has_limited,
+        room_in,
+    }
 }
 
 statement! {
@@ -137,31 +247,32 @@ pub async fn next_claimable(conn: &mut Conn, queues: &[String]) -> DbResult<Opti
 }
 
 impl Row {
-    fn into_claimed(self) -> Claimed {
+    /// The dispatch, unless the row stands for none.
+    fn into_claimed(self) -> Option<Claimed> {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
-        Claimed {
-            retry_policy: stored_policy(self.retry_policy, || {
-                format!("retry_policy of job {}", self.job_name)
-            }),
-            claim_id: self.claim_id,
-            dispatch_id: self.dispatch_id,
-            tenant_id: self.tenant_id,
-            job_id: self.job_id,
-            job_name: self.job_name,
-            token: self.token,
-            attempt: count(self.attempt),
-            failures: Failures { retried: count(self.retry_count), lost: count(self.lost_count) },
-            scheduled_for: self.scheduled_for,
-            created_at: self.created_at,
-            available_at: self.available_at,
-            claimed_at: self.claimed_at,
-            triggered_by: self.triggered_by,
-            is_catch_up: self.is_catch_up,
-            args: self.args,
+        let job_name = self.job_name?;
+        Some(Claimed {
+            retry_policy: stored_policy(self.retry_policy, || format!("retry_policy of job {job_name}")),
+            claim_id: self.claim_id?,
+            dispatch_id: self.dispatch_id?,
+            tenant_id: self.tenant_id?,
+            job_id: self.job_id?,
+            job_name,
+            token: self.token?,
+            attempt: count(self.attempt?),
+            failures: Failures { retried: count(self.retry_count?), lost: count(self.lost_count?) },
+            scheduled_for: self.scheduled_for?,
+            created_at: self.created_at?,
+            available_at: self.available_at?,
+            claimed_at: self.claimed_at?,
+            triggered_by: self.triggered_by?,
+            is_catch_up: self.is_catch_up?,
+            args: self.args?,
             traceparent: self.traceparent,
-            handler_type: self.handler_type,
-            handler_config: self.handler_config,
-            timeout: job::seconds(self.timeout_seconds),
-        }
+            handler_type: self.handler_type?,
+            handler_config: self.handler_config?,
+            timeout: job::seconds(self.timeout_seconds?),
+            limited_queue: self.limited_queue,
+        })
     }
 }

@@ -38,6 +38,7 @@ pub mod ledger;
 pub mod line;
 pub mod overview;
 pub mod partitions;
+pub mod queues;
 pub mod recovery;
 pub mod retention;
 pub mod tenants;

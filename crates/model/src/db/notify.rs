@@ -39,6 +39,8 @@ pub enum Hint {
     },
     /// The listener has (re)connected: anything may have been missed.
     Reconnected,
+    /// The listener hears nothing until it reconnects.
+    Disconnected,
 }
 
 statement! {
@@ -109,7 +111,9 @@ async fn notify(conn: &mut Conn, channel: &str, payloads: &[String]) -> DbResult
 pub async fn listen(database: &Database, channels: &[&'static str], mut on_hint: impl FnMut(Hint)) {
     let mut failures = 0_u32;
     loop {
-        match listen_once(database, channels, &mut on_hint, &mut failures).await {
+        let ended = listen_once(database, channels, &mut on_hint, &mut failures).await;
+        on_hint(Hint::Disconnected);
+        match ended {
             Ok(()) => tracing::info!("The listening connection ended; connecting again."),
             Err(error) if failures == 0 => {
                 tracing::warn!(

@@ -343,6 +343,20 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// What has been claimed of each queue with a limit. Its row is locked by whoever claims from the queue, so that limits hold whatever happens at once.
+    queue_usage (tenant_id, queue) {
+        /// Owner of the queue.
+        tenant_id -> Uuid,
+        /// The queue.
+        queue -> Text,
+        /// When dispatches were claimed within the rate-limit period, oldest first. One entry for each tenth of the period at most: the time of the last claim in it.
+        claimed_at -> Array<Timestamptz>,
+        /// How many were claimed then, in the same order.
+        claimed -> Array<Int4>,
+    }
+}
+
+diesel::table! {
     /// Named lines in which dispatches wait. A worker serves queues by name, for all tenants.
     queues (tenant_id, name) {
         /// Owner.
@@ -355,11 +369,11 @@ diesel::table! {
         is_paused -> Bool,
         /// Why it is paused, for people; NULL unless paused.
         pause_reason -> Nullable<Text>,
-        /// How many dispatches of the queue may run at once; NULL means no limit. Not in effect yet.
+        /// How many dispatches of the queue may run at once; NULL means no limit.
         max_running -> Nullable<Int4>,
-        /// How many dispatches may be claimed per period; NULL means no limit. Not in effect yet.
+        /// How many dispatches may be claimed in any stretch of time as long as the period; NULL means no limit.
         rate_limit_count -> Nullable<Int4>,
-        /// Length of the rate-limit period, in seconds. Not in effect yet.
+        /// Length of the rate-limit period, in seconds.
         rate_limit_period_seconds -> Nullable<Int4>,
         /// Priority of dispatches whose job names none; 0 runs first, 100 last.
         default_priority -> Int2,

@@ -36,7 +36,7 @@ async fn with_room_for(world: &World, max_instances: i32) -> JobId {
     world.save(&settings).await.job.id
 }
 
-fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchEvent) -> Ended {
+pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchEvent) -> Ended {
     Ended {
         dispatch_id: claimed.dispatch_id,
         tenant_id: claimed.tenant_id,

@@ -8,6 +8,10 @@ use uuid::Uuid;
 use crate::fixture::{QUEUE, World};
 
 const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
+const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
+const LOCK_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_lock.sql");
+const COUNTS: &str = include_str!("../../src/db/sql/overview_counts.sql");
+const WAITING: &str = include_str!("../../src/db/sql/overview_waiting.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
 const END: &str = include_str!("../../src/db/sql/attempts_end.sql");
 const LOCK_JOBS: &str = include_str!("../../src/db/sql/attempts_lock_jobs.sql");
@@ -77,8 +81,8 @@ fn assert_uses(plan: &str, index: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_read_the_waiting_line_and_nothing_else() {
     let world = churned().await;
-    let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other']", Uuid::new_v4());
-    for plan in plans(&world, CLAIM, "uuid, bigint, text[]", &arguments).await {
+    let arguments = format!("'{}', 8, ARRAY['{QUEUE}', 'other'], '{}'", Uuid::new_v4(), Uuid::max());
+    for plan in plans(&world, CLAIM, "uuid, bigint, text[], uuid", &arguments).await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
         assert!(
             plan.contains("Tid Scan on job_dispatch"),
@@ -88,6 +92,31 @@ async fn claims_read_the_waiting_line_and_nothing_else() {
     for plan in plans(&world, NEXT_CLAIMABLE, "text[]", &format!("ARRAY['{QUEUE}']")).await {
         assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
         assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_under_a_limit_count_what_runs_through_the_claims() {
+    let world = churned().await;
+    let arguments = format!("'{}', 8, ARRAY['{}'::uuid], ARRAY['{QUEUE}']", Uuid::new_v4(), Uuid::nil());
+    for plan in plans(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[]", &arguments).await {
+        assert_uses(&plan, "job_dispatch_waiting_idx");
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    for plan in plans(&world, LOCK_LIMITED, "text[]", &format!("ARRAY['{QUEUE}']")).await {
+        assert_uses(&plan, "job_dispatch_waiting_idx");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_counted_in_the_indexes_of_what_waits() {
+    let world = churned().await;
+    for statement in [COUNTS, WAITING] {
+        for plan in plans(&world, statement, "uuid", &format!("'{}'", Uuid::nil())).await {
+            assert!(plan.contains("job_dispatch_waiting_idx"), "{plan}");
+            assert!(plan.contains("job_dispatch_line_idx"), "{plan}");
+            assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
+        }
     }
 }
 

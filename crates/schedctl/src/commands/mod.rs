@@ -8,6 +8,7 @@ mod fleet;
 mod jobs;
 mod leader;
 mod migrate;
+mod queues;
 mod runs;
 mod schedules;
 mod status;
@@ -26,6 +27,7 @@ use crate::{dev, place};
 pub(crate) use calendars::CalendarsCommand;
 pub(crate) use jobs::{apply, trigger};
 pub(crate) use migrate::{prepare, up, wait_for};
+pub(crate) use queues::QueuesCommand;
 pub(crate) use runs::EXECUTIONS;
 pub(crate) use schedules::SchedulesCommand;
 
@@ -57,6 +59,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Executions(command) => runs::executions(command, &session).await,
         Command::Functions(command) => fleet::functions(command, &session).await,
         Command::Calendars(command) => calendars::run(command, &session).await,
+        Command::Queues(command) => queues::run(command, &session).await,
         Command::Workers(command) => fleet::workers(command, &session).await,
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Leader(command) => leader::run(command, &session).await,

@@ -16,13 +16,23 @@ const RELEASE: &str = include_str!("../../../../crates/model/src/db/sql/attempts
 const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token, attempt, retry_count, lost_count, scheduled_for, \
     created_at, available_at, claimed_at";
 
-/// What pgbench keeps of an answer. No rows are no dispatches and no claim.
-const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(*) AS n, coalesce(array_agg(dispatch_id), '{}') AS ids, \
-    coalesce(array_agg(tenant_id), '{}') AS tenants, coalesce(array_agg(job_id), '{}') AS jobs, coalesce(array_agg(token), '{}') AS tokens, coalesce(array_agg(claimed_at), '{}') AS started, count(job_name) AS named";
+/// What pgbench keeps of an answer. The one row that stands for no dispatch is none and no claim.
+const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(dispatch_id) AS n, \
+    array_remove(array_agg(dispatch_id), NULL) AS ids, array_remove(array_agg(tenant_id), NULL) AS tenants, \
+    array_remove(array_agg(job_id), NULL) AS jobs, array_remove(array_agg(token), NULL) AS tokens, \
+    array_remove(array_agg(claimed_at), NULL) AS started, count(job_name) AS named";
 
 /// The script: one claim of up to `batch` dispatches by `worker`, and their completion in one transaction.
 pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
-    let claim = filled(CLAIM, &[&format!("'{worker}'"), &batch.to_string(), "'{default}'"])?;
+    let claim = filled(
+        CLAIM,
+        &[
+            &format!("'{worker}'"),
+            &batch.to_string(),
+            "'{default}'",
+            "'00000000-0000-7000-8000-000000000001'",
+        ],
+    )?;
     let position = last_select(&claim).context("the claim has no SELECT at its end")?;
     let (before, answer) = claim.split_at_checked(position).context("a SELECT begins at a character")?;
     let claim =

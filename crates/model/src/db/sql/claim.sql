@@ -1,28 +1,96 @@
--- `claimable_at <= now()` implies the predicate of job_dispatch_waiting_idx; each queue is read in its order and only as
--- far as needed. `status = 'PENDING'` is tested again on the locked row.
-WITH input AS (SELECT $1::uuid AS worker_id, $2::bigint AS free),
-picked AS (
-    SELECT d.at, d.id
-    FROM input
-    CROSS JOIN unnest($3::text[]) AS served (queue)
+-- Fair between tenants, by leaps: `turn` reads off the waiting line which tenants have due work, one descent for each, beginning below
+-- the one the last claim ended with and going round; a share of the free slots is taken from each, in its order. Downwards, because
+-- the end of a tenant's part of the line is alive while its head is full of what was just claimed.
+-- `claimable_at < 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on the locked row.
+WITH RECURSIVE input AS (
+    SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::text[] AS queues, $4::uuid AS below
+),
+-- The few queues that this statement passes over. Those with limits are claimed from by claim_limited.
+apart AS MATERIALIZED (
+    SELECT q.tenant_id, q.name AS queue, NOT q.is_paused AS is_limited
+    FROM queues q
+    WHERE q.name = ANY ((SELECT queues FROM input)::text[]) AND (q.is_paused OR q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL)
+),
+turn (tenant_id, lap, steps, places, is_open) AS (
+    SELECT input.below, 0, 0, least(input.free, 100), false FROM input
+    UNION ALL
+    SELECT n.tenant_id, n.lap, t.steps + 1, t.places - n.is_open::integer, n.is_open
+    FROM turn t
+    CROSS JOIN input
     CROSS JOIN LATERAL (
-        SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
-        FROM job_dispatch w
-        WHERE w.queue = served.queue AND w.claimable_at <= now()
-          -- Only a first attempt can come too late.
-          AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > now())
-          AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.tenant_id = w.tenant_id AND q.name = w.queue AND q.is_paused)
-          AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = w.tenant_id AND t.is_paused)
-          -- Asked for each dispatch only while some project is paused.
-          AND (NOT EXISTS (SELECT 1 FROM projects WHERE is_paused)
-               OR NOT EXISTS (SELECT 1 FROM scheduled_jobs j JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-                              WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND p.is_paused))
-        ORDER BY w.priority, w.claimable_at, w.id
-        LIMIT input.free
-        FOR UPDATE SKIP LOCKED
-    ) AS d
-    WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
-    ORDER BY d.priority, d.claimable_at, d.id
+        SELECT f.tenant_id, CASE WHEN f.tenant_id < t.tenant_id THEN t.lap ELSE 1 END AS lap,
+               NOT EXISTS (SELECT 1 FROM tenants x WHERE x.id = f.tenant_id AND x.is_paused)
+               AND (f.tenant_id NOT IN (SELECT a.tenant_id FROM apart a)
+                    OR EXISTS (SELECT 1
+                               FROM unnest(input.queues) AS s (queue)
+                               CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
+                                                   WHERE w.queue = s.queue AND w.tenant_id = f.tenant_id
+                                                     AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                                                   ORDER BY w.priority DESC LIMIT 1) AS w
+                               WHERE (f.tenant_id, s.queue) NOT IN (SELECT a.tenant_id, a.queue FROM apart a))) AS is_open
+        FROM (SELECT coalesce(
+            (SELECT w.tenant_id
+             FROM unnest(input.queues) AS s (queue)
+             CROSS JOIN LATERAL (SELECT d.tenant_id FROM job_dispatch d
+                                 WHERE d.queue = s.queue AND d.tenant_id < t.tenant_id
+                                   AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
+                                 ORDER BY d.tenant_id DESC LIMIT 1) AS w
+             ORDER BY w.tenant_id DESC LIMIT 1),
+            CASE WHEN t.lap = 0 THEN
+                (SELECT w.tenant_id
+                 FROM unnest(input.queues) AS s (queue)
+                 CROSS JOIN LATERAL (SELECT d.tenant_id FROM job_dispatch d
+                                     WHERE d.queue = s.queue AND d.tenant_id >= input.below
+                                       AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
+                                     ORDER BY d.tenant_id DESC LIMIT 1) AS w
+                 ORDER BY w.tenant_id DESC LIMIT 1) END) AS tenant_id
+            -- Read once, wherever it stands above.
+            OFFSET 0) AS f
+        OFFSET 0
+    ) AS n
+    -- A thousand tenants that are all paused do not hold up the others for more than one claim.
+    WHERE t.places > 0 AND t.steps < 1000 AND n.tenant_id IS NOT NULL AND (n.lap = 0 OR n.tenant_id >= input.below)
+),
+share AS MATERIALIZED (
+    SELECT greatest(count(*) FILTER (WHERE t.is_open), 1) AS tenants, count(*) FILTER (WHERE t.is_open) AS open,
+           (array_agg(t.tenant_id ORDER BY t.steps DESC))[1] AS last,
+           EXISTS (SELECT 1
+                   FROM apart a
+                   CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
+                                       WHERE w.queue = a.queue AND w.tenant_id = a.tenant_id
+                                         AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                                       ORDER BY w.priority DESC LIMIT 1) AS w
+                   WHERE a.is_limited) AS has_limited
+    FROM turn t
+),
+picked AS MATERIALIZED (
+    SELECT r.at, r.id
+    FROM (
+        SELECT d.*, row_number() OVER (PARTITION BY t.tenant_id ORDER BY d.priority, d.claimable_at, d.id) AS nth
+        FROM input
+        CROSS JOIN share
+        CROSS JOIN turn t
+        CROSS JOIN unnest(input.queues) AS s (queue)
+        CROSS JOIN LATERAL (
+            SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
+            FROM job_dispatch w
+            WHERE w.queue = s.queue AND w.tenant_id = t.tenant_id AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+              -- Only a first attempt can come too late.
+              AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > now())
+              -- Asked for each dispatch only while some project is paused.
+              AND (NOT EXISTS (SELECT 1 FROM projects WHERE is_paused)
+                   OR NOT EXISTS (SELECT 1 FROM scheduled_jobs j JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
+                                  WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND p.is_paused))
+            ORDER BY w.priority, w.claimable_at, w.id
+            LIMIT (input.free + share.tenants - 1) / share.tenants
+            FOR UPDATE SKIP LOCKED
+        ) AS d
+        WHERE t.is_open AND (t.tenant_id, s.queue) NOT IN (SELECT a.tenant_id, a.queue FROM apart a)
+          AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+    ) AS r, input, share
+    WHERE r.nth <= (input.free + share.tenants - 1) / share.tenants
+    -- What every tenant is due comes first, what is left over goes by priority.
+    ORDER BY r.nth > input.free / share.tenants, r.priority, r.claimable_at, r.id
     LIMIT (SELECT free FROM input)
 ),
 claimed AS (
@@ -30,8 +98,8 @@ claimed AS (
     SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = clock_timestamp(), worker_id = input.worker_id,
         claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
     FROM picked, input
-    -- Found where it was locked. One that was changed while it was being locked is left for the next claim.
-    WHERE d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
+    -- Found where it was locked, however many the planner expects. One that was changed while it was being locked is left for the next claim.
+    WHERE d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
     RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
               d.available_at, d.claimed_at, d.priority, d.triggered_by, d.is_catch_up, d.args, d.traceparent
 ),
@@ -54,9 +122,12 @@ noted AS (
     GROUP BY input.worker_id
     RETURNING id
 )
+-- One row at least: what this look has seen is told even if it took nothing.
 SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
-       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy
-FROM described c
-CROSS JOIN noted
+       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, NULL::text,
+       share.open, share.last, share.has_limited, NULL::bigint
+FROM input
+CROSS JOIN share
+LEFT JOIN (described c CROSS JOIN noted) ON true
 ORDER BY c.priority, c.available_at, c.id

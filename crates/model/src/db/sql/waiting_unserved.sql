@@ -1,9 +1,9 @@
 -- Queues with work that could have been claimed so many seconds ago and that no living worker serves; and those that are known of.
 -- The names of the queues are read off the waiting line by leaping from one to the next, whatever its length.
 WITH RECURSIVE waiting (queue) AS (
-    (SELECT d.queue FROM job_dispatch d WHERE d.claimable_at IS NOT NULL ORDER BY d.queue LIMIT 1)
+    (SELECT d.queue FROM job_dispatch d WHERE d.claimable_at < 'infinity' ORDER BY d.queue LIMIT 1)
     UNION ALL
-    SELECT (SELECT d.queue FROM job_dispatch d WHERE d.claimable_at IS NOT NULL AND d.queue > w.queue ORDER BY d.queue LIMIT 1)
+    SELECT (SELECT d.queue FROM job_dispatch d WHERE d.claimable_at < 'infinity' AND d.queue > w.queue ORDER BY d.queue LIMIT 1)
     FROM waiting w
     WHERE w.queue IS NOT NULL
 )
@@ -11,7 +11,7 @@ SELECT w.queue, true
 FROM waiting w
 WHERE NOT EXISTS (SELECT 1 FROM worker_registration r WHERE w.queue = ANY (r.queues) AND r.status IN ('IDLE', 'BUSY'))
   AND EXISTS (SELECT 1 FROM job_dispatch d
-              WHERE d.queue = w.queue AND d.claimable_at <= now() - $1 * interval '1 second'
+              WHERE d.queue = w.queue AND d.claimable_at <= now() - $1 * interval '1 second' AND d.claimable_at < 'infinity'
                 AND (d.expires_at IS NULL OR d.attempt > 0 OR d.expires_at > now()))
 UNION ALL
 SELECT queue, false FROM unserved_queues

@@ -1,0 +1,152 @@
+//! Queues: their settings, and how much of their limits is used.
+//!
+//! Claims read the settings as they are when they claim ([`super::claims`]): a change holds from the next claim on, and what runs already
+//! goes on. Pausing and limiting a queue change no dispatch.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Int2, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::functions::Change;
+use super::schema::queues;
+use super::{Conn, DbResult, clock};
+use crate::domain::ids::TenantId;
+
+/// What a queue is like.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = queues, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
+pub struct QueueSettings {
+    /// Stable name, unique in the tenant.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// Whether nothing is claimed from it.
+    pub is_paused: bool,
+    /// Why it is paused; only while it is.
+    pub pause_reason: Option<String>,
+    /// How many of its dispatches may run at once, at least 1.
+    pub max_running: Option<i32>,
+    /// How many may be claimed in any stretch of time as long as the period; with it or not at all.
+    pub rate_limit_count: Option<i32>,
+    /// The period, in seconds.
+    pub rate_limit_period_seconds: Option<i32>,
+    /// Priority of dispatches whose job names none, 0 to 100.
+    pub default_priority: i16,
+}
+
+/// A queue as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    /// What it is like.
+    pub settings: QueueSettings,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+    /// How many of its dispatches run, if that is limited.
+    pub running: Option<i64>,
+    /// How many were claimed within the last period, if that is limited.
+    pub claimed_in_period: Option<i64>,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedQueue {
+    /// Before; `None` if it is new.
+    pub before: Option<QueueSettings>,
+    /// What was done.
+    pub change: Change,
+}
+
+type Row = (
+    (String, String, bool, Option<String>, Option<i32>, Option<i32>, Option<i32>, i16),
+    (DateTime<Utc>, DateTime<Utc>, Option<i64>, Option<i64>),
+);
+
+statement! {
+    List<'a> = "queues_list.sql", (
+        tenant: TenantId as SqlUuid,
+        after: &'a str as Text,
+        only: Option<&'a str> as Nullable<Text>,
+        limit: i64 as BigInt,
+    ) -> (
+        (Text, Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Int2),
+        (Timestamptz, Timestamptz, Nullable<BigInt>, Nullable<BigInt>),
+    )
+}
+
+/// Queues of the tenant whose name sorts after `after`, at most `limit`, by name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    after: Option<&str>,
+    limit: i64,
+) -> DbResult<Vec<Queue>> {
+    let rows: Vec<Row> =
+        List { tenant, after: after.unwrap_or_default(), only: None, limit }.load(conn).await?;
+    Ok(rows.into_iter().map(queue).collect())
+}
+
+fn queue((settings, (created_at, updated_at, running, claimed_in_period)): Row) -> Queue {
+    let (name, description, is_paused, pause_reason, max_running, count, period, default_priority) = settings;
+    Queue {
+        settings: QueueSettings {
+            name,
+            description,
+            is_paused,
+            pause_reason,
+            max_running,
+            rate_limit_count: count,
+            rate_limit_period_seconds: period,
+            default_priority,
+        },
+        created_at,
+        updated_at,
+        running,
+        claimed_in_period,
+    }
+}
+
+/// The queue of that name, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Queue>> {
+    let found: Option<Row> =
+        List { tenant, after: "", only: Some(name), limit: 1 }.get_result(conn).await.optional()?;
+    Ok(found.map(queue))
+}
+
+/// Writes a queue under its name: a new one, or over the old. Belongs into a transaction.
+///
+/// # Errors
+/// A constraint if a setting is out of its bounds.
+pub async fn save(conn: &mut Conn, tenant: TenantId, settings: &QueueSettings) -> DbResult<SavedQueue> {
+    use queues as q;
+    let made = diesel::insert_into(q::table)
+        .values((q::tenant_id.eq(tenant), settings))
+        .on_conflict_do_nothing()
+        .execute(conn)
+        .await?;
+    if made > 0 {
+        return Ok(SavedQueue { before: None, change: Change::Created });
+    }
+    let before: QueueSettings = q::table
+        .find((tenant, &settings.name))
+        .select(QueueSettings::as_select())
+        .for_no_key_update()
+        .get_result(conn)
+        .await?;
+    let change = if before == *settings { Change::Unchanged } else { Change::Updated };
+    if change == Change::Updated {
+        diesel::update(q::table.find((tenant, &settings.name)))
+            .set((settings, q::updated_at.eq(clock::clock_timestamp())))
+            .execute(conn)
+            .await?;
+    }
+    Ok(SavedQueue { before: Some(before), change })
+}

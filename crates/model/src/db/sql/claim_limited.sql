@@ -1,0 +1,114 @@
+-- As claim, of queues with limits, whose rows in queue_usage the caller has locked in a statement before this one: so this one sees
+-- everything that was claimed of them. What runs is counted, never kept in a counter that could drift. The rate is kept by tenths of
+-- its period, each at the time of its last claim, so that in no stretch of time as long as the period more is claimed than it says.
+WITH input AS MATERIALIZED (
+    SELECT $1::uuid AS worker_id, $2::bigint AS free, clock_timestamp() AS at
+),
+lane AS MATERIALIZED (
+    SELECT q.tenant_id, q.name AS queue, q.rate_limit_period_seconds AS period,
+           -- What is NULL limits nothing.
+           least(input.free, q.max_running - running.count, q.rate_limit_count - used.count) AS room,
+           CASE WHEN used.count >= q.rate_limit_count AND (running.count >= q.max_running) IS NOT TRUE
+                THEN used.first + q.rate_limit_period_seconds * interval '1 second' - input.at END AS wait
+    FROM input
+    CROSS JOIN unnest($3::uuid[], $4::text[]) AS l (tenant_id, queue)
+    JOIN queues q ON q.tenant_id = l.tenant_id AND q.name = l.queue
+    JOIN queue_usage u ON u.tenant_id = q.tenant_id AND u.queue = q.name
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN q.max_running IS NOT NULL THEN
+            -- A dispatch that was claimed again by the same worker may be named by two of its claims.
+            (SELECT count(DISTINCT d.id)
+             FROM worker_claims c
+             CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
+             JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
+             WHERE d.tenant_id = q.tenant_id AND d.queue = q.name) END AS count
+    ) AS running
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(e.claimed), 0) AS count, min(e.claimed_at) AS first
+        FROM unnest(u.claimed_at, u.claimed) AS e (claimed_at, claimed)
+        WHERE e.claimed_at > input.at - q.rate_limit_period_seconds * interval '1 second'
+    ) AS used
+    WHERE NOT q.is_paused
+),
+share AS MATERIALIZED (
+    SELECT greatest(count(*) FILTER (WHERE l.room > 0), 1) AS lanes, count(*) FILTER (WHERE l.room > 0) AS open, min(l.wait) AS wait
+    FROM lane l
+),
+picked AS MATERIALIZED (
+    SELECT r.at, r.id
+    FROM (
+        SELECT d.*, row_number() OVER (PARTITION BY l.tenant_id, l.queue ORDER BY d.priority, d.claimable_at, d.id) AS nth
+        FROM input
+        CROSS JOIN share
+        CROSS JOIN lane l
+        CROSS JOIN LATERAL (
+            SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
+            FROM job_dispatch w
+            WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+              AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > now())
+              AND (NOT EXISTS (SELECT 1 FROM projects WHERE is_paused)
+                   OR NOT EXISTS (SELECT 1 FROM scheduled_jobs j JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
+                                  WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND p.is_paused))
+            ORDER BY w.priority, w.claimable_at, w.id
+            LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
+            FOR UPDATE SKIP LOCKED
+        ) AS d
+        WHERE l.room > 0
+          AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+    ) AS r, input, share
+    ORDER BY r.nth > input.free / share.lanes, r.priority, r.claimable_at, r.id
+    LIMIT (SELECT free FROM input)
+),
+claimed AS (
+    UPDATE job_dispatch d
+    SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = input.at, worker_id = input.worker_id,
+        claim_token = nextval('claim_token_seq'), attempt = d.attempt + 1
+    FROM picked, input
+    WHERE d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'
+    RETURNING d.id, d.tenant_id, d.job_id, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.scheduled_for, d.created_at,
+              d.available_at, d.claimed_at, d.priority, d.queue, d.triggered_by, d.is_catch_up, d.args, d.traceparent
+),
+-- What each is run with, read once: the answer says it, and the note how long it may run.
+described AS (
+    SELECT c.*, j.name AS job_name, f.handler_type, f.handler_config,
+           coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
+           coalesce(j.retry_policy, f.retry_policy) AS retry_policy
+    FROM claimed c
+    JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
+    JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+),
+noted AS (
+    -- The grace as the worker reads it: 10 where the function does not say, at most 300.
+    INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds)
+    SELECT input.worker_id, array_agg(d.id),
+           array_agg(least(d.timeout_seconds, 1000000000) + CASE WHEN jsonb_typeof(d.handler_config -> 'grace_seconds') = 'number'
+               THEN greatest(least((d.handler_config ->> 'grace_seconds')::numeric, 300), 0)::integer ELSE 10 END)
+    FROM described d, input
+    GROUP BY input.worker_id
+    RETURNING id
+),
+used AS (
+    UPDATE queue_usage u
+    SET claimed_at = kept.claimed_at, claimed = kept.claimed
+    FROM input
+    CROSS JOIN (SELECT l.tenant_id, l.queue, l.period, count(*) AS count
+                FROM claimed c JOIN lane l ON l.tenant_id = c.tenant_id AND l.queue = c.queue
+                WHERE l.period IS NOT NULL
+                GROUP BY l.tenant_id, l.queue, l.period) AS n
+    JOIN queue_usage o ON o.tenant_id = n.tenant_id AND o.queue = n.queue
+    CROSS JOIN LATERAL (
+        SELECT array_agg(t.claimed_at ORDER BY t.claimed_at) AS claimed_at, array_agg(t.claimed ORDER BY t.claimed_at) AS claimed
+        FROM (SELECT max(e.claimed_at) AS claimed_at, sum(e.claimed)::integer AS claimed
+              FROM (SELECT * FROM unnest(o.claimed_at, o.claimed) UNION ALL SELECT input.at, n.count) AS e (claimed_at, claimed)
+              WHERE e.claimed_at > input.at - n.period * interval '1 second'
+              GROUP BY floor(extract(epoch FROM e.claimed_at) * 10 / n.period)) AS t
+    ) AS kept
+    WHERE u.tenant_id = n.tenant_id AND u.queue = n.queue
+)
+SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
+       c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
+       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, c.queue,
+       share.open, NULL::uuid, true, greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint
+FROM share
+LEFT JOIN (described c CROSS JOIN noted) ON true
+ORDER BY c.priority, c.available_at, c.id

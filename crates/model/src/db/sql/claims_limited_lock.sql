@@ -1,0 +1,18 @@
+-- Some of the limited queues in which something is due: all of them unless they are many, then others every time. Waits for whoever is
+-- claiming from one of them, which is over soon.
+WITH waiting AS MATERIALIZED (
+    SELECT q.tenant_id, q.name
+    FROM queues q
+    CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
+                        WHERE w.queue = q.name AND w.tenant_id = q.tenant_id AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                        ORDER BY w.priority DESC LIMIT 1) AS w
+    WHERE q.name = ANY ($1::text[]) AND (q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL) AND NOT q.is_paused
+      AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = q.tenant_id AND t.is_paused)
+    ORDER BY random()
+    LIMIT 100
+)
+SELECT u.tenant_id, u.queue
+FROM queue_usage u
+WHERE (u.tenant_id, u.queue) IN (SELECT tenant_id, name FROM waiting)
+ORDER BY u.tenant_id, u.queue
+FOR UPDATE

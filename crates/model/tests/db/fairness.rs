@@ -1,0 +1,150 @@
+//! Claims between tenants: each that waits gets its share, whatever the length of its line.
+
+use sched_model::db::claims::{self, Looked, Wanted};
+use sched_model::domain::ids::{TenantId, WorkerId};
+use uuid::Uuid;
+
+use crate::fixture::{QUEUE, World};
+
+/// Makes a tenant with that many dispatches that wait in [`QUEUE`], the older the lower their number.
+async fn tenant(world: &World, number: u128, waiting: usize) -> TenantId {
+    let id = Uuid::from_u128(0x7000 + number);
+    world
+        .sql(&format!(
+            "INSERT INTO tenants (id, slug, name) VALUES ('{id}', 't{number}', 'T');
+             INSERT INTO projects (tenant_id, id, name, display_name) VALUES ('{id}', '{id}', 'default', 'D');
+             INSERT INTO queues (tenant_id, name) VALUES ('{id}', '{QUEUE}');
+             INSERT INTO task_functions (tenant_id, id, name, display_name, handler_type, handler_config)
+                 VALUES ('{id}', '{id}', 'noop', 'N', 'process', '{{\"command\": [\"true\"]}}');
+             INSERT INTO scheduled_jobs (tenant_id, id, scope, project_id, name, task_function_id, job_type, schedule_config)
+                 VALUES ('{id}', '{id}', 'project', '{id}', 'job', '{id}', 'interval', '{{\"hours\": 1}}');
+             INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by, trigger_id, args)
+             SELECT u.id, '{id}', '{id}', u.at, u.at, u.at, '{QUEUE}', 'api', u.id, '{{}}'
+             FROM (SELECT gen_random_uuid() AS id, now() - interval '1 hour' + n * interval '1 ms' AS at
+                   FROM generate_series(1, {waiting}) AS n) AS u"
+        ))
+        .await;
+    TenantId(id)
+}
+
+/// One claim after the other by one worker.
+struct Claimer<'a> {
+    world: &'a World,
+    worker: WorkerId,
+    last: TenantId,
+}
+
+impl<'a> Claimer<'a> {
+    async fn new(world: &'a World) -> Self {
+        Self { world, worker: world.worker().await, last: TenantId(Uuid::max()) }
+    }
+
+    async fn look(&mut self, limit: u32) -> Looked {
+        let mut conn = self.world.conn().await;
+        let queues = [QUEUE.to_owned()];
+        let wanted = Wanted { worker: self.worker, queues: &queues, limit, last: self.last };
+        let looked = claims::look(&mut conn, &wanted).await.unwrap();
+        self.last = looked.last;
+        looked
+    }
+
+    /// How many of each of these tenants one claim takes.
+    async fn shares(&mut self, limit: u32, tenants: &[TenantId]) -> Vec<usize> {
+        let looked = self.look(limit).await;
+        let of = |tenant: &TenantId| looked.claimed.iter().filter(|one| one.tenant_id == *tenant).count();
+        tenants.iter().map(of).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_with_a_long_line_starves_none_with_a_short_one() {
+    let world = World::new().await;
+    let mut tenants = vec![tenant(&world, 0, 2_000).await];
+    for number in 1..5 {
+        tenants.push(tenant(&world, number, 10).await);
+    }
+    let mut claimer = Claimer::new(&world).await;
+    assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
+    assert_eq!(claimer.shares(20, &tenants).await, [4, 4, 4, 4, 4]);
+    // Two are left of each: who has less than its share leaves room, which the next claim fills.
+    let looked = claimer.look(20).await;
+    assert_eq!((looked.claimed.len(), looked.shared_by), (12, 5));
+    assert_eq!(claimer.shares(20, &tenants).await, [20, 0, 0, 0, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_take_turns_where_there_are_fewer_slots_than_tenants() {
+    let world = World::new().await;
+    let mut tenants = Vec::new();
+    for number in 0..7 {
+        tenants.push(tenant(&world, number, 30).await);
+    }
+    // Its work is the most urgent: that counts within a tenant and where something is left over.
+    world.sql(&format!("UPDATE job_dispatch SET priority = 1 WHERE tenant_id = '{}'", tenants[3].0)).await;
+    for (limit, claims) in [(1, 14), (2, 7), (3, 14), (5, 7)] {
+        let before = world.number("SELECT count(*) FROM job_dispatch WHERE attempt = 1").await;
+        let mut claimer = Claimer::new(&world).await;
+        let mut taken = vec![0; tenants.len()];
+        for _ in 0..claims {
+            for (sum, one) in taken.iter_mut().zip(claimer.shares(limit, &tenants).await) {
+                *sum += one;
+            }
+        }
+        let each = limit as usize * claims / 7;
+        assert_eq!(taken, vec![each; 7], "{limit} at a time");
+        let after = world.number("SELECT count(*) FROM job_dispatch WHERE attempt = 1").await;
+        assert_eq!(usize::try_from(after - before).unwrap(), each * 7);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_over_goes_by_priority() {
+    let world = World::new().await;
+    let tenants = [tenant(&world, 0, 30).await, tenant(&world, 1, 30).await, tenant(&world, 2, 30).await];
+    world.sql(&format!("UPDATE job_dispatch SET priority = 1 WHERE tenant_id = '{}'", tenants[1].0)).await;
+    let mut claimer = Claimer::new(&world).await;
+    assert_eq!(
+        claimer.shares(5, &tenants).await,
+        [1, 2, 2],
+        "one each, one more for the urgent, one for the oldest"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_is_paused_or_limited_takes_no_share_and_no_turn() {
+    let world = World::new().await;
+    let mut tenants = Vec::new();
+    for number in 0..4 {
+        tenants.push(tenant(&world, number, 30).await);
+    }
+    world
+        .sql(&format!(
+            "UPDATE tenants SET is_paused = true WHERE id = '{}';
+             UPDATE queues SET is_paused = true WHERE tenant_id = '{}';
+             UPDATE queues SET max_running = 1 WHERE tenant_id = '{}'",
+            tenants[0].0, tenants[1].0, tenants[3].0
+        ))
+        .await;
+    let mut claimer = Claimer::new(&world).await;
+    let looked = claimer.look(10).await;
+    assert_eq!((looked.shared_by, looked.claimed.len(), looked.has_limited), (1, 10, true));
+    for _ in 0..3 {
+        assert_eq!(claimer.shares(1, &tenants).await, [0, 0, 1, 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_line_or_has_ended_is_not_in_the_waiting_line() {
+    let world = World::new().await;
+    let job = world.job("narrow").await;
+    world.dispatches(job.id, QUEUE, 20_000).await;
+    world.sql("UPDATE job_dispatch SET claimable_at = 'infinity'").await;
+    world.sql("REINDEX INDEX job_dispatch_waiting_idx").await;
+    let pages =
+        "SELECT pg_relation_size('job_dispatch_waiting_idx') / current_setting('block_size')::integer";
+    assert_eq!(world.number(pages).await, 1, "nothing but the page that says so");
+    world.sql("UPDATE job_dispatch SET claimable_at = now() WHERE id = (SELECT min(id::text)::uuid FROM job_dispatch)").await;
+    assert_eq!(Claimer::new(&world).await.look(10).await.claimed.len(), 1);
+    let counted = world.rows("SELECT waiting, waiting_in_line FROM queue_depth").await;
+    assert_eq!(counted, [["19999", "19999"]]);
+}

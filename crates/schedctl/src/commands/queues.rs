@@ -1,0 +1,125 @@
+//! `queues`: listing them, and setting their limits.
+//!
+//! `set` reads the queue, changes what was asked for and writes it as a whole; what it does not name stays.
+
+use clap::{Args, Subcommand};
+use sched_runtime::exit;
+use sched_wire::{PageQuery, Queue, QueueSpec, Rate};
+
+use super::{Session, tell_of_more};
+use crate::cli::at_least_one;
+use crate::failure::CommandResult;
+use crate::output::{Column, or_dash, time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueuesCommand {
+    /// List queues by name, with their limits and how much of them is used
+    List {
+        /// Most queues to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        limit: usize,
+    },
+    /// Change a queue, or make one; what is not named stays as it is
+    Set(SetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// Its name
+    name: String,
+    /// How many of its dispatches may run at once, over all workers
+    #[arg(long, value_name = "COUNT", conflicts_with = "no_max_running")]
+    max_running: Option<i32>,
+    /// Let any number run at once
+    #[arg(long)]
+    no_max_running: bool,
+    /// How many of its dispatches may be claimed per period, as COUNT/SECONDS
+    #[arg(long, value_name = "COUNT/SECONDS", value_parser = rate, conflicts_with = "no_rate")]
+    rate: Option<Rate>,
+    /// Let them be claimed as fast as can be
+    #[arg(long)]
+    no_rate: bool,
+    /// Claim nothing from it until it is resumed
+    #[arg(long, conflicts_with = "resume")]
+    pause: bool,
+    /// Why it is paused
+    #[arg(long, value_name = "TEXT", requires = "pause")]
+    reason: Option<String>,
+    /// End its pause
+    #[arg(long)]
+    resume: bool,
+    /// Priority of dispatches whose job names none, 0 runs first, 100 last
+    #[arg(long, value_name = "PRIORITY")]
+    default_priority: Option<i16>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+const LIST: &[Column<Queue>] = &[
+    Column::new("NAME", |queue| queue.name.clone()),
+    Column::new("PAUSED", |queue| queue.is_paused.to_string()),
+    Column::new("RUNNING", |queue| or_dash(used(queue.running, queue.max_running))),
+    Column::new("CLAIMED", |queue| or_dash(used(queue.claimed_in_period, queue.rate.map(|rate| rate.count)))),
+    Column::new("PERIOD", |queue| or_dash(queue.rate.map(|rate| format!("{}s", rate.period_seconds)))),
+    Column::new("PRIORITY", |queue| queue.default_priority.to_string()),
+    Column::wide("DESCRIPTION", |queue| queue.description.clone()),
+    Column::wide("REASON", |queue| or_dash(queue.pause_reason.clone())),
+    Column::wide("UPDATED", |queue| time(queue.updated_at)),
+];
+
+pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandResult {
+    match command {
+        QueuesCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let (queues, more) = session.api()?.list(&["queues"], limit, query).await?;
+            session.output.list(&queues, LIST, "there are no queues")?;
+            tell_of_more(more, limit);
+        }
+        QueuesCommand::Set(args) => {
+            let api = session.api()?;
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let (queues, _): (Vec<Queue>, _) = api.list(&["queues"], usize::MAX, query).await?;
+            let spec = changed(queues.into_iter().find(|queue| queue.name == args.name), &args);
+            let queue: Queue = api.put(&["queues", &args.name], &spec).await?;
+            session.output.list(&[queue], LIST, "there are no queues")?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// What the queue is to be, from what it is.
+fn changed(now: Option<Queue>, args: &SetArgs) -> QueueSpec {
+    let mut spec = now.map_or_else(QueueSpec::default, |queue| QueueSpec {
+        description: queue.description,
+        is_paused: queue.is_paused,
+        pause_reason: queue.pause_reason,
+        max_running: queue.max_running,
+        rate: queue.rate,
+        default_priority: Some(queue.default_priority),
+    });
+    spec.description = args.description.clone().unwrap_or(spec.description);
+    spec.default_priority = args.default_priority.or(spec.default_priority);
+    spec.max_running = if args.no_max_running { None } else { args.max_running.or(spec.max_running) };
+    spec.rate = if args.no_rate { None } else { args.rate.or(spec.rate) };
+    if args.pause {
+        spec.is_paused = true;
+        spec.pause_reason = args.reason.clone();
+    } else if args.resume {
+        spec.is_paused = false;
+        spec.pause_reason = None;
+    }
+    spec
+}
+
+fn used(used: Option<i64>, of: Option<i32>) -> Option<String> {
+    Some(format!("{}/{}", used.unwrap_or(0), of?))
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let (count, period) = text.split_once('/').ok_or("has the form COUNT/SECONDS, as in 100/60")?;
+    match (count.parse(), period.parse()) {
+        (Ok(count), Ok(period_seconds)) => Ok(Rate { count, period_seconds }),
+        _ => Err("has two whole numbers, as in 100/60".to_owned()),
+    }
+}

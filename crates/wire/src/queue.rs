@@ -1,0 +1,67 @@
+//! Queues as they are kept, and how they are set.
+//!
+//! Made by the API and by clients. Plain data.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// How often something may be begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// How many dispatches may be claimed in any stretch of time as long as the period.
+    pub count: i32,
+    /// The period.
+    pub period_seconds: i32,
+}
+
+/// What a queue is to be like. What is left out is as for a new queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSpec {
+    /// Free text.
+    #[serde(default)]
+    pub description: String,
+    /// Whether nothing is claimed from it.
+    #[serde(default)]
+    pub is_paused: bool,
+    /// Why it is paused; only while it is.
+    #[serde(default)]
+    pub pause_reason: Option<String>,
+    /// How many of its dispatches may run at once; `None` for any number.
+    #[serde(default)]
+    pub max_running: Option<i32>,
+    /// How fast its dispatches may be claimed; `None` for as fast as can be.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// Priority of dispatches whose job names none, 0 to 100; 50 if left out.
+    #[serde(default)]
+    pub default_priority: Option<i16>,
+}
+
+/// A queue as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Stable name.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// Whether nothing is claimed from it.
+    pub is_paused: bool,
+    /// Why it is paused.
+    pub pause_reason: Option<String>,
+    /// How many of its dispatches may run at once.
+    pub max_running: Option<i32>,
+    /// How fast its dispatches may be claimed.
+    pub rate: Option<Rate>,
+    /// Priority of dispatches whose job names none.
+    pub default_priority: i16,
+    /// How many of its dispatches run; `None` where no limit needs it.
+    pub running: Option<i64>,
+    /// How many were claimed within the period of the rate; `None` without one.
+    pub claimed_in_period: Option<i64>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
