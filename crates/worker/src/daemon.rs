@@ -23,6 +23,7 @@ use crate::completer::Completer;
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::handlers::process::{PrepareError, ProcessSettings};
+use crate::secrets::{self, KeysError};
 use crate::seen::{Running, Seen};
 use crate::session::Worker;
 use crate::status::{Phase, WorkerStatus};
@@ -48,6 +49,9 @@ pub enum StartError {
     /// Attempts could not be contained on this machine.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// The key file of the secrets cannot be used.
+    #[error(transparent)]
+    SecretKeys(#[from] KeysError),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -57,7 +61,7 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) => exit::USAGE,
+            Self::Settings(_) | Self::SecretKeys(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Prepare(_) | Self::Task(_) => exit::FAILURE,
@@ -72,6 +76,7 @@ impl ExitStatus for StartError {
 pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let config = Arc::new(config);
     let database = Database::new(&database_settings(&config)).map_err(StartError::from)?;
+    let secret_keys = secrets::keys(&config.secrets).map_err(StartError::from)?.map(Arc::new);
     let seen = Arc::new(Seen {
         processed: AtomicI64::new(0),
         session: watch::Sender::new(None),
@@ -113,6 +118,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
             config,
             database: database.clone(),
             handlers,
+            secret_keys,
             completer: completer_handle,
             slots,
             wake,

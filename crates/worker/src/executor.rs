@@ -2,7 +2,8 @@
 //!
 //! Runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The slot
 //! travels along and is free again once the result is stored, so that results cannot pile up without bound. When the lease is
-//! lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed attempt.
+//! lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed attempt. Secrets that the
+//! configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,9 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::handlers::scrub::Scrubber;
 use crate::handlers::{Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
+use crate::secrets;
 use crate::session::Session;
 
 /// Starts an attempt.
@@ -55,20 +58,26 @@ async fn report(session: &Session, claimed: &Claimed, execution_id: ExecutionId)
             return Report::failed(ErrorClass::UnsupportedHandler, &format!("the worker is older: {error}"));
         }
     };
-    let execution = execution(claimed, execution_id);
+    let secrets = match secrets::load(&session.worker, claimed).await {
+        Ok(secrets) => secrets,
+        Err(report) => return *report,
+    };
+    let scrubber = Scrubber::new(&secrets);
+    let execution = execution(claimed, execution_id, secrets);
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
     let running = spawn_owned("handler", async move { handlers.run(kind, execution, cancel).await });
-    running.await.unwrap_or_else(|error| {
+    let report = running.await.unwrap_or_else(|error| {
         Report::failed(
             ErrorClass::Worker,
             &format!("the handler failed: {}", sched_runtime::exit::describe(&error)),
         )
-    })
+    });
+    scrubber.report(report)
 }
 
-fn execution(claimed: &Claimed, execution_id: ExecutionId) -> Execution {
+fn execution(claimed: &Claimed, execution_id: ExecutionId, secrets: Secrets) -> Execution {
     Execution {
         dispatch_id: claimed.dispatch_id.0,
         job_id: claimed.job_id.0,
@@ -84,7 +93,7 @@ fn execution(claimed: &Claimed, execution_id: ExecutionId) -> Execution {
         traceparent: claimed.traceparent.clone(),
         handler_config: claimed.handler_config.clone(),
         live: Live::detached(),
-        secrets: Secrets::default(),
+        secrets,
     }
 }
 

@@ -7,12 +7,14 @@ mod executor;
 pub mod handlers;
 mod heartbeat;
 mod poller;
+mod secrets;
 mod seen;
 mod session;
 mod status;
 
 pub use config::Config;
 pub use daemon::{StartError, run};
+pub use secrets::KeysError;
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(

@@ -31,6 +31,7 @@ mod plans;
 mod races;
 mod recovery;
 mod retention;
+mod secrets;
 mod step_down;
 mod tick;
 mod timetables;

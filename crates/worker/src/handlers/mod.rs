@@ -14,6 +14,7 @@ mod execution;
 mod live;
 pub mod process;
 mod report;
+pub mod scrub;
 mod secrets;
 mod storable;
 

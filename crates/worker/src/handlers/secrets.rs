@@ -18,6 +18,17 @@ pub struct MissingSecret {
 }
 
 impl Secrets {
+    /// The value of a secret, if the configuration names it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&SecretString> {
+        self.0.get(name)
+    }
+
+    /// All of them, by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &SecretString)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// The value of a text, looked up if it is only named.
     ///
     /// # Errors
