@@ -369,8 +369,9 @@ statement! {
     ) -> ()
 }
 
-/// Seals a page of all tenants' secrets anew that are not sealed with the key that writes. Neither their versions nor their
-/// times change. Call it in a transaction of its own for each page, beginning after `None`.
+/// Seals a page of all tenants' secrets anew that are not sealed with the key that writes.
+///
+/// Neither their versions nor their times change. Call it in a transaction of its own for each page, beginning after `None`.
 ///
 /// # Errors
 /// When the database cannot be asked.

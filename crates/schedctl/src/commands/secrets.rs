@@ -47,7 +47,7 @@ pub(crate) enum SecretsCommand {
         #[arg(long)]
         force: bool,
     },
-    /// Make a new key, for SECRETS_KEY_FILE of the API and the workers; needs no API
+    /// Make a new key, for the key file of the API and the workers; needs no API
     ///
     /// Without --file its line is printed. A file that exists gets it as its last line, which reads but does not write yet: see
     /// `docs/secrets.md` for the steps of a rotation.
@@ -56,7 +56,7 @@ pub(crate) enum SecretsCommand {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Encrypt all secrets with the key that writes, the first of SECRETS_KEY_FILE; exit code 1 if some cannot be opened
+    /// Encrypt all secrets with the key that writes, the first of the API's key file; exit code 1 if some cannot be opened
     Rotate,
 }
 
