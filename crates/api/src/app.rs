@@ -12,8 +12,8 @@ use sched_wire::BASE_PATH;
 use crate::error::ApiError;
 use crate::guard;
 use crate::routes::{
-    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, switches,
-    triggers,
+    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, secrets,
+    switches, triggers,
 };
 use crate::state::ApiState;
 
@@ -60,6 +60,13 @@ fn api() -> actix_web::Scope {
                 .route(web::put().to(calendars::put))
                 .route(web::delete().to(calendars::delete)),
         )
+        .service(at("/secrets", "GET").route(web::get().to(secrets::list)))
+        .service(
+            at("/secrets/{name}", "PUT, DELETE")
+                .route(web::put().to(secrets::put))
+                .route(web::delete().to(secrets::delete)),
+        )
+        .service(at("/secret-keys/rotate", "POST").route(web::post().to(secrets::rotate)))
         .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
         .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sched_model::db::{Database, clock};
 use sched_model::domain::ids::TenantId;
+use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
 use sched_runtime::health::{Readiness, StatusSource};
@@ -28,6 +29,7 @@ const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap
 pub(crate) struct ApiState {
     pub(crate) database: Database,
     pub(crate) default_timezone: String,
+    secret_keys: Option<SecretKeys>,
     tenant: OnceLock<TenantId>,
     is_stopping: AtomicBool,
     look: watch::Receiver<TaskStatus>,
@@ -35,11 +37,16 @@ pub(crate) struct ApiState {
 
 impl ApiState {
     /// The state of a daemon that starts, and the task that will look for its database.
-    pub(crate) fn new(database: Database, default_timezone: String) -> (Self, Driver<Look>) {
+    pub(crate) fn new(
+        database: Database,
+        default_timezone: String,
+        secret_keys: Option<SecretKeys>,
+    ) -> (Self, Driver<Look>) {
         let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
             database,
             default_timezone,
+            secret_keys,
             tenant: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
             look: look.status(),
@@ -50,6 +57,11 @@ impl ApiState {
     /// The tenant in which requests act.
     pub(crate) fn tenant(&self) -> Result<TenantId, ApiError> {
         self.tenant.get().copied().ok_or(ApiError::Starting)
+    }
+
+    /// The keys that seal secrets.
+    pub(crate) fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
+        self.secret_keys.as_ref().ok_or(ApiError::NoSecretKeys)
     }
 
     /// Lets requests in.
@@ -88,6 +100,7 @@ impl StatusSource for ApiState {
             "stopping": self.is_stopping.load(Ordering::Relaxed),
             "database_latency_ms": look.last_duration_ms.filter(|_| look.consecutive_failures == 0),
             "default_timezone": self.default_timezone,
+            "secret_keys": self.secret_keys.as_ref().map(|keys| keys.ids().collect::<Vec<_>>()),
         })
     }
 }

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
-use crate::commands::{CalendarsCommand, SchedulesCommand};
+use crate::commands::{CalendarsCommand, SchedulesCommand, SecretsCommand};
 use crate::output::Format;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Show what a schedule would do, before any job has it
     #[command(subcommand)]
     Schedules(SchedulesCommand),
+    /// Set, list and delete secrets, values that functions name and nobody is shown; make and rotate their keys
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Show the installation at a glance
     Status,
     /// Print a completion script for a shell

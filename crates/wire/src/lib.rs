@@ -10,6 +10,7 @@ mod manifest;
 mod preview;
 mod query;
 mod run;
+mod secret;
 mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
@@ -25,6 +26,7 @@ pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
+pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,
     ExecutionStatus, FireNote, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord,

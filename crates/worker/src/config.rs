@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sched_model::domain::lease::Lease;
-use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
+use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -56,7 +56,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, config::SECRETS, SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -65,6 +65,8 @@ pub struct Config {
     pub database: DatabaseSettings,
     /// Where health and metrics are served.
     pub health: HealthSettings,
+    /// How secrets are opened.
+    pub secrets: SecretsSettings,
     /// How many dispatches run at once.
     pub concurrency: u32,
     /// Queues to serve.
@@ -108,6 +110,7 @@ impl Config {
         Self {
             database: DatabaseSettings::read(values),
             health: HealthSettings::read(values),
+            secrets: SecretsSettings::read(values),
             concurrency: values.integer("worker-concurrency", 1..=10_000),
             queues: values.list("worker-queues"),
             poll: (shortest, longest),

@@ -26,6 +26,7 @@ use crate::handlers::Handlers;
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::pace::{MOST_AHEAD, Pace};
+use crate::secrets::{self, KeysError};
 use crate::seen::{Running, Seen};
 use crate::session::{UnkillableWork, Worker};
 use crate::status::{Phase, WorkerStatus};
@@ -60,6 +61,9 @@ pub enum StartError {
     /// Work could not be killed.
     #[error(transparent)]
     Unkillable(#[from] UnkillableWork),
+    /// The key file of the secrets cannot be used.
+    #[error(transparent)]
+    SecretKeys(#[from] KeysError),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -69,7 +73,7 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) => exit::USAGE,
+            Self::Settings(_) | Self::SecretKeys(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Prepare(_) | Self::Threads(_) | Self::Unkillable(_) | Self::Task(_) => exit::FAILURE,
@@ -97,6 +101,7 @@ pub(crate) async fn run(
     let config = Arc::new(config);
     let database =
         Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
+    let secret_keys = secrets::keys(&config.secrets).map_err(StartError::from)?.map(Arc::new);
     let seen = Arc::new(Seen {
         processed: AtomicI64::new(0),
         session: watch::Sender::new(None),
@@ -135,6 +140,7 @@ pub(crate) async fn run(
             config,
             database: database.clone(),
             handlers,
+            secret_keys,
             completer: completer_handle,
             slots: Arc::new(Semaphore::new(slots)),
             places: Arc::new(Semaphore::new(slots + KEPT_RESULTS)),

@@ -3,7 +3,8 @@
 //! Waits for a slot, runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The
 //! slot is free again when the handler has ended; the place of the dispatch only when its result is stored, so that results cannot pile up
 //! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed
-//! attempt.
+//! attempt. Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged
+//! afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,10 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::handlers::scrub::Scrubber;
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::pace::PATIENCE;
+use crate::secrets;
 use crate::session::Session;
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
@@ -106,7 +109,12 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
             return Report::failed(ErrorClass::UnsupportedHandler, &format!("the worker is older: {error}"));
         }
     };
-    let execution = execution(claimed, execution_id);
+    let secrets = match secrets::load(&session.worker, claimed).await {
+        Ok(secrets) => secrets,
+        Err(report) => return *report,
+    };
+    let scrubber = Scrubber::new(&secrets);
+    let execution = execution(claimed, execution_id, secrets);
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
@@ -115,16 +123,17 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
         HandlerType::Native => Ok(running.await),
         _ => spawn_owned("handler", running).await,
     };
-    ended.unwrap_or_else(|error| {
+    let report = ended.unwrap_or_else(|error| {
         Report::failed(
             ErrorClass::Worker,
             &format!("the handler failed: {}", sched_runtime::exit::describe(&error)),
         )
-    })
+    });
+    scrubber.report(report)
 }
 
 /// What the handler is told. The large parts are taken out of the claim, which needs them no more.
-fn execution(claimed: &mut Claimed, execution_id: ExecutionId) -> Execution {
+fn execution(claimed: &mut Claimed, execution_id: ExecutionId, secrets: Secrets) -> Execution {
     Execution {
         dispatch_id: claimed.dispatch_id.0,
         job_id: claimed.job_id.0,
@@ -140,7 +149,7 @@ fn execution(claimed: &mut Claimed, execution_id: ExecutionId) -> Execution {
         traceparent: claimed.traceparent.take(),
         handler_config: claimed.handler_config.take(),
         live: Live::detached(),
-        secrets: Secrets::default(),
+        secrets,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod handlers;
 mod heartbeat;
 mod pace;
 mod poller;
+mod secrets;
 mod seen;
 mod session;
 mod status;
@@ -19,6 +20,7 @@ pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
+pub use secrets::KeysError;
 pub use session::UnkillableWork;
 
 /// Name, version and purpose of this daemon.

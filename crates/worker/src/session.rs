@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sched_model::db::workers::{self, NewWorker};
 use sched_model::db::{Database, DbError};
 use sched_model::domain::ids::WorkerId;
+use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, TaskError, spawn_owned};
@@ -44,6 +45,8 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) database: Database,
     pub(crate) handlers: Arc<Handlers>,
+    /// What opens secrets, where there is a key file.
+    pub(crate) secret_keys: Option<Arc<SecretKeys>>,
     pub(crate) completer: CompleterHandle,
     /// One permit for each slot, held while a handler runs.
     pub(crate) slots: Arc<Semaphore>,

@@ -69,7 +69,12 @@ impl Installation {
 
     /// Starts the API on a free port.
     pub async fn start_api(&mut self) {
-        let mut api = self.launch("sched-api", &[("API_PORT", "0")]).start();
+        self.start_api_with(&[]).await;
+    }
+
+    /// Starts the API on a free port with more settings.
+    pub async fn start_api_with(&mut self, settings: &[(&str, &str)]) {
+        let mut api = self.launch("sched-api", &[&[("API_PORT", "0")][..], settings].concat()).start();
         self.api_addr = Some(ready(&mut api).await);
         self.api = Some(api);
     }
@@ -169,6 +174,30 @@ impl Installation {
     pub async fn number(&self, sql: &str) -> f64 {
         let row = self.sql.query_one(&format!("SELECT ({sql})::double precision"), &[]).await;
         row.expect("the statement is sound").get(0)
+    }
+
+    /// A single text from plain SQL.
+    ///
+    /// # Panics
+    /// When the statement fails or gives NULL.
+    pub async fn text(&self, sql: &str) -> String {
+        self.sql
+            .query_one(&format!("SELECT ({sql})::text"), &[])
+            .await
+            .expect("the statement is sound")
+            .get(0)
+    }
+
+    /// Every row of every table, as text.
+    ///
+    /// # Panics
+    /// When a table cannot be read.
+    pub async fn all_rows(&self) -> String {
+        let tables = "SELECT coalesce(string_agg(format('SELECT t::text FROM %I.%I t', schemaname, tablename), ' UNION ALL '), '')
+                      FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
+        let every_row = self.text(tables).await;
+        self.text(&format!("SELECT coalesce(string_agg(r.line, E'\n'), '') FROM ({every_row}) AS r (line)"))
+            .await
     }
 
     /// The database's clock, in seconds.

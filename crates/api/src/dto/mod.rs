@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod manifest;
 pub(crate) mod moment;
 pub(crate) mod preview;
+pub(crate) mod secret;
 pub(crate) mod show;
 pub(crate) mod spec;
 mod words;

@@ -102,7 +102,9 @@ const HIDDEN: &str = "(hidden)";
 /// A configuration without the values of the variables it sets, which may be secrets; their names stay.
 pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
     if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
-        env.values_mut().for_each(|value| *value = HIDDEN.into());
+        // The name of a secret is not secret.
+        let values = env.values_mut().filter(|value| value.is_string());
+        values.for_each(|value| *value = HIDDEN.into());
     }
     handler_config
 }

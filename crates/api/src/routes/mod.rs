@@ -13,6 +13,7 @@ pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod jobs;
 pub(crate) mod previews;
+pub(crate) mod secrets;
 pub(crate) mod switches;
 pub(crate) mod triggers;
 

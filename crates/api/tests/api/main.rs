@@ -16,6 +16,7 @@ mod leader;
 mod life;
 mod lists;
 mod previews;
+mod secrets;
 mod support;
 mod switches;
 mod triggers;

@@ -40,6 +40,7 @@ pub mod overview;
 pub mod partitions;
 pub mod recovery;
 pub mod retention;
+pub mod secrets;
 pub mod tenants;
 pub mod tick;
 pub mod waiting;

@@ -561,6 +561,36 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Encrypted values that functions name: passwords, tokens, keys. Never shown to anybody; known to running attempts only.
+    secrets (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier.
+        id -> Uuid,
+        /// The project whose jobs may have it; NULL for all jobs of the tenant. That of the project goes before that of the tenant.
+        project_id -> Nullable<Uuid>,
+        /// Stable name, unique in the project, or among those of the whole tenant; functions refer to it.
+        name -> Text,
+        /// Which key of the key file it is encrypted with.
+        key_id -> Text,
+        /// Made at random for every write; not secret.
+        nonce -> Bytea,
+        /// The value, encrypted and authenticated (ChaCha20-Poly1305) together with tenant, project, name, key and version.
+        ciphertext -> Bytea,
+        /// Grows with every new value.
+        version -> Int8,
+        /// When it was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When its value last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed it last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
     /// Fire times deliberately not dispatched, each with its reason; a range of them is one row with a count.
     skipped_fires (id) {
         /// Identifier.

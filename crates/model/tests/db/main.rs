@@ -32,6 +32,7 @@ mod plans;
 mod races;
 mod recovery;
 mod retention;
+mod secrets;
 mod step_down;
 mod tick;
 mod timetables;

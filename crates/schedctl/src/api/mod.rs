@@ -93,14 +93,15 @@ impl Api {
     pub(crate) async fn put<T: DeserializeOwned>(
         &self,
         path: &[&str],
+        query: &impl Serialize,
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
-        self.send(self.request(Method::PUT, path)?.json(body)).await
+        self.send(self.request(Method::PUT, path)?.query(query).json(body)).await
     }
 
     /// `DELETE` of what stands at the path; the answer has no body.
-    pub(crate) async fn delete(&self, path: &[&str]) -> Result<(), ApiError> {
-        self.exchange(self.request(Method::DELETE, path)?).await.map(|_nothing| ())
+    pub(crate) async fn delete(&self, path: &[&str], query: &impl Serialize) -> Result<(), ApiError> {
+        self.exchange(self.request(Method::DELETE, path)?.query(query)).await.map(|_nothing| ())
     }
 
     /// The first `limit` items of a list, and whether there are more. `query` makes the parameters of one page out of

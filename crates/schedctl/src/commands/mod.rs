@@ -10,6 +10,7 @@ mod leader;
 mod migrate;
 mod runs;
 mod schedules;
+mod secrets;
 mod status;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ pub(crate) use jobs::{apply, trigger};
 pub(crate) use migrate::{prepare, up, wait_for};
 pub(crate) use runs::EXECUTIONS;
 pub(crate) use schedules::SchedulesCommand;
+pub(crate) use secrets::{SecretsCommand, new_key};
 
 /// What commands share.
 #[derive(Debug)]
@@ -61,6 +63,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Leader(command) => leader::run(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),
+        Command::Secrets(command) => secrets::run(command, &session).await,
         Command::Status => status::run(&session).await,
         Command::Completions { shell } => completions(shell, session.output),
     }

@@ -15,6 +15,7 @@ mod live;
 pub mod native;
 pub mod process;
 mod report;
+pub mod scrub;
 mod secrets;
 mod storable;
 

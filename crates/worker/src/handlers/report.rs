@@ -39,6 +39,10 @@ pub enum ErrorClass {
     UnsupportedHandler,
     /// The function's configuration is not valid.
     InvalidConfig,
+    /// The configuration names a secret that does not exist.
+    MissingSecret,
+    /// A secret exists, and this worker cannot open it.
+    SecretUnreadable,
     /// The program does not exist on this worker.
     ProgramNotFound,
     /// The program exists but could not be started.
@@ -72,6 +76,8 @@ impl ErrorClass {
         match self {
             Self::UnsupportedHandler => "unsupported_handler",
             Self::InvalidConfig => "invalid_config",
+            Self::MissingSecret => "missing_secret",
+            Self::SecretUnreadable => "secret_unreadable",
             Self::ProgramNotFound => "program_not_found",
             Self::SpawnFailed => "spawn_failed",
             Self::ExitCode => "exit_code",

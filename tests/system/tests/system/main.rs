@@ -22,5 +22,6 @@ mod migrations;
 mod policies;
 mod restart;
 mod scenarios;
+mod secrets;
 mod timetables;
 mod waiting;

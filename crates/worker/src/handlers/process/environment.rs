@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use chrono::SecondsFormat;
 use sched_model::domain::handler_config::ProcessConfig;
 
-use super::super::Execution;
+use super::super::{Execution, MissingSecret};
 use super::strays;
 use super::workspace::Workspace;
 
@@ -28,7 +28,7 @@ pub(super) fn variables(
     execution: &Execution,
     workspace: &Workspace,
     inherited: &BTreeMap<OsString, OsString>,
-) -> BTreeMap<OsString, OsString> {
+) -> Result<BTreeMap<OsString, OsString>, MissingSecret> {
     let mut all = BTreeMap::new();
     let mut set = |name: &str, value: &OsStr| {
         all.insert(OsString::from(name), value.to_owned());
@@ -42,7 +42,7 @@ pub(super) fn variables(
         }
     }
     for (name, value) in &config.env {
-        set(name, value.as_ref());
+        set(name, execution.secrets.resolve(value)?.as_ref());
     }
     set("SCHED_ARGS_FILE", workspace.args_file().as_os_str());
     set("SCHED_RESULT_FILE", workspace.result_file().as_os_str());
@@ -53,7 +53,7 @@ pub(super) fn variables(
     if let Some(traceparent) = &execution.traceparent {
         set("TRACEPARENT", traceparent.as_ref());
     }
-    all
+    Ok(all)
 }
 
 /// What a process is told about its attempt.

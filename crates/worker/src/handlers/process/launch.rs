@@ -122,7 +122,7 @@ pub(super) fn command(
     command
         .args(&config.args)
         .env_clear()
-        .envs(environment::variables(config, execution, workspace, inherited))
+        .envs(environment::variables(config, execution, workspace, inherited)?)
         .current_dir(working_directory(config, workspace)?)
         .stdin(stdin)
         .stdout(Stdio::piped())

@@ -37,8 +37,8 @@ use sched_model::domain::handler_config::{FieldError, ProcessConfig};
 use sched_runtime::clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
-use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
+use super::{Execution, MissingSecret};
 use launch::Launcher;
 use pipes::Pipes;
 use supervise::Patience;
@@ -86,6 +86,8 @@ pub enum PrepareError {
 enum StartError {
     #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Config(Vec<FieldError>),
+    #[error(transparent)]
+    Secret(#[from] MissingSecret),
     #[error("program {program:?} was not found in PATH ({SAFE_PATH}) on this worker")]
     NotInPath { program: String },
     #[error("program {program:?} does not exist on this worker")]
@@ -108,6 +110,7 @@ impl StartError {
     fn class(&self) -> ErrorClass {
         match self {
             Self::Config(_) => ErrorClass::InvalidConfig,
+            Self::Secret(_) => ErrorClass::MissingSecret,
             Self::NotInPath { .. } | Self::NoSuchProgram { .. } => ErrorClass::ProgramNotFound,
             Self::NoSuchDirectory { .. } | Self::NoInterpreter { .. } | Self::Spawn { .. } => {
                 ErrorClass::SpawnFailed
