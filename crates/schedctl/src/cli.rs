@@ -118,6 +118,9 @@ pub(crate) struct DevArgs {
     /// Number of worker processes
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
     pub(crate) workers: u16,
+    /// A worker of your own to run instead of sched-worker, such as one with native handlers
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) worker_program: Option<PathBuf>,
     /// Jobs each worker runs at the same time
     #[arg(long, value_name = "COUNT", env = "WORKER_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) concurrency: u16,

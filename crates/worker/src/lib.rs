@@ -22,6 +22,8 @@ pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
 pub use secrets::KeysError;
 pub use session::UnkillableWork;
+/// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
+pub use tokio_util::sync::CancellationToken;
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(

@@ -226,6 +226,20 @@ mod tests {
     }
 
     #[test]
+    fn native_functions_are_judged_by_their_own_rules() {
+        let config = json!({"handler": "no spaces", "grace_seconds": 301});
+        let value = json!({"name": "f", "handler_type": "native", "handler_config": config});
+        assert_eq!(
+            pointers(function(value, "")),
+            ["/handler_config/handler", "/handler_config/grace_seconds"]
+        );
+        let value = json!({"name": "f", "handler_type": "native", "handler_config": {"handler": "a::b"}});
+        assert_eq!(function(value, "").unwrap().handler_config["handler"], "a::b");
+        let value = json!({"name": "f", "handler_type": "native", "handler_config": {"program": "x"}});
+        assert_eq!(pointers(function(value, "")), ["/handler_config/program"]);
+    }
+
+    #[test]
     fn what_this_release_cannot_do_is_refused() {
         let value = json!({"name": "f", "handler_type": "http", "handler_config": {}});
         let mistakes = function(value, "/task_functions/0").unwrap_err();
