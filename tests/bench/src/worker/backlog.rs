@@ -84,6 +84,12 @@ pub(super) async fn fill_claimable(
 
 /// Dispatches per second from `begun` to the last commit.
 pub(super) async fn rate(db: &Db, count: usize, begun: Micros) -> anyhow::Result<f64> {
+    let last = check(db, count).await?;
+    Ok(count as f64 * 1e6 / (last - begun) as f64)
+}
+
+/// Makes sure that each was completed once; returns when the last end was committed.
+pub(super) async fn check(db: &Db, count: usize) -> anyhow::Result<Micros> {
     let rows = db
         .rows(&format!(
             "SELECT count(*), count(*) FILTER (WHERE status = 'COMPLETED'), kept.attempts, kept.dispatches, {}
@@ -104,8 +110,7 @@ pub(super) async fn rate(db: &Db, count: usize, begun: Micros) -> anyhow::Result
         [all, completed, attempts, kept].into_iter().all(|found| *found == wanted),
         "of {count} dispatches {all} are there, {completed} were completed; history has {attempts} successful attempts of {kept}"
     );
-    let last: Micros = last.parse().context("commits have no timestamps")?;
-    Ok(count as f64 * 1e6 / (last - begun) as f64)
+    last.parse().context("commits have no timestamps")
 }
 
 /// Lets one worker drain the backlog; dispatches per second.
@@ -127,7 +132,7 @@ pub(super) async fn drain(
 pub(super) async fn wait_executed(worker: &Hosted, count: usize) -> anyhow::Result<()> {
     let mut seen = (worker.executed().await?, sched_runtime::clock::monotonic());
     while seen.0 < count as f64 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(250)).await;
         let executed = worker.executed().await?;
         if executed > seen.0 {
             seen = (executed, sched_runtime::clock::monotonic());
