@@ -18,7 +18,8 @@ const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token,
 
 /// What pgbench keeps of an answer. No rows are no dispatches and no claim.
 const KEPT: &str = "coalesce(min(claim_id), 0) AS claim, count(*) AS n, coalesce(array_agg(dispatch_id), '{}') AS ids, \
-    coalesce(array_agg(tenant_id), '{}') AS tenants, coalesce(array_agg(job_id), '{}') AS jobs, coalesce(array_agg(token), '{}') AS tokens, coalesce(array_agg(claimed_at), '{}') AS started, count(job_name) AS named";
+    coalesce(array_agg(token), '{}') AS tokens, coalesce(array_agg(tenant_id), '{}') AS tenants, \
+    coalesce(array_agg(job_id), '{}') AS jobs, coalesce(array_agg(claimed_at), '{}') AS started, count(job_name) AS named";
 
 /// The script: one claim of up to `batch` dispatches by `worker`, and their completion in one transaction.
 pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
