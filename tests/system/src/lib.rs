@@ -10,6 +10,7 @@
 )]
 
 mod checks;
+mod effects;
 mod witness;
 
 use std::net::SocketAddr;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
+
+pub use effects::{Effects, Frozen};
 
 /// Generous: machines that run tests are slow at times, and a condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -262,6 +265,13 @@ impl Installation {
     /// The invariants that do not hold, each by its name and with some of the rows that break it.
     pub async fn broken_invariants(&self) -> Vec<String> {
         checks::broken(&self.sql).await
+    }
+
+    /// Like [`Self::broken_invariants`], and what the effects of the jobs say besides.
+    pub async fn broken_with_effects(&self, effects: &Effects, frozen: &[Frozen]) -> Vec<String> {
+        let mut broken = self.broken_invariants().await;
+        broken.extend(effects.broken(&self.sql, frozen).await);
+        broken
     }
 
     /// The names of all invariants that are checked.

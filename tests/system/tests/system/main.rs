@@ -7,6 +7,7 @@
 )]
 
 mod bad_starts;
+mod broken_fences;
 mod dependencies;
 mod dev;
 mod examples;
