@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use test_support::Client;
+use test_support::{Client, wait_for};
+
+use crate::PATIENCE;
 
 /// How long after it wakes a worker that was frozen may need to kill what it has no right to any more.
 const WAKE: f64 = 1.5;
@@ -59,14 +61,20 @@ impl Effects {
     /// `$SCHED_ATTEMPT`.
     #[must_use]
     pub fn command(&self, prepare: &str) -> String {
-        let log = self.path().display().to_string();
+        let log = self.mark();
         format!(
-            "note() {{ echo \"$1 $SCHED_DISPATCH_ID $SCHED_ATTEMPT $$ $(date +%s.%N)\" >> {log}; sync {log}; }}
+            "export EFFECTS={log}; note() {{ echo \"$1 $SCHED_DISPATCH_ID $SCHED_ATTEMPT $$ $(date +%s.%N)\" >> {log}; sync {log}; }}
              work=0; {prepare}
              note begin
              while [ $work -gt 0 ]; do sleep 0.1; note alive; work=$((work - 1)); done
              note end"
         )
+    }
+
+    /// What stands in the environment or in the command line of every process of such a job.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        self.path().display().to_string()
     }
 
     /// How many lines of a kind (`begin`, `alive`, `end`) there are.
@@ -75,10 +83,15 @@ impl Effects {
         self.read().lines().filter(|line| line.split(' ').next() == Some(kind)).count()
     }
 
-    /// The processes that have written here.
-    #[must_use]
-    pub fn pids(&self) -> Vec<i32> {
-        self.effects().into_iter().map(|effect| effect.pid).collect()
+    /// Waits until there are `least` lines of a kind.
+    pub async fn wait(&self, kind: &str, least: usize) {
+        wait_for(&format!("{least} lines of {kind:?} in the effect log"), PATIENCE, async || {
+            match self.count(kind) {
+                seen if seen >= least => Ok(()),
+                seen => Err(format!("{seen}")),
+            }
+        })
+        .await;
     }
 
     fn read(&self) -> String {

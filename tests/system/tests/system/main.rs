@@ -25,3 +25,6 @@ mod restart;
 mod scenarios;
 mod timetables;
 mod waiting;
+mod worker_database;
+mod worker_faults;
+mod worker_fleet;

@@ -1,7 +1,6 @@
 //! Guards of the worker: the status that a claim tests again, the token of what an attempt writes, the end of work whose lease is lost.
 
-use serde_json::{Value, json};
-use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, shell_jobs};
+use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, retried, shell_jobs};
 use test_support::{Proxy, wait_for};
 
 use super::Case;
@@ -9,21 +8,6 @@ use super::Case;
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
 const LOST: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'";
 const REFUSED: &str = "Results were refused";
-
-/// A job that is retried at once.
-fn retried(name: &str) -> Value {
-    json!({"name": name, "job_type": "manual",
-           "retry_policy": {"max_attempts": 5, "backoff_seconds": 0, "jitter_percent": 0}})
-}
-
-/// Waits until the effect log has `least` lines of a kind.
-async fn wait_effects(effects: &Effects, kind: &str, least: usize) {
-    wait_for(&format!("{least} lines of {kind}"), PATIENCE, async || match effects.count(kind) {
-        seen if seen >= least => Ok(()),
-        seen => Err(format!("{seen}")),
-    })
-    .await;
-}
 
 /// Two workers claim the same dispatch at the same time: both have picked it before either writes. The lock that would make one of
 /// them skip it is taken away in any case: the status that is tested again is what is left.
@@ -52,7 +36,7 @@ async fn claim_at_once(broken: &str) -> Vec<String> {
     system.wait_count("the run", COMPLETED, 1).await;
     // Without the guard there are two; whoever lost its claim has reported in vain by then.
     let claims = usize::try_from(system.count("SELECT sum(attempt) FROM job_dispatch").await).unwrap();
-    wait_effects(&effects, "end", claims).await;
+    effects.wait("end", claims).await;
     system.broken_with_effects(&effects, &[]).await
 }
 
@@ -78,17 +62,17 @@ async fn report_late(broken: &str) -> Vec<String> {
     let proxy = Proxy::before(system.database.url()).await;
     system.start_worker(&[("SCHED_BREAK", broken), ("DATABASE_URL", proxy.url())]).await;
     system.trigger("late").await;
-    wait_effects(&effects, "begin", 1).await;
+    effects.wait("begin", 1).await;
     proxy.hold();
     system.start_worker(&[]).await;
-    wait_effects(&effects, "begin", 2).await;
+    effects.wait("begin", 2).await;
     proxy.clear();
     wait_for("one of them to be refused", PATIENCE, async || {
         let logs = [system.workers[0].stderr(), system.workers[1].stderr()];
         if logs.iter().any(|log| log.contains(REFUSED)) { Ok(()) } else { Err(logs.join("\n")) }
     })
     .await;
-    wait_effects(&effects, "end", 2).await;
+    effects.wait("end", 2).await;
     system.wait_count("the end", COMPLETED, 1).await;
     system.broken_with_effects(&effects, &[]).await
 }
@@ -113,17 +97,17 @@ async fn freeze_past_the_lease(broken: &str) -> Vec<String> {
     system.apply(&shell_jobs(&work, &[retried("frozen")])).await;
     system.start_worker(&[("SCHED_BREAK", broken)]).await;
     system.trigger("frozen").await;
-    wait_effects(&effects, "begin", 1).await;
+    effects.wait("begin", 1).await;
     let from = system.now().await;
     system.workers[0].pause();
     system.wait_count("the lost attempt", LOST, 1).await;
     system.start_worker(&[]).await;
-    wait_effects(&effects, "begin", 2).await;
+    effects.wait("begin", 2).await;
     system.workers[0].resume();
     let until = system.now().await;
     system.wait_count("the second attempt", COMPLETED, 1).await;
     if !broken.is_empty() {
-        wait_effects(&effects, "end", 2).await;
+        effects.wait("end", 2).await;
     }
     system.broken_with_effects(&effects, &[Frozen { from, until }]).await
 }
@@ -149,7 +133,7 @@ async fn work_without_a_network(broken: &str) -> Vec<String> {
     let proxy = Proxy::before(system.database.url()).await;
     system.start_worker(&[("SCHED_BREAK", broken), ("DATABASE_URL", proxy.url())]).await;
     system.trigger("stuck").await;
-    wait_effects(&effects, "begin", 1).await;
+    effects.wait("begin", 1).await;
     proxy.hold();
     system.start_worker(&[]).await;
     system.wait_count("the second attempt", COMPLETED, 1).await;
