@@ -7,6 +7,7 @@
 )]
 
 mod bad_starts;
+mod broken_fences;
 mod dependencies;
 mod dev;
 mod examples;
@@ -25,3 +26,6 @@ mod scenarios;
 mod secrets;
 mod timetables;
 mod waiting;
+mod worker_database;
+mod worker_faults;
+mod worker_fleet;
