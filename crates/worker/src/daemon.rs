@@ -23,6 +23,7 @@ use crate::completer::Completer;
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::handlers::process::{PrepareError, ProcessSettings};
+use crate::live::{self, Board};
 use crate::seen::{Running, Seen};
 use crate::session::Worker;
 use crate::status::{Phase, WorkerStatus};
@@ -101,6 +102,8 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
         let slots = Arc::new(Semaphore::new(usize::try_from(config.concurrency).unwrap_or(1)));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
+        let board = Arc::new(Board::default());
+        listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
         let hints = Hints {
             config: config.clone(),
@@ -118,6 +121,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
             wake,
             beat_now,
             seen,
+            board,
         };
         let drains = async {
             stop.cancelled().await;

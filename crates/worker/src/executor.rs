@@ -2,7 +2,8 @@
 //!
 //! Runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The slot
 //! travels along and is free again once the result is stored, so that results cannot pile up without bound. When the lease is
-//! lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed attempt.
+//! lost the attempt is killed by dropping it, and nothing is reported. When only its claim was taken away, it is killed too, and handed
+//! back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
 
 use std::time::{Duration, Instant};
 
@@ -28,17 +29,36 @@ pub(crate) fn start(session: &Session, claimed: Claimed, permit: Option<OwnedSem
     session.attempts.spawn(run(session.clone(), claimed, permit, monotonic()));
 }
 
+/// Why an attempt was killed without a report.
+#[derive(Debug, Clone, Copy)]
+enum Killed {
+    /// The worker may have been given up, and everything it ran with it.
+    LeaseLost,
+    /// This attempt was taken away.
+    ClaimLost,
+}
+
 async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePermit>, started: Instant) {
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
+    let loss = session.worker.seen.running.loss(claimed.token);
     let report = tokio::select! {
         biased;
-        () = session.kill.cancelled() => None,
-        report = report(&session, &claimed, execution_id) => Some(report),
+        () = session.kill.cancelled() => Err(Killed::LeaseLost),
+        () = loss.cancelled() => Err(Killed::ClaimLost),
+        report = report(&session, &claimed, execution_id) => Ok(report),
     };
-    let Some(report) = report else {
-        tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
-        session.worker.seen.running.remove(claimed.token);
-        return;
+    session.worker.board.close(claimed.token);
+    let report = match report {
+        Ok(report) => report,
+        Err(killed) => {
+            tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, ?killed, "The attempt was killed.");
+            return match killed {
+                Killed::LeaseLost => session.worker.seen.running.remove(claimed.token),
+                Killed::ClaimLost => {
+                    session.worker.completer.send(Some(claimed.claim_id), claim_lost(&claimed), permit).await;
+                }
+            };
+        }
     };
     let was_handed_back = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     tell(&claimed, &report);
@@ -55,7 +75,8 @@ async fn report(session: &Session, claimed: &Claimed, execution_id: ExecutionId)
             return Report::failed(ErrorClass::UnsupportedHandler, &format!("the worker is older: {error}"));
         }
     };
-    let execution = execution(claimed, execution_id);
+    let live = Live::on(session.worker.board.clone(), claimed.dispatch_id, claimed.token);
+    let execution = Execution { live, ..execution(claimed, execution_id) };
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
@@ -136,6 +157,17 @@ pub(crate) fn handed_back(claimed: &Claimed) -> Ended {
         claimed.token,
         claimed.claimed_at,
         ("worker_stopped", "the worker was stopping, so the attempt was never started"),
+    )
+}
+
+/// An attempt whose claim was taken away. Its token is refused, unless the database has come to say otherwise; then the dispatch must
+/// not be left without an attempt.
+fn claim_lost(claimed: &Claimed) -> Ended {
+    released(
+        claimed.dispatch_id,
+        claimed.token,
+        claimed.claimed_at,
+        ("claim_lost", "the claim was taken away while the attempt ran, so its work was killed"),
     )
 }
 

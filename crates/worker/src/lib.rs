@@ -6,6 +6,7 @@ mod daemon;
 mod executor;
 pub mod handlers;
 mod heartbeat;
+mod live;
 mod poller;
 mod seen;
 mod session;

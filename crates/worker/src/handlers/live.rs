@@ -2,9 +2,14 @@
 //!
 //! A handler tells and goes on: nothing here waits, so a slow database never slows work down. What is told is a courtesy for
 //! people who watch; the record of the attempt is its report, which holds the output again. What cannot be taken at once is
-//! therefore dropped, and counted.
+//! therefore dropped, and counted. A process that dies has told what it has told.
 
+use std::sync::Arc;
+
+use sched_model::domain::ids::{ClaimToken, DispatchId};
 use tokio::sync::mpsc;
+
+use crate::live::Board;
 
 /// One thing told.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +32,18 @@ pub enum LiveEvent {
 
 /// Where a handler tells.
 #[derive(Debug, Clone, Default)]
-pub struct Live(Option<mpsc::Sender<LiveEvent>>);
+pub struct Live(To);
+
+/// Who hears it.
+#[derive(Debug, Clone, Default)]
+enum To {
+    #[default]
+    Nobody,
+    /// Whoever holds the receiver.
+    Channel(mpsc::Sender<LiveEvent>),
+    /// The worker, which shows it to those who watch the attempt.
+    Board(Arc<Board>, DispatchId, ClaimToken),
+}
 
 impl Live {
     /// Tells nobody.
@@ -40,12 +56,19 @@ impl Live {
     #[must_use]
     pub fn channel(capacity: usize) -> (Self, mpsc::Receiver<LiveEvent>) {
         let (sender, receiver) = mpsc::channel(capacity.max(1));
-        (Self(Some(sender)), receiver)
+        (Self(To::Channel(sender)), receiver)
+    }
+
+    /// Tells those who watch the attempt.
+    pub(crate) fn on(board: Arc<Board>, dispatch: DispatchId, token: ClaimToken) -> Self {
+        Self(To::Board(board, dispatch, token))
     }
 
     /// Tells a piece of output. It must hold no NUL.
     pub fn output(&self, stream: &'static str, text: String) {
-        self.tell(LiveEvent::Output { stream, text });
+        if !text.is_empty() {
+            self.tell(LiveEvent::Output { stream, text });
+        }
     }
 
     /// Tells how far the work has come: `percent` from 0 to 100 where it is known.
@@ -53,10 +76,29 @@ impl Live {
         self.tell(LiveEvent::Progress { percent, message: message.into() });
     }
 
+    /// Whether a piece of output that comes now would be taken. Asked by those who would otherwise prepare it in vain.
+    pub(super) fn has_room(&self) -> bool {
+        match &self.0 {
+            To::Nobody => false,
+            To::Channel(sender) => sender.capacity() > 0,
+            To::Board(board, _, token) => board.has_room(*token),
+        }
+    }
+
+    /// Tells that a stream went on by so many bytes that were not told.
+    pub(super) fn skipped(&self, stream: &'static str, bytes: usize) {
+        if let To::Board(board, dispatch, token) = &self.0 {
+            board.skip(*dispatch, *token, stream, bytes);
+        }
+    }
+
     fn tell(&self, event: LiveEvent) {
-        if let Some(sender) = &self.0
-            && sender.try_send(event).is_err()
-        {
+        let is_taken = match &self.0 {
+            To::Nobody => true,
+            To::Channel(sender) => sender.try_send(event).is_ok(),
+            To::Board(board, dispatch, token) => board.take(*dispatch, *token, event),
+        };
+        if !is_taken {
             metrics::counter!("sched_live_events_dropped_total").increment(1);
         }
     }

@@ -190,7 +190,7 @@ impl ProcessHandler {
         let (mut running, workspace) = self.start(config.clone(), execution.clone()).await?;
         let started_after = monotonic().duration_since(called);
 
-        let mut pipes = Pipes::of(&mut running, config.max_output_bytes);
+        let mut pipes = Pipes::of(&mut running, config.max_output_bytes, &execution.live);
         let ending = pipes.read_during(supervise::until_it_ends(&mut running, patience, cancel)).await;
         let mut notes = Vec::new();
         if ending.was_stopped() {
