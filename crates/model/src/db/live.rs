@@ -192,6 +192,9 @@ pub struct LivePiece {
     pub content: String,
 }
 
+/// How many pieces [`pieces`] gives at most; it stands in its text.
+pub const PIECES_AT_ONCE: usize = 200;
+
 statement! {
     Pieces = "live_pieces.sql", (
         tenant: TenantId as SqlUuid,
