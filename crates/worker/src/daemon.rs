@@ -82,8 +82,12 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
-    let settings =
-        ProcessSettings { temp_root: config.temp_dir.clone(), inherited: std::env::vars_os().collect() };
+    let settings = ProcessSettings {
+        temp_root: config.temp_dir.clone(),
+        inherited: std::env::vars_os().collect(),
+        installation: installation(config.database.url.expose_secret()),
+        cgroup_root: config.cgroup_root.clone(),
+    };
     let handlers = Arc::new(Handlers::new(settings).map_err(StartError::from)?);
 
     let mut listeners = TaskGroup::new();
@@ -194,6 +198,19 @@ async fn listen(database: Database, hints: Hints, stop: CancellationToken) -> Re
     Ok(())
 }
 
+/// A word for the installation, from where its database is: workers of the same one clear up after each other on a machine. Made without
+/// asking the database, which may be away when they start. It tells installations apart and keeps nothing secret: jobs see it.
+fn installation(database_url: &str) -> String {
+    let (_, place) =
+        database_url.rsplit_once('@').or_else(|| database_url.split_once("://")).unwrap_or_default();
+    let place = place.split('?').next().unwrap_or_default();
+    // FNV-1a: the same in every release, which the standard library's hash does not promise.
+    let hash = place.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 fn database_settings(config: &Config) -> DatabaseSettings {
     let from = &config.database;
     DatabaseSettings {
@@ -205,5 +222,22 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::installation;
+
+    #[test]
+    fn an_installation_is_known_by_the_place_of_its_database_and_not_by_its_password() {
+        let one = installation("postgresql://sched:one@db.example:5432/sched?sslmode=require");
+        assert_eq!(one, installation("postgresql://other:two@db.example:5432/sched"));
+        assert_ne!(one, installation("postgresql://sched:one@db.example:5432/staging"));
+        assert_eq!(
+            installation("postgresql://localhost/sched"),
+            installation("postgres://localhost/sched?x=y")
+        );
+        assert!(one.len() == 16 && one.chars().all(|c| c.is_ascii_alphanumeric()), "{one}");
     }
 }
