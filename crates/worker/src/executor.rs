@@ -47,7 +47,8 @@ async fn run(session: Session, claimed: Claimed, permit: Option<OwnedSemaphorePe
         () = loss.cancelled() => Err(Killed::ClaimLost),
         report = report(&session, &claimed, execution_id) => Ok(report),
     };
-    session.worker.board.close(claimed.token);
+    // Whether it told anything is of no matter here.
+    let _has_told = session.worker.board.close(claimed.token);
     let report = match report {
         Ok(report) => report,
         Err(killed) => {

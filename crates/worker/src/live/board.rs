@@ -168,12 +168,12 @@ impl Board {
         skip(state.attempts.entry(token).or_insert_with(|| Attempt::new(dispatch)), stream, bytes);
     }
 
-    /// Notes that an attempt is over: nothing of it is shown any more.
-    pub(crate) fn close(&self, token: ClaimToken) {
+    /// Notes that an attempt is over: nothing of it is shown any more. Tells whether that is news, for one that has told something.
+    pub(crate) fn close(&self, token: ClaimToken) -> bool {
         let mut state = self.state();
-        let Some(attempt) = state.attempts.get_mut(&token) else { return };
+        let Some(attempt) = state.attempts.get_mut(&token) else { return false };
         let freed = attempt.bytes;
-        attempt.is_over = true;
+        let was_open = !std::mem::replace(&mut attempt.is_over, true);
         attempt.pieces = Vec::new();
         attempt.bytes = 0;
         attempt.progress = None;
@@ -183,6 +183,7 @@ impl Board {
         state.bytes = state.bytes.saturating_sub(freed);
         drop(state);
         self.work.notify_one();
+        was_open
     }
 
     /// Waits until there may be something to write or to take away.

@@ -89,10 +89,11 @@ async fn write(board: &Board, database: &Database, seen: &Seen) -> Result<(), Db
     Ok(())
 }
 
-/// A claim that does not hold: its attempt is over, which was not known here yet, or it belongs to somebody else by now.
+/// A claim that does not hold: its attempt has just ended, or it belongs to somebody else by now.
 fn lost(board: &Board, seen: &Seen, token: ClaimToken) {
-    board.close(token);
-    if let Some(job) = seen.running.lose(token) {
+    if board.close(token)
+        && let Some(job) = seen.running.lose(token)
+    {
         tracing::warn!(
             job.name = job,
             claim.token = token.0,
