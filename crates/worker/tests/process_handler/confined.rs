@@ -92,7 +92,7 @@ async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
 #[tokio::test]
 async fn a_fork_bomb_stays_within_its_limit_and_dies_with_its_attempt() {
     let token = token();
-    let bomb = format!("sleep {token} & f() {{ f | f & sleep {token}; }}; f");
+    let bomb = format!("f() {{ f | f & sleep {token}; }}; f & exec sleep {token}");
     let mut execution = execution(limited(&bomb, json!({"pids": 20})));
     execution.timeout = Duration::from_secs(2);
     let bench = Bench::new();
