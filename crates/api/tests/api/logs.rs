@@ -43,7 +43,11 @@ async fn claim(app: &TestApp) -> Claimed {
     let queues = ["default".to_owned()];
     wait_for("the claim", LIMIT, async || {
         let mut conn = app.db.database().dedicated().await.unwrap();
-        claims::claim(&mut conn, worker.worker_id, &queues, 1).await.unwrap().pop().ok_or("nothing waits")
+        claims::claim(&mut conn, worker.worker_id, &queues, 1)
+            .await
+            .unwrap()
+            .pop()
+            .ok_or_else(|| "nothing waits".to_owned())
     })
     .await
 }

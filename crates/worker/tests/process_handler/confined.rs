@@ -129,7 +129,10 @@ async fn what_needs_too_much_memory_is_killed_and_told_so() {
     );
     let message = report.error_message.unwrap();
     assert!(message.contains("memory limit of 67108864 bytes"), "{message}");
-    assert_eq!(run(limited("head -c 1M /dev/zero | tail -c 1M | wc -c", limits)).await.stdout.head, "1048576\n");
+    assert_eq!(
+        run(limited("head -c 1M /dev/zero | tail -c 1M | wc -c", limits)).await.stdout.head,
+        "1048576\n"
+    );
 }
 
 #[tokio::test]
