@@ -12,7 +12,7 @@ use sched_wire::BASE_PATH;
 use crate::error::ApiError;
 use crate::guard;
 use crate::routes::{
-    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, secrets,
+    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, logs, previews, secrets,
     switches, triggers,
 };
 use crate::state::ApiState;
@@ -70,6 +70,7 @@ fn api() -> actix_web::Scope {
         .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
         .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))
+        .service(at("/dispatches/{id}/logs", "GET").route(web::get().to(logs::of_dispatch)))
         .service(at("/executions", "GET").route(web::get().to(executions::list)))
         .service(at("/executions/{id}", "GET").route(web::get().to(executions::get)))
         .service(at("/executions/{id}/output", "GET").route(web::get().to(executions::output)))

@@ -81,6 +81,11 @@ pub(crate) enum ApiError {
     /// The request took too long.
     #[error("the request took too long and was given up; whether it took effect is not known")]
     TimedOut,
+    /// Too many clients follow what runs.
+    #[error(
+        "too many clients follow the output of dispatches through this API; ask again without follow, or later"
+    )]
+    TooManyFollowers,
     /// The daemon has not found its database yet.
     #[error("the API has not reached its database yet; try again")]
     Starting,
@@ -144,6 +149,7 @@ impl ApiError {
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
+            Self::TooManyFollowers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_followers"),
             Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
             Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
@@ -248,6 +254,7 @@ mod tests {
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
             ApiError::TimedOut,
+            ApiError::TooManyFollowers,
             ApiError::Starting,
             ApiError::Unavailable(outage()),
             ApiError::Busy(outage()),

@@ -4,8 +4,8 @@
 //! small task looks for the database now and then, so that readiness is told from memory. Requests do not ask it first:
 //! each tries for itself.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sched_model::db::{Database, clock};
@@ -15,7 +15,7 @@ use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
 use sched_runtime::health::{Readiness, StatusSource};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
 
@@ -24,12 +24,17 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Waits between looks that fail.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
+/// Most clients that follow the output of dispatches at once: each looks at the database twice a second.
+const FOLLOWERS: usize = 100;
+
 /// What the requests share.
 #[derive(Debug)]
 pub(crate) struct ApiState {
     pub(crate) database: Database,
     pub(crate) default_timezone: String,
     secret_keys: Option<SecretKeys>,
+    /// One permit for each client that may follow output.
+    pub(crate) followers: Arc<Semaphore>,
     tenant: OnceLock<TenantId>,
     is_stopping: AtomicBool,
     look: watch::Receiver<TaskStatus>,
@@ -47,6 +52,7 @@ impl ApiState {
             database,
             default_timezone,
             secret_keys,
+            followers: Arc::new(Semaphore::new(FOLLOWERS)),
             tenant: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
             look: look.status(),
@@ -69,6 +75,11 @@ impl ApiState {
         self.tenant.get_or_init(|| tenant);
     }
 
+    /// Whether the daemon stops, so that streams must end; their clients go on elsewhere.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
     /// Says that the daemon stops. Requests that are here already are served.
     pub(crate) fn stopping(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
@@ -77,7 +88,7 @@ impl ApiState {
 
 impl StatusSource for ApiState {
     fn ready(&self) -> Readiness {
-        if self.is_stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Readiness::NotReady("the API is stopping".to_owned());
         }
         if self.tenant.get().is_none() {

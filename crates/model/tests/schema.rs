@@ -27,6 +27,7 @@ const HEAD: &str = r#"//! The tables, as the migrations make them.
 const JOINED: &[&str] = &[
     "job_dependencies",
     "job_dispatch",
+    "live_progress",
     "projects",
     "queues",
     "scheduled_jobs",
@@ -111,6 +112,7 @@ fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
         "int2" => "Int2",
         "int4" => "Int4",
         "int8" => "Int8",
+        "float4" => "Float4",
         "float8" => "Float8",
         "jsonb" => "Jsonb",
         "timestamptz" => "Timestamptz",

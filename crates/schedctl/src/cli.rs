@@ -65,7 +65,9 @@ pub(crate) enum Command {
     /// Apply, list, show, explain, pause and trigger jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
-    /// List dispatches: fire times and triggers to be executed
+    /// Print what a dispatch or an execution writes, while it runs or afterwards
+    Logs(LogsArgs),
+    /// List and show dispatches: fire times and triggers to be executed
     #[command(subcommand)]
     Dispatches(DispatchesCommand),
     /// List executions, finished attempts at a dispatch, and show their output
@@ -309,6 +311,23 @@ pub(crate) enum DispatchesCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
         limit: usize,
     },
+    /// Show one dispatch, and how far it is if it runs
+    Show {
+        /// Id of the dispatch
+        id: Uuid,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Id of the dispatch, for all its attempts, or of an execution
+    pub(crate) id: Uuid,
+    /// Go on until the dispatch has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print it as it is, control characters and all
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -47,6 +47,12 @@ pub const SETTINGS: &[Setting] = &[
         "Where the private directories of attempts are made; the system's temporary directory by default",
     ),
     Setting::new(
+        "worker-cgroup-root",
+        "WORKER_CGROUP_ROOT",
+        "PATH",
+        "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
+    ),
+    Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
@@ -81,6 +87,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Where the private directories of attempts are made.
     pub temp_dir: PathBuf,
+    /// Control group below which groups for limits are made; the worker's own if `None`.
+    pub cgroup_root: Option<String>,
     /// Attempts of jobs without a policy.
     pub max_retry_attempts: u32,
 }
@@ -97,6 +105,11 @@ impl Config {
         let longest = values.duration_within("worker-max-poll-interval", milliseconds(10)..=seconds(3600));
         if values.are_sound(&["worker-poll-interval", "worker-max-poll-interval"]) && longest < shortest {
             values.mistake("worker-max-poll-interval", "must not be shorter than worker-poll-interval");
+        }
+        let cgroup_root = values.optional_string("worker-cgroup-root");
+        if cgroup_root.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains("..")) {
+            values
+                .mistake("worker-cgroup-root", "must be a path within the hierarchy, beginning with a slash");
         }
         let lease = match Lease::new(lease, heartbeat_interval) {
             Ok(lease) => lease,
@@ -121,6 +134,7 @@ impl Config {
             temp_dir: values
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
+            cgroup_root,
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
         }
     }

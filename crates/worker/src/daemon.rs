@@ -25,6 +25,7 @@ use crate::crowd;
 use crate::handlers::Handlers;
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
+use crate::live::{self, Board};
 use crate::pace::{MOST_AHEAD, Pace};
 use crate::secrets::{self, KeysError};
 use crate::seen::{Running, Seen};
@@ -111,8 +112,12 @@ pub(crate) async fn run(
     let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
-    let settings =
-        ProcessSettings { temp_root: config.temp_dir.clone(), inherited: std::env::vars_os().collect() };
+    let settings = ProcessSettings {
+        temp_root: config.temp_dir.clone(),
+        inherited: std::env::vars_os().collect(),
+        installation: installation(config.database.url.expose_secret()),
+        cgroup_root: config.cgroup_root.clone(),
+    };
     let native = NativeHandler::new(native.registry, native.threads).map_err(StartError::Threads)?;
     let handlers = Handlers::new(settings).map_err(StartError::from)?.with_native(native);
     let handlers = Arc::new(handlers);
@@ -134,6 +139,8 @@ pub(crate) async fn run(
         let pace = Arc::new(Pace::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
+        let board = Arc::new(Board::default());
+        listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
         let worker = Worker {
             version: context.program.version,
@@ -148,6 +155,7 @@ pub(crate) async fn run(
             wake,
             beat_now,
             seen,
+            board,
         };
         let mut workers = vec![worker];
         while let Some(first) = workers.first().filter(|_| workers.len() < count) {
@@ -237,6 +245,19 @@ async fn listen(database: Database, hints: Vec<Hints>, stop: CancellationToken) 
     Ok(())
 }
 
+/// A word for the installation, from where its database is: workers of the same one clear up after each other on a machine. Made without
+/// asking the database, which may be away when they start. It tells installations apart and keeps nothing secret: jobs see it.
+fn installation(database_url: &str) -> String {
+    let (_, place) =
+        database_url.rsplit_once('@').or_else(|| database_url.split_once("://")).unwrap_or_default();
+    let place = place.split('?').next().unwrap_or_default();
+    // FNV-1a: the same in every release, which the standard library's hash does not promise.
+    let hash = place.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     let from = &config.database;
     DatabaseSettings {
@@ -248,5 +269,22 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::installation;
+
+    #[test]
+    fn an_installation_is_known_by_the_place_of_its_database_and_not_by_its_password() {
+        let one = installation("postgresql://sched:one@db.example:5432/sched?sslmode=require");
+        assert_eq!(one, installation("postgresql://other:two@db.example:5432/sched"));
+        assert_ne!(one, installation("postgresql://sched:one@db.example:5432/staging"));
+        assert_eq!(
+            installation("postgresql://localhost/sched"),
+            installation("postgres://localhost/sched?x=y")
+        );
+        assert!(one.len() == 16 && one.chars().all(|c| c.is_ascii_alphanumeric()), "{one}");
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Waits for a slot, runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The
 //! slot is free again when the handler has ended; the place of the dispatch only when its result is stored, so that results cannot pile up
-//! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed
-//! attempt. Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged
-//! afterwards.
+//! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. When only its claim was taken away,
+//! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
+//! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -33,11 +34,31 @@ pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSema
     session.attempts.spawn(run(session.clone(), claimed, place, monotonic()));
 }
 
+/// Why a dispatch is handed back, for programs and for people.
+type Why = (&'static str, &'static str);
+
+const STOPPED: Why = ("worker_stopped", "the worker was stopping, so the attempt was never started");
+const NO_SLOT: Why = (
+    "worker_busy",
+    "the worker had claimed ahead and found no slot in time, so the attempt was never started",
+);
+const CLAIM_LOST: Why =
+    ("claim_lost", "the claim was taken away while the attempt ran, so its work was killed");
+
 /// What came of waiting for a slot.
 enum Begin {
     Slot(OwnedSemaphorePermit),
-    HandBack((&'static str, &'static str)),
+    HandBack(Why),
     Killed,
+}
+
+/// Why an attempt was killed without a report.
+#[derive(Debug, Clone, Copy)]
+enum Killed {
+    /// The worker may have been given up, and everything it ran with it.
+    LeaseLost,
+    /// This attempt was taken away.
+    ClaimLost,
 }
 
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
@@ -50,17 +71,24 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
             let ended = handed_back(&claimed, why);
             return worker.completer.send(Some(claimed.claim_id), ended, place).await;
         }
-        Begin::Killed => return killed(&session, &claimed),
+        Begin::Killed => return killed(&session, claimed, Killed::LeaseLost, place).await,
     };
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
+    let loss = session.worker.seen.running.loss(claimed.token);
     let report = tokio::select! {
         biased;
-        () = session.kill.cancelled() => None,
-        report = report(&session, &mut claimed, execution_id) => Some(report),
+        () = session.kill.cancelled() => Err(Killed::LeaseLost),
+        () = loss.cancelled() => Err(Killed::ClaimLost),
+        report = report(&session, &mut claimed, execution_id) => Ok(report),
     };
     drop(slot);
     worker.pace.moved.notify_one();
-    let Some(report) = report else { return killed(&session, &claimed) };
+    // Whether it told anything is of no matter here.
+    let _has_told = worker.board.close(claimed.token);
+    let report = match report {
+        Ok(report) => report,
+        Err(why) => return killed(&session, claimed, why, place).await,
+    };
     worker.pace.ended(report.elapsed);
     let was_handed_back = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     tell(&claimed, &report);
@@ -71,12 +99,6 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
 
 /// Waits for a slot, as long as it is worth while.
 async fn begin(session: &Session) -> Begin {
-    const STOPPED: (&str, &str) =
-        ("worker_stopped", "the worker was stopping, so the attempt was never started");
-    const NO_SLOT: (&str, &str) = (
-        "worker_busy",
-        "the worker had claimed ahead and found no slot in time, so the attempt was never started",
-    );
     let slots = &session.worker.slots;
     if session.kill.is_cancelled() {
         return Begin::Killed;
@@ -96,9 +118,16 @@ async fn begin(session: &Session) -> Begin {
     }
 }
 
-fn killed(session: &Session, claimed: &Claimed) {
-    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
-    session.worker.seen.running.remove(claimed.token);
+async fn killed(session: &Session, claimed: Claimed, why: Killed, place: Option<OwnedSemaphorePermit>) {
+    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, ?why, "The attempt was killed.");
+    match why {
+        Killed::LeaseLost => session.worker.seen.running.remove(claimed.token),
+        // Its token is refused, unless the database has come to say otherwise; then the dispatch must not be left without an attempt.
+        Killed::ClaimLost => {
+            let ended = handed_back(&claimed, CLAIM_LOST);
+            session.worker.completer.send(Some(claimed.claim_id), ended, place).await;
+        }
+    }
 }
 
 /// Runs the handler so that its panic is a report: in a task of its own, which native handlers have anyway.
@@ -113,8 +142,9 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
         Ok(secrets) => secrets,
         Err(report) => return *report,
     };
-    let scrubber = Scrubber::new(&secrets);
-    let execution = execution(claimed, execution_id, secrets);
+    let scrubber = Arc::new(Scrubber::new(&secrets));
+    let live = Live::on(session.worker.board.clone(), claimed.dispatch_id, claimed.token, scrubber.clone());
+    let execution = Execution { live, ..execution(claimed, execution_id, secrets) };
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);

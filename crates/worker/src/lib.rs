@@ -8,6 +8,7 @@ mod daemon;
 mod executor;
 pub mod handlers;
 mod heartbeat;
+mod live;
 mod pace;
 mod poller;
 mod secrets;

@@ -24,6 +24,7 @@ use crate::completer::CompleterHandle;
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::heartbeat::{self, LeaseState};
+use crate::live::Board;
 use crate::pace::Pace;
 use crate::poller;
 use crate::seen::Seen;
@@ -59,6 +60,8 @@ pub(crate) struct Worker {
     /// Asks for a heartbeat now: somebody wants work of ours stopped.
     pub(crate) beat_now: Arc<Notify>,
     pub(crate) seen: Arc<Seen>,
+    /// What attempts tell while they run.
+    pub(crate) board: Arc<Board>,
 }
 
 /// One identity.

@@ -5,6 +5,7 @@ use sched_model::db::executions::{Execution, Output};
 use sched_model::db::functions::Function;
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::Job;
+use sched_model::db::live::Progress;
 use sched_model::db::overview::{Counts, Waiting};
 use sched_model::db::workers::Worker;
 use sched_model::domain::dependency::After;
@@ -131,7 +132,7 @@ pub(crate) fn function(function: Function) -> wire::Function {
 
 /// A dispatch.
 pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
-    let Dispatch { row, job_name } = dispatch;
+    let Dispatch { row, job_name, progress } = dispatch;
     wire::Dispatch {
         id: row.id.0,
         job_id: row.job_id.0,
@@ -155,7 +156,14 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         task_args: row.args,
         is_catch_up: row.is_catch_up,
         expires_at: row.expires_at,
+        progress: progress.map(self::progress),
     }
+}
+
+/// How far an attempt has come.
+pub(crate) fn progress(progress: Progress) -> wire::Progress {
+    let Progress { percent, message, updated_at } = progress;
+    wire::Progress { percent, message, updated_at }
 }
 
 /// An attempt.

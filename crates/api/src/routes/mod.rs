@@ -12,6 +12,7 @@ pub(crate) mod explanations;
 pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod jobs;
+pub(crate) mod logs;
 pub(crate) mod previews;
 pub(crate) mod secrets;
 pub(crate) mod switches;

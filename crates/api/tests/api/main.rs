@@ -15,6 +15,7 @@ mod jobs;
 mod leader;
 mod life;
 mod lists;
+mod logs;
 mod previews;
 mod secrets;
 mod support;

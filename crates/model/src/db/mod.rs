@@ -36,6 +36,7 @@ pub mod job_ends;
 pub mod jobs;
 pub mod ledger;
 pub mod line;
+pub mod live;
 pub mod overview;
 pub mod partitions;
 pub mod recovery;

@@ -23,6 +23,7 @@ mod jobs;
 mod leadership;
 mod ledger;
 mod line;
+mod live;
 mod migrations;
 mod notify;
 mod overdue;

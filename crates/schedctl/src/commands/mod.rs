@@ -7,6 +7,7 @@ mod calendars;
 mod fleet;
 mod jobs;
 mod leader;
+mod logs;
 mod migrate;
 mod runs;
 mod schedules;
@@ -55,6 +56,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Dev(args) => dev::run(args, &session.globals, &session.here).await,
         Command::Migrate(command) => migrate::run(command, &session).await,
         Command::Jobs(command) => jobs::run(command, &session).await,
+        Command::Logs(args) => logs::run(args, &session).await,
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,
         Command::Functions(command) => fleet::functions(command, &session).await,

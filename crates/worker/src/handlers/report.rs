@@ -47,6 +47,12 @@ pub enum ErrorClass {
     ProgramNotFound,
     /// The program exists but could not be started.
     SpawnFailed,
+    /// The function names a user that this worker cannot run it as.
+    RunAsUnavailable,
+    /// The function has limits that this worker cannot keep.
+    LimitsUnavailable,
+    /// The kernel ended it at its memory limit.
+    OutOfMemory,
     /// The process ended with an exit code that does not mean success.
     ExitCode,
     /// A signal nobody here sent ended the process.
@@ -80,6 +86,9 @@ impl ErrorClass {
             Self::SecretUnreadable => "secret_unreadable",
             Self::ProgramNotFound => "program_not_found",
             Self::SpawnFailed => "spawn_failed",
+            Self::RunAsUnavailable => "run_as_unavailable",
+            Self::LimitsUnavailable => "limits_unavailable",
+            Self::OutOfMemory => "out_of_memory",
             Self::ExitCode => "exit_code",
             Self::Signal => "signal",
             Self::Timeout => "timeout",

@@ -34,7 +34,12 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let inherited: BTreeMap<OsString, OsString> =
             variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        let settings = ProcessSettings { temp_root: root.path().to_path_buf(), inherited };
+        let settings = ProcessSettings {
+            temp_root: root.path().to_path_buf(),
+            inherited,
+            installation: "tests".into(),
+            cgroup_root: None,
+        };
         Self { handlers: Handlers::new(settings).unwrap(), root }
     }
 

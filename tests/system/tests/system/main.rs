@@ -19,6 +19,7 @@ mod failover_frozen;
 mod failover_handover;
 mod failover_network;
 mod ledger;
+mod live;
 mod migrations;
 mod policies;
 mod restart;

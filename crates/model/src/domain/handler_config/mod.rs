@@ -4,12 +4,14 @@
 //! refuse, and the worker asks them again before it starts anything, because a row may be older than a rule. What
 //! only the worker's machine can tell (does the program exist there?) is found out when the attempt starts.
 
+mod confinement;
 mod native;
 mod process;
 mod text_or_secret;
 
 use std::fmt;
 
+pub use confinement::{ResourceLimits, RunAs};
 pub use native::{NativeConfig, check_handler_name};
 pub use process::*;
 pub use text_or_secret::{SecretName, TextOrSecret};

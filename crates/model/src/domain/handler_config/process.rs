@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::confinement::{ResourceLimits, RunAs};
 use super::{FieldError, Mistakes, TextOrSecret};
 use crate::domain::secret::check_secret_name;
 
@@ -60,6 +61,15 @@ pub struct ProcessConfig {
     /// What the process reads on its standard input.
     #[serde(default)]
     pub stdin: StdinSource,
+    /// The user it runs as, where the worker may change users; the worker's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<RunAs>,
+    /// What it may use, all of its processes together; nothing is bounded when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ResourceLimits>,
+    /// Whether programs with the set-user-id bit (`sudo`) gain it nothing.
+    #[serde(default = "yes")]
+    pub no_new_privs: bool,
 }
 
 /// What a process reads on its standard input.
@@ -71,6 +81,10 @@ pub enum StdinSource {
     Args,
     /// Nothing: end of file at once.
     None,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_grace_seconds() -> u32 {
@@ -119,6 +133,12 @@ impl ProcessConfig {
         self.check_what_runs(&mut mistakes);
         self.check_environment(&mut mistakes);
         self.check_limits(&mut mistakes);
+        if let Some(run_as) = &self.run_as {
+            run_as.check(&mut mistakes);
+        }
+        if let Some(limits) = &self.limits {
+            limits.check(&mut mistakes);
+        }
         mistakes.finish()
     }
 

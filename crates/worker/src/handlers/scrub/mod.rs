@@ -90,7 +90,7 @@ impl Scrubber {
     }
 
     /// A text whose beginning was cut off, where the end of a secret may stand.
-    fn scrub_tail<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(super) fn scrub_tail<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut spans = self.spans(text);
         spans.extend(self.patterns.iter().filter_map(|pattern| {
             let end = ended_at(text.as_bytes(), pattern.text.expose_secret())?;
