@@ -4,12 +4,16 @@
 //! refuse, and the worker asks them again before it starts anything, because a row may be older than a rule. What
 //! only the worker's machine can tell (does the program exist there?) is found out when the attempt starts.
 
+mod http;
 mod process;
+mod template;
 mod text_or_secret;
 
 use std::fmt;
 
+pub use http::*;
 pub use process::*;
+pub use template::{Form, MissingValue, Template, TemplateError, TemplateValues};
 pub use text_or_secret::{SecretName, TextOrSecret};
 
 /// One thing wrong with a configuration.
