@@ -63,6 +63,8 @@ words! {
     HandlerType {
         /// A program of the operating system.
         Process = "process",
+        /// A request to a web server.
+        Http = "http",
     }
 }
 

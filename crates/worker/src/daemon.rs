@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::completer::Completer;
 use crate::config::Config;
 use crate::handlers::Handlers;
+use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::seen::{Running, Seen};
 use crate::session::Worker;
@@ -48,6 +49,9 @@ pub enum StartError {
     /// Attempts could not be contained on this machine.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// The authorities for calls cannot be read.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -57,7 +61,7 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) => exit::USAGE,
+            Self::Settings(_) | Self::Certificates(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Prepare(_) | Self::Task(_) => exit::FAILURE,
@@ -83,7 +87,13 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
     let settings =
         ProcessSettings { temp_root: config.temp_dir.clone(), inherited: std::env::vars_os().collect() };
-    let handlers = Arc::new(Handlers::new(settings).map_err(StartError::from)?);
+    let http = HttpSettings {
+        allow: config.http_allow.clone(),
+        ca_file: config.http_ca_file.clone(),
+        ..HttpSettings::default()
+    };
+    let http = HttpHandler::new(http).map_err(StartError::from)?;
+    let handlers = Arc::new(Handlers::new(settings, http).map_err(StartError::from)?);
 
     let mut listeners = TaskGroup::new();
     let token = listeners.token();

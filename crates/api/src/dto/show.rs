@@ -99,12 +99,25 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
 /// What stands in place of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// A configuration without the values of the variables it sets, which may be secrets; their names stay.
+/// A configuration without the values of the variables and headers it sets and the secrets it signs with, as far as they are
+/// written down: they may be secrets. Their names stay, and those of secrets that are kept elsewhere.
 pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
     if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
-        env.values_mut().for_each(|value| *value = HIDDEN.into());
+        env.values_mut().for_each(hide_text);
+    }
+    if let Some(headers) = handler_config.get_mut("headers").and_then(Value::as_object_mut) {
+        headers.values_mut().for_each(hide_text);
+    }
+    if let Some(secrets) = handler_config.pointer_mut("/sign/secrets").and_then(Value::as_array_mut) {
+        secrets.iter_mut().for_each(hide_text);
     }
     handler_config
+}
+
+fn hide_text(value: &mut Value) {
+    if !value.is_object() {
+        *value = HIDDEN.into();
+    }
 }
 
 /// A task function.

@@ -5,12 +5,13 @@
 //! reports too, so the caller has one path. What the report means for the dispatch (retry, dead letter) is decided
 //! by `sched_model::domain`, and storing it is the completer's work; nothing here talks to the database.
 //!
-//! Handlers run side by side; they share only the launcher's threads and the table of running attempts. An attempt
+//! Handlers run side by side; they share only the launcher's threads, the table of running attempts, idle connections and circuits. An attempt
 //! is ended politely through its token (soft signal, grace, kill) and at once by dropping its future: whatever it
 //! started is killed either way.
 
 mod capture;
 mod execution;
+pub mod http;
 mod live;
 pub mod process;
 mod report;
@@ -26,12 +27,14 @@ pub use live::{Live, LiveEvent};
 pub use report::{ErrorClass, Outcome, Report};
 pub use secrets::{MissingSecret, Secrets};
 
+use http::HttpHandler;
 use process::{PrepareError, ProcessHandler, ProcessSettings};
 
 /// Every handler this worker has.
 #[derive(Debug)]
 pub struct Handlers {
     process: ProcessHandler,
+    http: HttpHandler,
 }
 
 impl Handlers {
@@ -39,13 +42,14 @@ impl Handlers {
     ///
     /// # Errors
     /// The operating system refused something without which attempts could not be contained.
-    pub fn new(process: ProcessSettings) -> Result<Self, PrepareError> {
-        Ok(Self { process: ProcessHandler::new(process)? })
+    pub fn new(process: ProcessSettings, http: HttpHandler) -> Result<Self, PrepareError> {
+        Ok(Self { process: ProcessHandler::new(process)?, http })
     }
 
     /// Clears away what attempts that were dropped have left; to be called now and then.
     pub fn tidy(&self) {
         self.process.tidy();
+        self.http.tidy();
     }
 
     /// Runs one attempt to its end.
@@ -55,7 +59,8 @@ impl Handlers {
     pub async fn run(&self, kind: HandlerType, execution: Execution, cancel: CancellationToken) -> Report {
         match kind {
             HandlerType::Process => self.process.run(&execution, &cancel).await,
-            HandlerType::Http | HandlerType::Native | HandlerType::Celery | HandlerType::Sql => {
+            HandlerType::Http => self.http.run(&execution, &cancel).await,
+            HandlerType::Native | HandlerType::Celery | HandlerType::Sql => {
                 let message = format!("this worker has no handler for functions of type {kind}");
                 Report::failed(ErrorClass::UnsupportedHandler, &message)
             }

@@ -51,6 +51,20 @@ pub enum ErrorClass {
     Timeout,
     /// Somebody cancelled it.
     Cancelled,
+    /// The arguments of the dispatch do not fit the function.
+    InvalidArgs,
+    /// Nobody answered: no such name, no connection, or one that ended before a response came.
+    Unreachable,
+    /// The server answered that it cannot now (408, 425, 429, 5xx); the same request may succeed later.
+    ErrorResponse,
+    /// The server answered with another status that is not expected; repeating the request seldom helps.
+    RequestRejected,
+    /// What came back is no HTTP, or lacks what was to be picked from it.
+    ResponseInvalid,
+    /// The target may not be called from this worker.
+    TargetRefused,
+    /// The endpoint failed again and again and is left alone for a while; nothing was sent.
+    CircuitOpen,
     /// The worker itself failed: no space for the attempt's files, no threads.
     Worker,
 }
@@ -68,6 +82,13 @@ impl ErrorClass {
             Self::Signal => "signal",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
+            Self::InvalidArgs => "invalid_args",
+            Self::Unreachable => "unreachable",
+            Self::ErrorResponse => "error_response",
+            Self::RequestRejected => "request_rejected",
+            Self::ResponseInvalid => "response_invalid",
+            Self::TargetRefused => "target_refused",
+            Self::CircuitOpen => "circuit_open",
             Self::Worker => "worker",
         }
     }
@@ -86,7 +107,9 @@ pub struct Report {
     pub error_class: Option<ErrorClass>,
     /// What the attempt gave back, whatever its outcome.
     pub result: Option<Value>,
-    /// Kept standard output.
+    /// How long the other side asks to be left alone; a retry comes no sooner.
+    pub retry_after: Option<Duration>,
+    /// Kept standard output; of a request, its response.
     pub stdout: Captured,
     /// Kept standard error.
     pub stderr: Captured,
@@ -113,6 +136,7 @@ impl Report {
             error_message: error.map(|(_, message)| storable::text(message.as_bytes())),
             error_class: error.map(|(class, _)| class),
             result: None,
+            retry_after: None,
             stdout: Captured::default(),
             stderr: Captured::default(),
             started_after: None,
