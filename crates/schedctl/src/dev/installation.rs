@@ -82,6 +82,8 @@ impl Installation {
 
         let api = vec![pair("API_HOST", "127.0.0.1".to_owned()), pair("API_PORT", self.api_port.to_string())];
         let mut worker = vec![pair("WORKER_CONCURRENCY", args.concurrency.to_string())];
+        // Everything of this installation is on loopback, and so are the servers of those who try it out.
+        worker.push(pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()));
         worker.extend(self.postgres.client_variables());
         worker.push(pair("BACKUP_DIR", self.folder.backups().map_err(failure)?.display().to_string()));
 

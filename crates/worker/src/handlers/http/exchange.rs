@@ -165,7 +165,7 @@ async fn read(body: &mut Incoming, into: &mut Response, limit: usize) -> Result<
         // Trailers say nothing that is kept.
         let Ok(data) = frame?.into_data() else { continue };
         let room = limit.saturating_sub(into.body.len());
-        into.body.extend(data.iter().take(room));
+        into.body.extend_from_slice(data.get(..room).unwrap_or(&data));
         if data.len() > room {
             into.is_cut = true;
             return Ok(());
