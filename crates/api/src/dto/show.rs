@@ -262,3 +262,27 @@ pub(crate) fn status(counts: Counts, waiting: Vec<Waiting>) -> wire::Status {
         queues: queues.collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_secret_is_hidden_and_the_names_of_secrets_stay() {
+        let config = json!({
+            "env": {"A": "1"},
+            "headers": {"X-A": "1", "Authorization": {"secret": "token"}},
+            "sign": {"secrets": ["whsec_x", {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        let expected = json!({
+            "env": {"A": HIDDEN},
+            "headers": {"X-A": HIDDEN, "Authorization": {"secret": "token"}},
+            "sign": {"secrets": [HIDDEN, {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        assert_eq!(hide_variables(config), expected);
+    }
+}
