@@ -31,7 +31,7 @@ enum Piece {
 enum Name {
     /// An argument, by its path; all of them if the path is empty.
     Args(Vec<String>),
-    JobName,
+    Job,
     DispatchId,
     Attempt,
     FireTime,
@@ -195,7 +195,7 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str) {
 fn name(text: &str) -> Result<Name, TemplateError> {
     match text {
         "args" => Ok(Name::Args(Vec::new())),
-        "job.name" => Ok(Name::JobName),
+        "job.name" => Ok(Name::Job),
         "dispatch.id" => Ok(Name::DispatchId),
         "attempt" => Ok(Name::Attempt),
         "fire_time" => Ok(Name::FireTime),
@@ -243,7 +243,7 @@ fn write(
 ) -> Result<String, MissingValue> {
     let value = match name {
         Name::Args(path) => argument(values.args, path)?.clone(),
-        Name::JobName => values.job_name.into(),
+        Name::Job => values.job_name.into(),
         Name::DispatchId => values.dispatch_id.into(),
         Name::Attempt => values.attempt.into(),
         Name::FireTime => values.fire_time.into(),
