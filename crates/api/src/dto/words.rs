@@ -55,7 +55,7 @@ macro_rules! answered {
 }
 
 requested! {
-    HandlerType as HandlerType { Process }
+    HandlerType as HandlerType { Process, Http }
     Scope as Scope { BackupInfrastructure, System, Project }
     JobType as JobType { Cron, Interval, OneOff, Manual }
     DstGap as DstGap { Shift, Skip }
