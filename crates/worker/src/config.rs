@@ -6,6 +6,8 @@ use std::time::Duration;
 use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
+use crate::handlers::http::AllowList;
+
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("worker-concurrency", "WORKER_CONCURRENCY", "COUNT", "How many dispatches run at once").default("10"),
@@ -53,6 +55,18 @@ pub const SETTINGS: &[Setting] = &[
         "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
     ),
     Setting::new(
+        "worker-http-allow",
+        "WORKER_HTTP_ALLOW",
+        "TARGETS",
+        "What http functions may call besides the public Internet: networks, addresses, host names, each with a port or without",
+    ),
+    Setting::new(
+        "worker-http-ca-file",
+        "WORKER_HTTP_CA_FILE",
+        "FILE",
+        "PEM file with authorities that http functions trust besides the system's",
+    ),
+    Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
@@ -89,6 +103,10 @@ pub struct Config {
     pub temp_dir: PathBuf,
     /// Control group below which groups for limits are made; the worker's own if `None`.
     pub cgroup_root: Option<String>,
+    /// What http functions may call besides the public Internet.
+    pub http_allow: AllowList,
+    /// Authorities they trust besides the system's.
+    pub http_ca_file: Option<PathBuf>,
     /// Attempts of jobs without a policy.
     pub max_retry_attempts: u32,
 }
@@ -135,7 +153,20 @@ impl Config {
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
             cgroup_root,
+            http_allow: allow_list(values),
+            http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
         }
     }
+}
+
+fn allow_list(values: &mut Values) -> AllowList {
+    let mut allowed = Vec::new();
+    for target in values.optional_list("worker-http-allow") {
+        match target.parse() {
+            Ok(entry) => allowed.push(entry),
+            Err(error) => values.mistake("worker-http-allow", error),
+        }
+    }
+    allowed.into_iter().collect()
 }

@@ -23,6 +23,7 @@ use crate::completer::Completer;
 use crate::config::Config;
 use crate::crowd;
 use crate::handlers::Handlers;
+use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::live::{self, Board};
@@ -65,6 +66,9 @@ pub enum StartError {
     /// The key file of the secrets cannot be used.
     #[error(transparent)]
     SecretKeys(#[from] KeysError),
+    /// The authorities for calls cannot be read.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -74,7 +78,7 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) | Self::SecretKeys(_) => exit::USAGE,
+            Self::Settings(_) | Self::SecretKeys(_) | Self::Certificates(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Prepare(_) | Self::Threads(_) | Self::Unkillable(_) | Self::Task(_) => exit::FAILURE,
@@ -118,8 +122,14 @@ pub(crate) async fn run(
         installation: installation(config.database.url.expose_secret()),
         cgroup_root: config.cgroup_root.clone(),
     };
+    let http = HttpSettings {
+        allow: config.http_allow.clone(),
+        ca_file: config.http_ca_file.clone(),
+        ..HttpSettings::default()
+    };
+    let http = HttpHandler::new(http).map_err(StartError::from)?;
     let native = NativeHandler::new(native.registry, native.threads).map_err(StartError::Threads)?;
-    let handlers = Handlers::new(settings).map_err(StartError::from)?.with_native(native);
+    let handlers = Handlers::new(settings, http).map_err(StartError::from)?.with_native(native);
     let handlers = Arc::new(handlers);
 
     let mut listeners = TaskGroup::new();

@@ -166,6 +166,7 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
 fn execution(claimed: &mut Claimed, execution_id: ExecutionId, secrets: Secrets) -> Execution {
     Execution {
         dispatch_id: claimed.dispatch_id.0,
+        tenant_id: claimed.tenant_id.0,
         job_id: claimed.job_id.0,
         execution_id: execution_id.0,
         job_name: claimed.job_name.clone(),
@@ -209,7 +210,8 @@ fn ended(
         job_id: claimed.job_id,
         token: claimed.token,
         outcome,
-        verdict: decide(outcome, error_class, claimed.failures, policy, rand::random()),
+        verdict: decide(outcome, error_class, claimed.failures, policy, rand::random())
+            .no_retry_before(report.retry_after.unwrap_or_default()),
         record: Record {
             execution_id,
             started_at: claimed.claimed_at + TimeDelta::from_std(before_work).unwrap_or_default(),

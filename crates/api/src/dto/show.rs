@@ -100,14 +100,25 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
 /// What stands in place of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// A configuration without the values of the variables it sets, which may be secrets; their names stay.
+/// A configuration without the values of the variables and headers it sets and the secrets it signs with, as far as they are
+/// written down: they may be secrets. Their names stay, and those of secrets that are kept elsewhere.
 pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
     if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
-        // The name of a secret is not secret.
-        let values = env.values_mut().filter(|value| value.is_string());
-        values.for_each(|value| *value = HIDDEN.into());
+        env.values_mut().for_each(hide_text);
+    }
+    if let Some(headers) = handler_config.get_mut("headers").and_then(Value::as_object_mut) {
+        headers.values_mut().for_each(hide_text);
+    }
+    if let Some(secrets) = handler_config.pointer_mut("/sign/secrets").and_then(Value::as_array_mut) {
+        secrets.iter_mut().for_each(hide_text);
     }
     handler_config
+}
+
+fn hide_text(value: &mut Value) {
+    if !value.is_object() {
+        *value = HIDDEN.into();
+    }
 }
 
 /// A task function.
@@ -257,5 +268,29 @@ pub(crate) fn status(counts: Counts, waiting: Vec<Waiting>) -> wire::Status {
         schedulers: counts.schedulers,
         has_leader: counts.has_leader,
         queues: queues.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_secret_is_hidden_and_the_names_of_secrets_stay() {
+        let config = json!({
+            "env": {"A": "1"},
+            "headers": {"X-A": "1", "Authorization": {"secret": "token"}},
+            "sign": {"secrets": ["whsec_x", {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        let expected = json!({
+            "env": {"A": HIDDEN},
+            "headers": {"X-A": HIDDEN, "Authorization": {"secret": "token"}},
+            "sign": {"secrets": [HIDDEN, {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        assert_eq!(hide_variables(config), expected);
     }
 }

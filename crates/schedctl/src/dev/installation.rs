@@ -86,8 +86,12 @@ impl Installation {
             pair("API_PORT", self.api_port.to_string()),
             pair("SECRETS_KEY_FILE", keys.clone()),
         ];
-        let mut worker =
-            vec![pair("WORKER_CONCURRENCY", args.concurrency.to_string()), pair("SECRETS_KEY_FILE", keys)];
+        let mut worker = vec![
+            pair("WORKER_CONCURRENCY", args.concurrency.to_string()),
+            pair("SECRETS_KEY_FILE", keys),
+            // Everything of this installation is on loopback, and so are the servers of those who try it out.
+            pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()),
+        ];
         worker.extend(self.postgres.client_variables());
         worker.push(pair("BACKUP_DIR", self.folder.backups().map_err(failure)?.display().to_string()));
 

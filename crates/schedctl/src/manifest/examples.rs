@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use chrono::DateTime;
-use sched_model::domain::handler_config::{NativeConfig, ProcessConfig};
+use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::schedule::Calendar;
@@ -53,6 +53,7 @@ fn every_example_is_right_by_the_rules() {
             let read = match function.handler_type {
                 HandlerType::Process => ProcessConfig::parse(config).map(drop),
                 HandlerType::Native => NativeConfig::parse(config).map(drop),
+                HandlerType::Http => HttpConfig::parse(config).map(drop),
             };
             read.unwrap_or_else(|wrong| panic!("{}: {wrong:?}", function.name));
         }

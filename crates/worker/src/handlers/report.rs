@@ -61,12 +61,24 @@ pub enum ErrorClass {
     Timeout,
     /// Somebody cancelled it.
     Cancelled,
+    /// The arguments of the dispatch do not fit the function.
+    InvalidArgs,
+    /// Nobody answered: no such name, no connection, or one that ended before a response came.
+    Unreachable,
+    /// The server answered that it cannot now (408, 425, 429, 5xx); the same request may succeed later.
+    ErrorResponse,
+    /// The server answered with another status that is not expected; repeating the request seldom helps.
+    RequestRejected,
+    /// What came back is no HTTP, or lacks what was to be picked from it.
+    ResponseInvalid,
+    /// The target may not be called from this worker.
+    TargetRefused,
+    /// The endpoint failed again and again and is left alone for a while; nothing was sent.
+    CircuitOpen,
     /// The worker itself failed: no space for the attempt's files, no threads.
     Worker,
     /// The worker has no native handler of that name.
     UnknownHandler,
-    /// The arguments do not fit the native handler.
-    InvalidArgs,
     /// A native handler returned an error and did not class it.
     HandlerError,
     /// A native handler panicked.
@@ -93,9 +105,15 @@ impl ErrorClass {
             Self::Signal => "signal",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
+            Self::InvalidArgs => "invalid_args",
+            Self::Unreachable => "unreachable",
+            Self::ErrorResponse => "error_response",
+            Self::RequestRejected => "request_rejected",
+            Self::ResponseInvalid => "response_invalid",
+            Self::TargetRefused => "target_refused",
+            Self::CircuitOpen => "circuit_open",
             Self::Worker => "worker",
             Self::UnknownHandler => "unknown_handler",
-            Self::InvalidArgs => "invalid_args",
             Self::HandlerError => "handler_error",
             Self::Panic => "panic",
             Self::Own(class) => class,
@@ -128,7 +146,9 @@ pub struct Report {
     pub again: Again,
     /// What the attempt gave back, whatever its outcome.
     pub result: Option<Value>,
-    /// Kept standard output.
+    /// How long the other side asks to be left alone; a retry comes no sooner.
+    pub retry_after: Option<Duration>,
+    /// Kept standard output; of a request, its response.
     pub stdout: Captured,
     /// Kept standard error.
     pub stderr: Captured,
@@ -158,6 +178,7 @@ impl Report {
             error_class: error.map(|(class, _)| class),
             again: Again::default(),
             result: None,
+            retry_after: None,
             stdout: Captured::default(),
             stderr: Captured::default(),
             log: Captured::default(),
