@@ -26,7 +26,8 @@ async fn live_output_is_seen_before_the_end_and_once() {
     })
     .await;
     assert!(seen(&system, &dispatch).await.contains("IN_PROGRESS"));
-    let (followed, ()) = tokio::join!(system.schedctl(&["logs", &dispatch, "--follow"]), async {
+    let follow = ["logs", &dispatch, "--follow"];
+    let (followed, ()) = tokio::join!(system.schedctl(&follow), async {
         std::fs::write(&flag, "").unwrap();
     });
     assert_eq!(followed.status.code(), Some(0), "{followed:?}");
