@@ -8,6 +8,7 @@
 //! forms are wiped when the scrubber is dropped.
 
 mod forms;
+mod told;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +19,8 @@ use secrecy::{ExposeSecret as _, SecretSlice};
 use serde_json::Value;
 
 use super::{Captured, Report, Secrets};
+
+pub use told::Told;
 
 /// Shortest text that is taken for a secret.
 pub const SHORTEST: usize = 4;
