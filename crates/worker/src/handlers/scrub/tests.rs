@@ -44,7 +44,9 @@ fn a_value_inside_something_in_base64_is_found_at_every_offset() {
             let encoded = STANDARD.encode(format!("{before}hunter2-hunter2{after}"));
             let shown = scrubber.scrub(&encoded);
             assert!(shown.contains("[secret db]"), "{before:?} {after:?}: {shown}");
-            assert!(shown.len() < "[secret db]".len() + 20, "{before:?} {after:?}: {shown}");
+            // At least 19 of its 20 characters are its own, whatever stands around it.
+            let most = "[secret db]".len() + encoded.len() - 19;
+            assert!(shown.len() <= most, "{before:?} {after:?}: {shown}");
         }
     }
 }
