@@ -72,6 +72,8 @@ async fn tell(
 async fn end(app: &TestApp, claimed: &Claimed, outcome: AttemptOutcome, output: &str) {
     let ended = Ended {
         dispatch_id: claimed.dispatch_id,
+        tenant_id: claimed.tenant_id,
+        job_id: claimed.job_id,
         token: claimed.token,
         outcome,
         verdict: decide(outcome, None, claimed.failures, &RetryPolicy::standard(3), 0.5),
