@@ -6,7 +6,7 @@ use test_support::{http, wait_for};
 /// The events of a dispatch so far, as text.
 async fn seen(system: &Installation, dispatch: &str) -> String {
     let path = format!("/api/v1/dispatches/{dispatch}/logs");
-    http::get(system.api_addr(), &path).await.expect("the API answers").body
+    http::get(system.api_addr(), &path).await.unwrap().body
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +73,7 @@ async fn live_work_whose_claim_was_taken_away_is_killed_at_once() {
     .await;
     let health = system.workers[0].health_addr().await;
     wait_for("the loss is counted", PATIENCE, async || {
-        let metrics = http::get(health, "/metrics").await.expect("the worker answers").body;
+        let metrics = http::get(health, "/metrics").await.unwrap().body;
         let counted = metrics.lines().any(|line| line == "sched_claims_lost_total 1");
         if counted { Ok(()) } else { Err(metrics) }
     })
