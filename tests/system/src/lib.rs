@@ -380,11 +380,11 @@ pub fn manual(name: &str) -> Value {
     json!({"name": name, "job_type": "manual"})
 }
 
-/// A manual job that is retried at once, up to 20 attempts.
+/// A manual job of which many runs go on at once, and which is retried at once, up to 20 attempts.
 #[must_use]
 pub fn retried(name: &str) -> Value {
     let policy = json!({"max_attempts": 20, "backoff_seconds": 0, "jitter_percent": 0});
-    json!({"name": name, "job_type": "manual", "retry_policy": policy})
+    json!({"name": name, "job_type": "manual", "retry_policy": policy, "overlap_policy": "allow", "max_instances": 100})
 }
 
 /// A job that fires every `seconds`.

@@ -1,7 +1,7 @@
 //! Several workers at once.
 
 use serde_json::Value;
-use system_tests::{Effects, Installation, every, manual, shell_jobs};
+use system_tests::{Effects, Installation, every, retried, shell_jobs};
 use test_support::Process;
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
@@ -13,7 +13,7 @@ async fn workers_that_join_half_way_share_the_rest() {
     let two = [("WORKER_CONCURRENCY", "2")];
     system.start_worker(&two).await;
     let effects = Effects::new();
-    system.apply(&shell_jobs(&effects.command("work=2"), &[manual("many")])).await;
+    system.apply(&shell_jobs(&effects.command("work=2"), &[retried("many")])).await;
     for _ in 0..60 {
         system.trigger("many").await;
     }
