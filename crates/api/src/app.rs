@@ -12,8 +12,8 @@ use sched_wire::BASE_PATH;
 use crate::error::ApiError;
 use crate::guard;
 use crate::routes::{
-    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, previews, queues,
-    switches, triggers,
+    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, logs, previews, queues,
+    secrets, switches, triggers,
 };
 use crate::state::ApiState;
 
@@ -66,9 +66,17 @@ fn api() -> actix_web::Scope {
                 .route(web::get().to(queues::get))
                 .route(web::put().to(queues::put)),
         )
+        .service(at("/secrets", "GET").route(web::get().to(secrets::list)))
+        .service(
+            at("/secrets/{name}", "PUT, DELETE")
+                .route(web::put().to(secrets::put))
+                .route(web::delete().to(secrets::delete)),
+        )
+        .service(at("/secret-keys/rotate", "POST").route(web::post().to(secrets::rotate)))
         .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
         .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))
+        .service(at("/dispatches/{id}/logs", "GET").route(web::get().to(logs::of_dispatch)))
         .service(at("/executions", "GET").route(web::get().to(executions::list)))
         .service(at("/executions/{id}", "GET").route(web::get().to(executions::get)))
         .service(at("/executions/{id}/output", "GET").route(web::get().to(executions::output)))

@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use sched_model::domain::schedule::Zone;
-use sched_runtime::config::{self, DatabaseSettings, Setting, Values};
+use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -33,13 +33,15 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::SECRETS, SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// How to reach the database.
     pub database: DatabaseSettings,
+    /// How secrets are sealed.
+    pub secrets: SecretsSettings,
     /// Address to listen on; a loopback one.
     pub host: IpAddr,
     /// Port to listen on; 0 takes a free one.
@@ -52,6 +54,7 @@ impl Config {
     /// Reads the settings, recording every mistake.
     pub fn read(values: &mut Values) -> Self {
         let database = DatabaseSettings::read(values);
+        let secrets = SecretsSettings::read(values);
         let host = values.ip("api-host");
         if !host.is_loopback() {
             values.mistake(
@@ -69,7 +72,7 @@ impl Config {
             }
             Err(_) => {}
         }
-        Self { database, host, port, default_timezone }
+        Self { database, secrets, host, port, default_timezone }
     }
 
     /// Address and port together.

@@ -54,6 +54,15 @@ pub(crate) enum ApiError {
     /// The body is understood and refused; nothing was written.
     #[error("{}", told(.0))]
     Refused(Vec<Mistake>),
+    /// This API was started without keys for secrets.
+    #[error(
+        "this API keeps no secrets: start it, and every worker, with secrets-key-file (SECRETS_KEY_FILE); \
+         `schedctl secrets keygen` makes the file"
+    )]
+    NoSecretKeys,
+    /// The cipher refused a value.
+    #[error("something went wrong inside; the log has it under the id of this request")]
+    Unsealed(#[source] sched_model::domain::secret::SealError),
     /// The request is for the leader, and there is none.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
@@ -72,6 +81,11 @@ pub(crate) enum ApiError {
     /// The request took too long.
     #[error("the request took too long and was given up; whether it took effect is not known")]
     TimedOut,
+    /// Too many clients follow what runs.
+    #[error(
+        "too many clients follow the output of dispatches through this API; ask again without follow, or later"
+    )]
+    TooManyFollowers,
     /// The daemon has not found its database yet.
     #[error("the API has not reached its database yet; try again")]
     Starting,
@@ -129,15 +143,19 @@ impl ApiError {
             Self::BrokenBody(_) => (StatusCode::BAD_REQUEST, "broken_body"),
             Self::Parameters(_) => (StatusCode::BAD_REQUEST, "invalid_parameters"),
             Self::Refused(mistakes) => refusal(mistakes),
+            Self::NoSecretKeys => (StatusCode::UNPROCESSABLE_ENTITY, "no_secret_keys"),
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
+            Self::TooManyFollowers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_followers"),
             Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
             Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
-            Self::Broken | Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+            Self::Broken | Self::Unsealed(_) | Self::Internal(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "internal")
+            }
         }
     }
 
@@ -230,10 +248,13 @@ mod tests {
             ApiError::BrokenBody(PayloadError::Overflow),
             ApiError::Parameters(Vec::new()),
             ApiError::NoLeader,
+            ApiError::NoSecretKeys,
+            ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::OtherVersion { found: 1 },
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
             ApiError::TimedOut,
+            ApiError::TooManyFollowers,
             ApiError::Starting,
             ApiError::Unavailable(outage()),
             ApiError::Busy(outage()),

@@ -73,6 +73,9 @@ impl Mistake {
     /// A rule of the domain that `error` breaks, in the thing at `at`.
     pub(crate) fn of_field(at: &str, error: &FieldError) -> Self {
         // The names of variables are the user's; they may hold dots, and a list has no keys to point at.
+        if let Some(name) = error.field.strip_prefix("headers.") {
+            return Self::invalid(format!("{at}/headers/{}", escaped(name)), &*error.message);
+        }
         if let Some(name) = error.field.strip_prefix("env.") {
             return Self::invalid(format!("{at}/env/{}", escaped(name)), &*error.message);
         }

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +16,12 @@ use sched_model::db::migrations::SchemaError;
 use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::db::{Database, DatabaseSettings, DbError, startup, tenants};
 use sched_model::domain::ids::TenantId;
+use sched_model::domain::secret::{KeyFileError, SecretKeys};
 use sched_runtime::daemon::Context;
 use sched_runtime::driver::Driver;
 use sched_runtime::exit::{self, BoxError, ExitError, ExitStatus};
 use sched_runtime::health::{HealthState, ListenError};
+use sched_runtime::private_file::{self, PrivateFileError};
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{StopError, TaskError, TaskGroup};
 use secrecy::ExposeSecret;
@@ -50,6 +53,18 @@ pub enum StartError {
     /// The database settings cannot work.
     #[error(transparent)]
     Settings(#[from] InvalidDatabaseSettings),
+    /// The file with the keys of secrets is not to be trusted, or cannot be read.
+    #[error("the file of secrets-key-file (SECRETS_KEY_FILE) cannot be used")]
+    SecretsFile(#[source] PrivateFileError),
+    /// It holds something else.
+    #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) holds no keys", path = path.display())]
+    SecretKeys {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: KeyFileError,
+    },
     /// The schema does not fit.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -74,7 +89,7 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) => exit::USAGE,
+            Self::Settings(_) | Self::SecretsFile(_) | Self::SecretKeys { .. } => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) | Self::NoTenant => exit::SCHEMA,
             Self::Serve(_) | Self::Ended | Self::Task(_) | Self::Stop(_) => exit::FAILURE,
@@ -103,14 +118,15 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 /// Binds the address; connects to nothing yet.
 ///
 /// # Errors
-/// When the address is not available or the database settings cannot work.
+/// When the address is not available, or the database settings or the key file cannot work.
 pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let address = config.socket_addr();
     let database = Database::new(&database_settings(&config))?;
+    let secret_keys = config.secrets.key_file.as_deref().map(secret_keys).transpose()?;
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look) = ApiState::new(database, config.default_timezone);
+    let (state, look) = ApiState::new(database, config.default_timezone, secret_keys);
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
     Ok(Server { listener, addr, state: state.into(), look, health })
@@ -204,6 +220,12 @@ async fn find_tenant(database: &Database) -> Result<TenantId, StartError> {
 async fn default_tenant(database: &Database) -> Result<TenantId, DbError> {
     let mut conn = database.conn().await?;
     tenants::by_slug(&mut conn, tenants::DEFAULT_TENANT).await
+}
+
+fn secret_keys(path: &Path) -> Result<SecretKeys, StartError> {
+    let text = private_file::read(path).map_err(StartError::SecretsFile)?;
+    SecretKeys::parse(text.expose_secret())
+        .map_err(|source| StartError::SecretKeys { path: path.to_owned(), source })
 }
 
 async fn upkeep(health: HealthState, stop: CancellationToken) -> Result<(), BoxError> {

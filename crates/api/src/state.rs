@@ -4,17 +4,18 @@
 //! small task looks for the database now and then, so that readiness is told from memory. Requests do not ask it first:
 //! each tries for itself.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sched_model::db::{Database, clock};
 use sched_model::domain::ids::TenantId;
+use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
 use sched_runtime::health::{Readiness, StatusSource};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
 
@@ -23,11 +24,17 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Waits between looks that fail.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
+/// Most clients that follow the output of dispatches at once: each looks at the database twice a second.
+const FOLLOWERS: usize = 100;
+
 /// What the requests share.
 #[derive(Debug)]
 pub(crate) struct ApiState {
     pub(crate) database: Database,
     pub(crate) default_timezone: String,
+    secret_keys: Option<SecretKeys>,
+    /// One permit for each client that may follow output.
+    pub(crate) followers: Arc<Semaphore>,
     tenant: OnceLock<TenantId>,
     is_stopping: AtomicBool,
     look: watch::Receiver<TaskStatus>,
@@ -35,11 +42,17 @@ pub(crate) struct ApiState {
 
 impl ApiState {
     /// The state of a daemon that starts, and the task that will look for its database.
-    pub(crate) fn new(database: Database, default_timezone: String) -> (Self, Driver<Look>) {
+    pub(crate) fn new(
+        database: Database,
+        default_timezone: String,
+        secret_keys: Option<SecretKeys>,
+    ) -> (Self, Driver<Look>) {
         let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
             database,
             default_timezone,
+            secret_keys,
+            followers: Arc::new(Semaphore::new(FOLLOWERS)),
             tenant: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
             look: look.status(),
@@ -52,9 +65,19 @@ impl ApiState {
         self.tenant.get().copied().ok_or(ApiError::Starting)
     }
 
+    /// The keys that seal secrets.
+    pub(crate) fn secret_keys(&self) -> Result<&SecretKeys, ApiError> {
+        self.secret_keys.as_ref().ok_or(ApiError::NoSecretKeys)
+    }
+
     /// Lets requests in.
     pub(crate) fn open(&self, tenant: TenantId) {
         self.tenant.get_or_init(|| tenant);
+    }
+
+    /// Whether the daemon stops, so that streams must end; their clients go on elsewhere.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     /// Says that the daemon stops. Requests that are here already are served.
@@ -65,7 +88,7 @@ impl ApiState {
 
 impl StatusSource for ApiState {
     fn ready(&self) -> Readiness {
-        if self.is_stopping.load(Ordering::Relaxed) {
+        if self.is_stopping() {
             return Readiness::NotReady("the API is stopping".to_owned());
         }
         if self.tenant.get().is_none() {
@@ -88,6 +111,7 @@ impl StatusSource for ApiState {
             "stopping": self.is_stopping.load(Ordering::Relaxed),
             "database_latency_ms": look.last_duration_ms.filter(|_| look.consecutive_failures == 0),
             "default_timezone": self.default_timezone,
+            "secret_keys": self.secret_keys.as_ref().map(|keys| keys.ids().collect::<Vec<_>>()),
         })
     }
 }

@@ -6,6 +6,7 @@ pub mod daemon;
 pub mod driver;
 pub mod exit;
 pub mod health;
+pub mod private_file;
 pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;

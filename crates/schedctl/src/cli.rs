@@ -12,7 +12,7 @@ use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
-use crate::commands::{CalendarsCommand, QueuesCommand, SchedulesCommand};
+use crate::commands::{CalendarsCommand, QueuesCommand, SchedulesCommand, SecretsCommand};
 use crate::output::Format;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
@@ -65,7 +65,9 @@ pub(crate) enum Command {
     /// Apply, list, show, explain, pause and trigger jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
-    /// List dispatches: fire times and triggers to be executed
+    /// Print what a dispatch or an execution writes, while it runs or afterwards
+    Logs(LogsArgs),
+    /// List and show dispatches: fire times and triggers to be executed
     #[command(subcommand)]
     Dispatches(DispatchesCommand),
     /// List executions, finished attempts at a dispatch, and show their output
@@ -92,6 +94,9 @@ pub(crate) enum Command {
     /// Show what a schedule would do, before any job has it
     #[command(subcommand)]
     Schedules(SchedulesCommand),
+    /// Set, list and delete secrets, values that functions name and nobody is shown; make and rotate their keys
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Show the installation at a glance
     Status,
     /// Print a completion script for a shell
@@ -118,6 +123,9 @@ pub(crate) struct DevArgs {
     /// Number of worker processes
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
     pub(crate) workers: u16,
+    /// A worker of your own to run instead of sched-worker, such as one with native handlers
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) worker_program: Option<PathBuf>,
     /// Jobs each worker runs at the same time
     #[arg(long, value_name = "COUNT", env = "WORKER_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) concurrency: u16,
@@ -306,6 +314,23 @@ pub(crate) enum DispatchesCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
         limit: usize,
     },
+    /// Show one dispatch, and how far it is if it runs
+    Show {
+        /// Id of the dispatch
+        id: Uuid,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Id of the dispatch, for all its attempts, or of an execution
+    pub(crate) id: Uuid,
+    /// Go on until the dispatch has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Print it as it is, control characters and all
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Subcommand)]

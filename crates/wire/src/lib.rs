@@ -6,11 +6,13 @@ mod explain;
 mod fleet;
 mod function;
 mod job;
+mod logs;
 mod manifest;
 mod preview;
 mod query;
 mod queue;
 mod run;
+mod secret;
 mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
@@ -22,11 +24,13 @@ pub use explain::{
 pub use fleet::{QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use job::{Job, PauseRequest};
+pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
 pub use queue::{Queue, QueueSpec, Rate};
-pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, TriggerRequest, Triggered};
+pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
+pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,
     ExecutionStatus, FireNote, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord,

@@ -74,6 +74,19 @@ pub struct Dispatch {
     pub is_catch_up: bool,
     /// By when its first attempt must begin, or it is given up; `None` when it may wait for ever.
     pub expires_at: Option<DateTime<Utc>>,
+    /// How far its running attempt has come, as that told it last; `None` when nothing runs or nothing was told.
+    pub progress: Option<Progress>,
+}
+
+/// How far a running attempt has come.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// From 0 to 100, where it is known.
+    pub percent: Option<f32>,
+    /// What it does, for people.
+    pub message: String,
+    /// When it told that.
+    pub updated_at: DateTime<Utc>,
 }
 
 /// One finished attempt.

@@ -65,6 +65,8 @@ words! {
         Process = "process",
         /// A Rust function built into a worker.
         Native = "native",
+        /// A request to a web server.
+        Http = "http",
     }
 }
 

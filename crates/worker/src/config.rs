@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sched_model::domain::lease::Lease;
-use sched_runtime::config::{self, DatabaseSettings, HealthSettings, Setting, Values};
+use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
+
+use crate::handlers::http::AllowList;
 
 use crate::weights;
 
@@ -63,6 +65,24 @@ pub const SETTINGS: &[Setting] = &[
         "Where the private directories of attempts are made; the system's temporary directory by default",
     ),
     Setting::new(
+        "worker-cgroup-root",
+        "WORKER_CGROUP_ROOT",
+        "PATH",
+        "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
+    ),
+    Setting::new(
+        "worker-http-allow",
+        "WORKER_HTTP_ALLOW",
+        "TARGETS",
+        "What http functions may call besides the public Internet: networks, addresses, host names, each with a port or without",
+    ),
+    Setting::new(
+        "worker-http-ca-file",
+        "WORKER_HTTP_CA_FILE",
+        "FILE",
+        "PEM file with authorities that http functions trust besides the system's",
+    ),
+    Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
@@ -72,7 +92,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, config::SECRETS, SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -81,6 +101,8 @@ pub struct Config {
     pub database: DatabaseSettings,
     /// Where health and metrics are served.
     pub health: HealthSettings,
+    /// How secrets are opened.
+    pub secrets: SecretsSettings,
     /// How many dispatches run at once.
     pub concurrency: u32,
     /// Queues to serve.
@@ -99,6 +121,12 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// Where the private directories of attempts are made.
     pub temp_dir: PathBuf,
+    /// Control group below which groups for limits are made; the worker's own if `None`.
+    pub cgroup_root: Option<String>,
+    /// What http functions may call besides the public Internet.
+    pub http_allow: AllowList,
+    /// Authorities they trust besides the system's.
+    pub http_ca_file: Option<PathBuf>,
     /// Attempts of jobs without a policy.
     pub max_retry_attempts: u32,
 }
@@ -115,6 +143,11 @@ impl Config {
         let longest = values.duration_within("worker-max-poll-interval", milliseconds(10)..=seconds(3600));
         if values.are_sound(&["worker-poll-interval", "worker-max-poll-interval"]) && longest < shortest {
             values.mistake("worker-max-poll-interval", "must not be shorter than worker-poll-interval");
+        }
+        let cgroup_root = values.optional_string("worker-cgroup-root");
+        if cgroup_root.as_ref().is_some_and(|path| !path.starts_with('/') || path.contains("..")) {
+            values
+                .mistake("worker-cgroup-root", "must be a path within the hierarchy, beginning with a slash");
         }
         let lease = match Lease::new(lease, heartbeat_interval) {
             Ok(lease) => lease,
@@ -133,6 +166,7 @@ impl Config {
         Self {
             database: DatabaseSettings::read(values),
             health: HealthSettings::read(values),
+            secrets: SecretsSettings::read(values),
             concurrency: values.integer("worker-concurrency", 1..=10_000),
             queues,
             queue_weights,
@@ -145,7 +179,21 @@ impl Config {
             temp_dir: values
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
+            cgroup_root,
+            http_allow: allow_list(values),
+            http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
         }
     }
+}
+
+fn allow_list(values: &mut Values) -> AllowList {
+    let mut allowed = Vec::new();
+    for target in values.optional_list("worker-http-allow") {
+        match target.parse() {
+            Ok(entry) => allowed.push(entry),
+            Err(error) => values.mistake("worker-http-allow", error),
+        }
+    }
+    allowed.into_iter().collect()
 }

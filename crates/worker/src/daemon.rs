@@ -23,9 +23,12 @@ use crate::completer::Completer;
 use crate::config::Config;
 use crate::crowd;
 use crate::handlers::Handlers;
+use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
 use crate::handlers::native::{NativeHandler, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
+use crate::live::{self, Board};
 use crate::pace::{MOST_AHEAD, Pace};
+use crate::secrets::{self, KeysError};
 use crate::seen::Seen;
 use crate::session::{UnkillableWork, Worker};
 use crate::status::{Phase, WorkerStatus};
@@ -60,6 +63,12 @@ pub enum StartError {
     /// Work could not be killed.
     #[error(transparent)]
     Unkillable(#[from] UnkillableWork),
+    /// The key file of the secrets cannot be used.
+    #[error(transparent)]
+    SecretKeys(#[from] KeysError),
+    /// The authorities for calls cannot be read.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
     /// A part of the daemon ended.
     #[error(transparent)]
     Task(#[from] TaskError),
@@ -69,7 +78,7 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) => exit::USAGE,
+            Self::Settings(_) | Self::SecretKeys(_) | Self::Certificates(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Prepare(_) | Self::Threads(_) | Self::Unkillable(_) | Self::Task(_) => exit::FAILURE,
@@ -97,15 +106,26 @@ pub(crate) async fn run(
     let config = Arc::new(config);
     let database =
         Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
+    let secret_keys = secrets::keys(&config.secrets).map_err(StartError::from)?.map(Arc::new);
     let seen = Arc::new(Seen::new());
     let (phase, phase_seen) = watch::channel(Phase::WaitingForDatabase);
     let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
     let health = HealthState::new(&context.program, Arc::new(status), context.metrics.clone());
     let health = HealthServer::bind(&config.health, health).map_err(StartError::from)?;
-    let settings =
-        ProcessSettings { temp_root: config.temp_dir.clone(), inherited: std::env::vars_os().collect() };
+    let settings = ProcessSettings {
+        temp_root: config.temp_dir.clone(),
+        inherited: std::env::vars_os().collect(),
+        installation: installation(config.database.url.expose_secret()),
+        cgroup_root: config.cgroup_root.clone(),
+    };
+    let http = HttpSettings {
+        allow: config.http_allow.clone(),
+        ca_file: config.http_ca_file.clone(),
+        ..HttpSettings::default()
+    };
+    let http = HttpHandler::new(http).map_err(StartError::from)?;
     let native = NativeHandler::new(native.registry, native.threads).map_err(StartError::Threads)?;
-    let handlers = Handlers::new(settings).map_err(StartError::from)?.with_native(native);
+    let handlers = Handlers::new(settings, http).map_err(StartError::from)?.with_native(native);
     let handlers = Arc::new(handlers);
 
     let mut listeners = TaskGroup::new();
@@ -125,12 +145,15 @@ pub(crate) async fn run(
         let pace = Arc::new(Pace::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
+        let board = Arc::new(Board::default());
+        listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
         let worker = Worker {
             version: context.program.version,
             config,
             database: database.clone(),
             handlers,
+            secret_keys,
             completer: completer_handle,
             slots: Arc::new(Semaphore::new(slots)),
             places: Arc::new(Semaphore::new(slots + KEPT_RESULTS)),
@@ -138,6 +161,7 @@ pub(crate) async fn run(
             wake,
             beat_now,
             seen,
+            board,
         };
         let mut workers = vec![worker];
         while let Some(first) = workers.first().filter(|_| workers.len() < count) {
@@ -233,6 +257,19 @@ async fn listen(database: Database, hints: Vec<Hints>, stop: CancellationToken) 
     Ok(())
 }
 
+/// A word for the installation, from where its database is: workers of the same one clear up after each other on a machine. Made without
+/// asking the database, which may be away when they start. It tells installations apart and keeps nothing secret: jobs see it.
+fn installation(database_url: &str) -> String {
+    let (_, place) =
+        database_url.rsplit_once('@').or_else(|| database_url.split_once("://")).unwrap_or_default();
+    let place = place.split('?').next().unwrap_or_default();
+    // FNV-1a: the same in every release, which the standard library's hash does not promise.
+    let hash = place.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     let from = &config.database;
     DatabaseSettings {
@@ -244,5 +281,22 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::installation;
+
+    #[test]
+    fn an_installation_is_known_by_the_place_of_its_database_and_not_by_its_password() {
+        let one = installation("postgresql://sched:one@db.example:5432/sched?sslmode=require");
+        assert_eq!(one, installation("postgresql://other:two@db.example:5432/sched"));
+        assert_ne!(one, installation("postgresql://sched:one@db.example:5432/staging"));
+        assert_eq!(
+            installation("postgresql://localhost/sched"),
+            installation("postgres://localhost/sched?x=y")
+        );
+        assert!(one.len() == 16 && one.chars().all(|c| c.is_ascii_alphanumeric()), "{one}");
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! Waits for a slot, runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The
 //! slot is free again when the handler has ended; the place of the dispatch only when its result is stored, so that results cannot pile up
-//! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. A handler that panics is a failed
-//! attempt.
+//! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. When only its claim was taken away,
+//! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
+//! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -20,8 +22,10 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::handlers::scrub::Scrubber;
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::pace::PATIENCE;
+use crate::secrets;
 use crate::session::Session;
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
@@ -30,11 +34,31 @@ pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSema
     session.attempts.spawn(run(session.clone(), claimed, place, monotonic()));
 }
 
+/// Why a dispatch is handed back, for programs and for people.
+type Why = (&'static str, &'static str);
+
+const STOPPED: Why = ("worker_stopped", "the worker was stopping, so the attempt was never started");
+const NO_SLOT: Why = (
+    "worker_busy",
+    "the worker had claimed ahead and found no slot in time, so the attempt was never started",
+);
+const CLAIM_LOST: Why =
+    ("claim_lost", "the claim was taken away while the attempt ran, so its work was killed");
+
 /// What came of waiting for a slot.
 enum Begin {
     Slot(OwnedSemaphorePermit),
-    HandBack((&'static str, &'static str)),
+    HandBack(Why),
     Killed,
+}
+
+/// Why an attempt was killed without a report.
+#[derive(Debug, Clone, Copy)]
+enum Killed {
+    /// The worker may have been given up, and everything it ran with it.
+    LeaseLost,
+    /// This attempt was taken away.
+    ClaimLost,
 }
 
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
@@ -47,19 +71,26 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
             let ended = handed_back(&claimed, why);
             return worker.completer.send(Some(claimed.claim_id), ended, place).await;
         }
-        Begin::Killed => return killed(&session, &claimed),
+        Begin::Killed => return killed(&session, claimed, Killed::LeaseLost, place).await,
     };
     metrics::gauge!("sched_slots_busy").increment(1.0);
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
+    let loss = session.worker.seen.running.loss(claimed.token);
     let report = tokio::select! {
         biased;
-        () = session.kill.cancelled() => None,
-        report = report(&session, &mut claimed, execution_id) => Some(report),
+        () = session.kill.cancelled() => Err(Killed::LeaseLost),
+        () = loss.cancelled() => Err(Killed::ClaimLost),
+        report = report(&session, &mut claimed, execution_id) => Ok(report),
     };
     drop(slot);
     metrics::gauge!("sched_slots_busy").decrement(1.0);
     worker.pace.moved.notify_one();
-    let Some(report) = report else { return killed(&session, &claimed) };
+    // Whether it told anything is of no matter here.
+    let _has_told = worker.board.close(claimed.token);
+    let report = match report {
+        Ok(report) => report,
+        Err(why) => return killed(&session, claimed, why, place).await,
+    };
     worker.pace.ended(report.elapsed);
     let was_handed_back = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     tell(&claimed, &report);
@@ -70,12 +101,6 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
 
 /// Waits for a slot, as long as it is worth while.
 async fn begin(session: &Session) -> Begin {
-    const STOPPED: (&str, &str) =
-        ("worker_stopped", "the worker was stopping, so the attempt was never started");
-    const NO_SLOT: (&str, &str) = (
-        "worker_busy",
-        "the worker had claimed ahead and found no slot in time, so the attempt was never started",
-    );
     let slots = &session.worker.slots;
     if session.kill.is_cancelled() {
         return Begin::Killed;
@@ -95,11 +120,20 @@ async fn begin(session: &Session) -> Begin {
     }
 }
 
-fn killed(session: &Session, claimed: &Claimed) {
-    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, "The attempt was killed.");
-    session.worker.seen.running.remove(claimed.token);
-    // Nobody is told: its room is free when the leader has recovered it, which tells everybody.
-    drop(session.worker.seen.limited.take(&[claimed.token]));
+async fn killed(session: &Session, claimed: Claimed, why: Killed, place: Option<OwnedSemaphorePermit>) {
+    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, ?why, "The attempt was killed.");
+    match why {
+        Killed::LeaseLost => {
+            session.worker.seen.running.remove(claimed.token);
+            // Nobody is told: its room is free when the leader has recovered it, which tells everybody.
+            drop(session.worker.seen.limited.take(&[claimed.token]));
+        }
+        // Its token is refused, unless the database has come to say otherwise; then the dispatch must not be left without an attempt.
+        Killed::ClaimLost => {
+            let ended = handed_back(&claimed, CLAIM_LOST);
+            session.worker.completer.send(Some(claimed.claim_id), ended, place).await;
+        }
+    }
 }
 
 /// Runs the handler so that its panic is a report: in a task of its own, which native handlers have anyway.
@@ -110,7 +144,13 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
             return Report::failed(ErrorClass::UnsupportedHandler, &format!("the worker is older: {error}"));
         }
     };
-    let execution = execution(claimed, execution_id);
+    let secrets = match secrets::load(&session.worker, claimed).await {
+        Ok(secrets) => secrets,
+        Err(report) => return *report,
+    };
+    let scrubber = Arc::new(Scrubber::new(&secrets));
+    let live = Live::on(session.worker.board.clone(), claimed.dispatch_id, claimed.token, scrubber.clone());
+    let execution = Execution { live, ..execution(claimed, execution_id, secrets) };
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
@@ -119,18 +159,20 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
         HandlerType::Native => Ok(running.await),
         _ => spawn_owned("handler", running).await,
     };
-    ended.unwrap_or_else(|error| {
+    let report = ended.unwrap_or_else(|error| {
         Report::failed(
             ErrorClass::Worker,
             &format!("the handler failed: {}", sched_runtime::exit::describe(&error)),
         )
-    })
+    });
+    scrubber.report(report)
 }
 
 /// What the handler is told. The large parts are taken out of the claim, which needs them no more.
-fn execution(claimed: &mut Claimed, execution_id: ExecutionId) -> Execution {
+fn execution(claimed: &mut Claimed, execution_id: ExecutionId, secrets: Secrets) -> Execution {
     Execution {
         dispatch_id: claimed.dispatch_id.0,
+        tenant_id: claimed.tenant_id.0,
         job_id: claimed.job_id.0,
         execution_id: execution_id.0,
         job_name: claimed.job_name.clone(),
@@ -144,7 +186,7 @@ fn execution(claimed: &mut Claimed, execution_id: ExecutionId) -> Execution {
         traceparent: claimed.traceparent.take(),
         handler_config: claimed.handler_config.take(),
         live: Live::detached(),
-        secrets: Secrets::default(),
+        secrets,
     }
 }
 
@@ -174,7 +216,8 @@ fn ended(
         job_id: claimed.job_id,
         token: claimed.token,
         outcome,
-        verdict: decide(outcome, error_class, claimed.failures, policy, rand::random()),
+        verdict: decide(outcome, error_class, claimed.failures, policy, rand::random())
+            .no_retry_before(report.retry_after.unwrap_or_default()),
         record: Record {
             execution_id,
             started_at: claimed.claimed_at + TimeDelta::from_std(before_work).unwrap_or_default(),

@@ -12,6 +12,7 @@ use sched_model::db::workers::{self, Beat, BeatOutcome};
 use sched_model::db::{Conn, DbError, cancellations};
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::lease::Trust;
+use sched_model::fences::{self, Fence};
 use sched_runtime::clock::monotonic;
 use tokio::sync::watch;
 
@@ -57,6 +58,9 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
             );
             break;
         }
+    }
+    if !fences::stands(Fence::WorkerLease) {
+        std::future::pending::<()>().await;
     }
     state.send_replace(LeaseState::Lost);
 }

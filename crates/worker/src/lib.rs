@@ -9,8 +9,10 @@ mod daemon;
 mod executor;
 pub mod handlers;
 mod heartbeat;
+mod live;
 mod pace;
 mod poller;
+mod secrets;
 mod seen;
 mod session;
 mod status;
@@ -21,7 +23,10 @@ pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
+pub use secrets::KeysError;
 pub use session::UnkillableWork;
+/// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
+pub use tokio_util::sync::CancellationToken;
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(

@@ -37,6 +37,8 @@ struct Attempt {
     job: String,
     /// Stops its work softly.
     cancel: CancellationToken,
+    /// Kills its work: the claim was taken away.
+    lost: CancellationToken,
 }
 
 impl LimitedClaims {
@@ -64,7 +66,9 @@ impl LimitedClaims {
 impl Running {
     /// By token and not by dispatch: the next attempt of a dispatch may begin before the end of the last is noted here.
     pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String, cancel: CancellationToken) {
-        self.locked(|map| drop(map.insert(token, Attempt { id, job, cancel })));
+        self.locked(|map| {
+            drop(map.insert(token, Attempt { id, job, cancel, lost: CancellationToken::new() }))
+        });
     }
 
     /// Stops the work of an attempt that somebody cancelled; returns the name of its job if that was news.
@@ -74,6 +78,20 @@ impl Running {
             attempt.cancel.cancel();
             Some(attempt.job.clone())
         })
+    }
+
+    /// Kills the work of an attempt whose claim was taken away; returns the name of its job if it was known to run.
+    pub(crate) fn lose(&self, token: ClaimToken) -> Option<String> {
+        self.locked(|map| {
+            let attempt = map.get(&token).filter(|attempt| !attempt.lost.is_cancelled())?;
+            attempt.lost.cancel();
+            Some(attempt.job.clone())
+        })
+    }
+
+    /// What tells that the claim of an attempt was taken away; never, if the attempt is not known.
+    pub(crate) fn loss(&self, token: ClaimToken) -> CancellationToken {
+        self.locked(|map| map.get(&token).map(|attempt| attempt.lost.clone()).unwrap_or_default())
     }
 
     /// What stops the work of an attempt; a token of its own if the attempt is not known.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sched_model::db::workers::{self, NewWorker};
 use sched_model::db::{Database, DbError};
 use sched_model::domain::ids::WorkerId;
+use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, TaskError, spawn_owned};
@@ -23,6 +24,7 @@ use crate::completer::CompleterHandle;
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::heartbeat::{self, LeaseState};
+use crate::live::Board;
 use crate::pace::Pace;
 use crate::poller;
 use crate::seen::Seen;
@@ -44,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) config: Arc<Config>,
     pub(crate) database: Database,
     pub(crate) handlers: Arc<Handlers>,
+    /// What opens secrets, where there is a key file.
+    pub(crate) secret_keys: Option<Arc<SecretKeys>>,
     pub(crate) completer: CompleterHandle,
     /// One permit for each slot, held while a handler runs.
     pub(crate) slots: Arc<Semaphore>,
@@ -56,6 +60,8 @@ pub(crate) struct Worker {
     /// Asks for a heartbeat now: somebody wants work of ours stopped.
     pub(crate) beat_now: Arc<Notify>,
     pub(crate) seen: Arc<Seen>,
+    /// What attempts tell while they run.
+    pub(crate) board: Arc<Board>,
 }
 
 /// One identity.

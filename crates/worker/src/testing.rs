@@ -102,6 +102,7 @@ impl TestRun {
         let dispatch_id = Uuid::new_v4();
         let execution = Execution {
             dispatch_id,
+            tenant_id: Uuid::new_v4(),
             job_id: Uuid::new_v4(),
             execution_id: Uuid::new_v4(),
             job_name: "test".to_owned(),

@@ -1,10 +1,12 @@
-//! A bad network between a daemon and its database: a TCP proxy that holds, delays or cuts what passes.
+//! A bad network between a daemon and its database: a TCP proxy that holds, delays or cuts what passes, at a moment or around what is said.
 //!
 //! It listens on a free port of loopback and forwards to the Unix socket of the test server, byte for byte. Faults concern the
 //! connections there are as well as new ones. Everything ends with the value.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -24,10 +26,48 @@ enum Weather {
     Delayed(Duration),
 }
 
+/// Cuts connections around requests in which some words stand.
+#[derive(Debug, Default)]
+struct Trap {
+    words: &'static str,
+    /// Every how many of them.
+    every: u32,
+    seen: AtomicU32,
+    cut: AtomicU32,
+}
+
+/// What becomes of a connection in whose request the words stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Around {
+    /// Nothing.
+    Pass,
+    /// It is cut, and the server never sees the request.
+    CutBefore,
+    /// The server sees the request, and nobody the answer.
+    CutAfter,
+}
+
+impl Trap {
+    fn look_at(&self, request: &[u8]) -> Around {
+        if self.words.is_empty()
+            || !request.windows(self.words.len()).any(|window| window == self.words.as_bytes())
+        {
+            return Around::Pass;
+        }
+        let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+        if seen % self.every != 0 {
+            return Around::Pass;
+        }
+        let cut = self.cut.fetch_add(1, Ordering::Relaxed);
+        if cut % 2 == 0 { Around::CutBefore } else { Around::CutAfter }
+    }
+}
+
 /// A proxy in front of one database.
 #[derive(Debug)]
 pub struct Proxy {
     url: String,
+    trap: Arc<Trap>,
     weather: watch::Sender<Weather>,
     cuts: watch::Sender<u32>,
     _accepting: JoinSet<()>,
@@ -40,6 +80,21 @@ impl Proxy {
     ///
     /// When the URL is another one or there is no free port.
     pub async fn before(url: &str) -> Self {
+        Self::with_trap(url, Trap::default()).await
+    }
+
+    /// Such a proxy that cuts a connection at every `every`th request in which `words` stand: by turns before the server sees it, and
+    /// after that, so that nobody sees the answer.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::before`].
+    pub async fn cutting_around(url: &str, words: &'static str, every: u32) -> Self {
+        Self::with_trap(url, Trap { words, every, ..Trap::default() }).await
+    }
+
+    async fn with_trap(url: &str, trap: Trap) -> Self {
+        let trap = Arc::new(trap);
         let socket = socket_of(url).unwrap_or_else(|| panic!("{url} names no Unix socket"));
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
@@ -48,14 +103,20 @@ impl Proxy {
             listener.local_addr().unwrap_or_else(|error| panic!("a proxy without an address: {error}"));
         let (weather, cuts) = (watch::channel(Weather::Fair).0, watch::channel(0).0);
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, socket, weather.subscribe(), cuts.subscribe()));
-        Self { url: url_through(address, url), weather, cuts, _accepting: accepting }
+        accepting.spawn(accept(listener, socket, weather.subscribe(), cuts.subscribe(), trap.clone()));
+        Self { url: url_through(address, url), trap, weather, cuts, _accepting: accepting }
     }
 
     /// The URL of the database through the proxy.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// How many connections were cut around the words.
+    #[must_use]
+    pub fn cut_so_far(&self) -> u32 {
+        self.trap.cut.load(Ordering::Relaxed)
     }
 
     /// Passes everything on from now on, what was held back first.
@@ -84,13 +145,14 @@ async fn accept(
     server: PathBuf,
     weather: watch::Receiver<Weather>,
     cuts: watch::Receiver<u32>,
+    trap: Arc<Trap>,
 ) {
     let mut connections = JoinSet::new();
     loop {
         // A failure to accept is the client's to notice.
         let Ok((client, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
-        connections.spawn(carry(client, server.clone(), weather.clone(), cuts.clone()));
+        connections.spawn(carry(client, server.clone(), weather.clone(), cuts.clone(), trap.clone()));
     }
 }
 
@@ -100,6 +162,7 @@ async fn carry(
     server: PathBuf,
     weather: watch::Receiver<Weather>,
     mut cuts: watch::Receiver<u32>,
+    trap: Arc<Trap>,
 ) {
     cuts.mark_unchanged();
     // Without a server the client sees its connection end, as it would without the proxy.
@@ -107,8 +170,8 @@ async fn carry(
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     tokio::select! {
-        () = pump(from_client, to_server, weather.clone(), true) => {}
-        () = pump(from_server, to_client, weather, false) => {}
+        () = pump(from_client, to_server, weather.clone(), Some(&trap)) => {}
+        () = pump(from_server, to_client, weather, None) => {}
         _ = cuts.changed() => {}
     }
 }
@@ -117,13 +180,13 @@ async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut weather: watch::Receiver<Weather>,
-    is_request: bool,
+    requests: Option<&Trap>,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     // An error on either side ends the connection, as its end does.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let delay = match *weather.borrow() {
-            Weather::Delayed(delay) if is_request => Some(delay),
+            Weather::Delayed(delay) if requests.is_some() => Some(delay),
             _ => None,
         };
         if let Some(delay) = delay {
@@ -133,7 +196,8 @@ async fn pump(
             return;
         }
         let Some(piece) = buffer.get(..length) else { return };
-        if to.write_all(piece).await.is_err() {
+        let around = requests.map_or(Around::Pass, |trap| trap.look_at(piece));
+        if around == Around::CutBefore || to.write_all(piece).await.is_err() || around == Around::CutAfter {
             return;
         }
     }

@@ -48,12 +48,25 @@ impl OwnServer {
     ///
     /// When it does not come back.
     pub async fn crash(&mut self) {
+        self.restart(StopMode::Immediate).await;
+    }
+
+    /// Stops the server in order, cutting its sessions off (`stop -m fast`), and starts it again; returns when it takes connections.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come back.
+    pub async fn restart_in_order(&mut self) {
+        self.restart(StopMode::Fast).await;
+    }
+
+    async fn restart(&mut self, mode: StopMode) {
         let cluster = self.cluster.take();
         let folder: PathBuf = self.folder.path().to_owned();
         let again = blocking(move || {
             if let Some(cluster) = cluster {
-                let stopped = cluster.stop(StopMode::Immediate);
-                stopped.unwrap_or_else(|error| panic!("cannot crash the server: {error}"));
+                let stopped = cluster.stop(mode);
+                stopped.unwrap_or_else(|error| panic!("cannot stop the server: {error}"));
             }
             open(&folder)
         });

@@ -43,3 +43,26 @@ async fn what_is_held_comes_later_and_what_is_cut_never() {
     let again = connect(&proxy, &mut driving).await;
     assert_eq!(again.query_one("SELECT 5", &[]).await.unwrap().get::<_, i32>(0), 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_cut_before_and_after_what_is_said() {
+    let (db, mut driving) = (TestDatabase::new().await, JoinSet::new());
+    let direct = db.client().await;
+    direct.batch_execute("CREATE TABLE said (word text)").await.unwrap();
+    let proxy = Proxy::cutting_around(db.url(), "INSERT", 1).await;
+    for (word, is_done) in [("before", 0), ("after", 1)] {
+        let client = connect(&proxy, &mut driving).await;
+        client.batch_execute("SELECT 'passes'").await.unwrap();
+        let said = client.batch_execute(&format!("INSERT INTO said VALUES ('{word}')")).await;
+        assert!(said.is_err(), "{word}: there is an answer");
+        let done = format!("SELECT count(*) FROM said WHERE word = '{word}'");
+        test_support::wait_for(word, Duration::from_secs(30), async || {
+            match direct.query_one(&done, &[]).await.unwrap().get::<_, i64>(0) {
+                count if count == is_done => Ok(()),
+                count => Err(format!("{count}")),
+            }
+        })
+        .await;
+    }
+    assert_eq!(proxy.cut_so_far(), 2);
+}

@@ -10,6 +10,8 @@
 )]
 
 mod checks;
+mod effects;
+pub mod processes;
 mod witness;
 
 use std::net::SocketAddr;
@@ -17,6 +19,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
+
+pub use effects::{Effects, Frozen};
 
 /// Generous: machines that run tests are slow at times, and a condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,7 +73,12 @@ impl Installation {
 
     /// Starts the API on a free port.
     pub async fn start_api(&mut self) {
-        let mut api = self.launch("sched-api", &[("API_PORT", "0")]).start();
+        self.start_api_with(&[]).await;
+    }
+
+    /// Starts the API on a free port with more settings.
+    pub async fn start_api_with(&mut self, settings: &[(&str, &str)]) {
+        let mut api = self.launch("sched-api", &[&[("API_PORT", "0")][..], settings].concat()).start();
         self.api_addr = Some(ready(&mut api).await);
         self.api = Some(api);
     }
@@ -171,6 +180,30 @@ impl Installation {
         row.expect("the statement is sound").get(0)
     }
 
+    /// A single text from plain SQL.
+    ///
+    /// # Panics
+    /// When the statement fails or gives NULL.
+    pub async fn text(&self, sql: &str) -> String {
+        self.sql
+            .query_one(&format!("SELECT ({sql})::text"), &[])
+            .await
+            .expect("the statement is sound")
+            .get(0)
+    }
+
+    /// Every row of every table, as text.
+    ///
+    /// # Panics
+    /// When a table cannot be read.
+    pub async fn all_rows(&self) -> String {
+        let tables = "SELECT coalesce(string_agg(format('SELECT t::text FROM %I.%I t', schemaname, tablename), ' UNION ALL '), '')
+                      FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')";
+        let every_row = self.text(tables).await;
+        self.text(&format!("SELECT coalesce(string_agg(r.line, E'\n'), '') FROM ({every_row}) AS r (line)"))
+            .await
+    }
+
     /// The database's clock, in seconds.
     pub async fn now(&self) -> f64 {
         self.number("extract(epoch FROM clock_timestamp())").await
@@ -264,6 +297,43 @@ impl Installation {
         checks::broken(&self.sql).await
     }
 
+    /// Like [`Self::broken_invariants`], and what the effects of the jobs say besides.
+    pub async fn broken_with_effects(&self, effects: &Effects, frozen: &[Frozen]) -> Vec<String> {
+        let mut broken = self.broken_invariants().await;
+        broken.extend(effects.broken(&self.sql, frozen).await);
+        broken
+    }
+
+    /// Checks what is left after a fault, once all work is done: the invariants, the effects, and that no process of any job, no zombie
+    /// and no more open files than `files` for each worker remain.
+    ///
+    /// # Panics
+    /// When something does not hold.
+    pub async fn check_what_is_left(&mut self, effects: &Effects, frozen: &[Frozen], files: usize) {
+        wait_for("no process of any job", PATIENCE, async || match processes::marked(&effects.mark()) {
+            left if left.is_empty() => Ok(()),
+            left => Err(format!("{left:?}")),
+        })
+        .await;
+        for worker in &mut self.workers {
+            if worker.exited().is_some() {
+                continue;
+            }
+            let worker = worker.id();
+            wait_for("the worker to have let go of everything", PATIENCE, async || {
+                let (zombies, open) = (processes::zombies_of(worker), processes::open_files(worker));
+                if zombies.is_empty() && open <= files {
+                    Ok(())
+                } else {
+                    Err(format!("{zombies:?}, {open} files"))
+                }
+            })
+            .await;
+        }
+        let broken = self.broken_with_effects(effects, frozen).await;
+        assert!(broken.is_empty(), "broken: {broken:#?}");
+    }
+
     /// The names of all invariants that are checked.
     #[must_use]
     pub fn invariants() -> Vec<&'static str> {
@@ -308,6 +378,13 @@ pub fn shell_jobs(command: &str, jobs: &[Value]) -> Value {
 #[must_use]
 pub fn manual(name: &str) -> Value {
     json!({"name": name, "job_type": "manual"})
+}
+
+/// A manual job of which many runs go on at once, and which is retried at once, up to 20 attempts.
+#[must_use]
+pub fn retried(name: &str) -> Value {
+    let policy = json!({"max_attempts": 20, "backoff_seconds": 0, "jitter_percent": 0});
+    json!({"name": name, "job_type": "manual", "retry_policy": policy, "overlap_policy": "allow", "max_instances": 100})
 }
 
 /// A job that fires every `seconds`.

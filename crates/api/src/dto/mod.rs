@@ -9,6 +9,7 @@ pub(crate) mod manifest;
 pub(crate) mod moment;
 pub(crate) mod preview;
 pub(crate) mod queue;
+pub(crate) mod secret;
 pub(crate) mod show;
 pub(crate) mod spec;
 mod words;

@@ -5,6 +5,7 @@ use sched_model::db::executions::{Execution, Output};
 use sched_model::db::functions::Function;
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::Job;
+use sched_model::db::live::Progress;
 use sched_model::db::overview::{Counts, Waiting};
 use sched_model::db::workers::Worker;
 use sched_model::domain::dependency::After;
@@ -99,12 +100,25 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
 /// What stands in place of a value that may be a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// A configuration without the values of the variables it sets, which may be secrets; their names stay.
+/// A configuration without the values of the variables and headers it sets and the secrets it signs with, as far as they are
+/// written down: they may be secrets. Their names stay, and those of secrets that are kept elsewhere.
 pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
     if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
-        env.values_mut().for_each(|value| *value = HIDDEN.into());
+        env.values_mut().for_each(hide_text);
+    }
+    if let Some(headers) = handler_config.get_mut("headers").and_then(Value::as_object_mut) {
+        headers.values_mut().for_each(hide_text);
+    }
+    if let Some(secrets) = handler_config.pointer_mut("/sign/secrets").and_then(Value::as_array_mut) {
+        secrets.iter_mut().for_each(hide_text);
     }
     handler_config
+}
+
+fn hide_text(value: &mut Value) {
+    if !value.is_object() {
+        *value = HIDDEN.into();
+    }
 }
 
 /// A task function.
@@ -129,7 +143,7 @@ pub(crate) fn function(function: Function) -> wire::Function {
 
 /// A dispatch.
 pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
-    let Dispatch { row, job_name } = dispatch;
+    let Dispatch { row, job_name, progress } = dispatch;
     wire::Dispatch {
         id: row.id.0,
         job_id: row.job_id.0,
@@ -153,7 +167,14 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         task_args: row.args,
         is_catch_up: row.is_catch_up,
         expires_at: row.expires_at,
+        progress: progress.map(self::progress),
     }
+}
+
+/// How far an attempt has come.
+pub(crate) fn progress(progress: Progress) -> wire::Progress {
+    let Progress { percent, message, updated_at } = progress;
+    wire::Progress { percent, message, updated_at }
 }
 
 /// An attempt.
@@ -247,5 +268,29 @@ pub(crate) fn status(counts: Counts, waiting: Vec<Waiting>) -> wire::Status {
         schedulers: counts.schedulers,
         has_leader: counts.has_leader,
         queues: queues.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_secret_is_hidden_and_the_names_of_secrets_stay() {
+        let config = json!({
+            "env": {"A": "1"},
+            "headers": {"X-A": "1", "Authorization": {"secret": "token"}},
+            "sign": {"secrets": ["whsec_x", {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        let expected = json!({
+            "env": {"A": HIDDEN},
+            "headers": {"X-A": HIDDEN, "Authorization": {"secret": "token"}},
+            "sign": {"secrets": [HIDDEN, {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        assert_eq!(hide_variables(config), expected);
     }
 }

@@ -7,7 +7,7 @@ use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::db::functions::FunctionSettings;
 use sched_model::domain::FieldError;
 use sched_model::domain::dependency::After;
-use sched_model::domain::handler_config::{NativeConfig, ProcessConfig};
+use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
 use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
 use sched_model::domain::retry::RetryPolicy;
 use sched_wire::{AfterSpec, FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
@@ -39,13 +39,11 @@ pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobS
 /// Reads and checks a task function, which stands at `at` in the body.
 pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<Mistake>> {
     let spec: FunctionSpec = read(value, at).map_err(|mistake| vec![mistake])?;
+    let at_config = format!("{at}/handler_config");
     let mut mistakes = match spec.handler_type {
-        HandlerType::Process => {
-            config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, ProcessConfig::validate)
-        }
-        HandlerType::Native => {
-            config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, NativeConfig::validate)
-        }
+        HandlerType::Process => config_mistakes(&at_config, &spec.handler_config, ProcessConfig::validate),
+        HandlerType::Http => config_mistakes(&at_config, &spec.handler_config, HttpConfig::validate),
+        HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, NativeConfig::validate),
     };
     let settings = function_settings(spec);
     mistakes.extend(function_mistakes(at, &settings));
@@ -226,13 +224,38 @@ mod tests {
     }
 
     #[test]
+    fn native_functions_are_judged_by_their_own_rules() {
+        let config = json!({"handler": "no spaces", "grace_seconds": 301});
+        let value = json!({"name": "f", "handler_type": "native", "handler_config": config});
+        assert_eq!(
+            pointers(function(value, "")),
+            ["/handler_config/handler", "/handler_config/grace_seconds"]
+        );
+        let value = json!({"name": "f", "handler_type": "native", "handler_config": {"handler": "a::b"}});
+        assert_eq!(function(value, "").unwrap().handler_config["handler"], "a::b");
+        let value = json!({"name": "f", "handler_type": "native", "handler_config": {"program": "x"}});
+        assert_eq!(pointers(function(value, "")), ["/handler_config/program"]);
+    }
+
+    #[test]
     fn what_this_release_cannot_do_is_refused() {
-        let value = json!({"name": "f", "handler_type": "http", "handler_config": {}});
+        let value = json!({"name": "f", "handler_type": "celery", "handler_config": {}});
         let mistakes = function(value, "/task_functions/0").unwrap_err();
         assert_eq!(mistakes[0].pointer, "/task_functions/0/handler_type");
         assert!(mistakes[0].message.contains("process"), "{}", mistakes[0].message);
         let value =
             json!({"name": "f", "handler_type": "process", "handler_config": {"program": "x", "shel": true}});
         assert_eq!(pointers(function(value, "")), ["/handler_config/shel"]);
+    }
+
+    #[test]
+    fn mistakes_of_an_http_function_are_pointed_at() {
+        let config = json!({"url": "ftp://a.b/", "headers": {"Host": "c"}, "sign": {"secrets": ["x"]}});
+        let value = json!({"name": "f", "handler_type": "http", "handler_config": config});
+        let expected =
+            ["url", "headers/Host", "sign/secrets/0"].map(|field| format!("/handler_config/{field}"));
+        assert_eq!(pointers(function(value, "")), expected);
+        let value = json!({"name": "f", "handler_type": "http", "handler_config": {"url": "https://a.b/"}});
+        assert!(function(value, "").is_ok());
     }
 }

@@ -55,7 +55,7 @@ macro_rules! answered {
 }
 
 requested! {
-    HandlerType as HandlerType { Process, Native }
+    HandlerType as HandlerType { Process, Http, Native }
     Scope as Scope { BackupInfrastructure, System, Project }
     JobType as JobType { Cron, Interval, OneOff, Manual }
     DstGap as DstGap { Shift, Skip }

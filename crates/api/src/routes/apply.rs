@@ -13,9 +13,10 @@ use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, tenants, transact};
+use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, secrets, tenants, transact};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
+use sched_model::domain::secret::named_secrets;
 use sched_wire::{Applied, ApplyResult, Kind};
 
 use super::{ACTOR, Answer, Id, State, auditing, compute};
@@ -60,7 +61,7 @@ pub(crate) async fn apply(
     Ok(web::Json(ApplyResult { results }))
 }
 
-/// Calendars, functions, projects and other jobs that jobs name and nobody has.
+/// Calendars, functions, projects and other jobs that jobs name and nobody has, and secrets that functions do.
 async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
     let mut conn = state.database.conn().await?;
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
@@ -84,6 +85,7 @@ async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult
         }
     }
     mistakes.extend(missing_jobs(&mut conn, tenant, checked).await?);
+    mistakes.extend(missing_secrets(&mut conn, tenant, checked).await?);
     Ok(mistakes)
 }
 
@@ -117,6 +119,23 @@ async fn missing_calendars(conn: &mut Conn, tenant: TenantId, checked: &Checked)
         }
     }
     Ok(mistakes)
+}
+
+async fn missing_secrets(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let of_function = |(at, function): &(String, FunctionSettings)| {
+        let named = named_secrets(&function.handler_config).into_iter();
+        named.map(|named| (format!("{at}/handler_config{}", named.pointer), named.name)).collect::<Vec<_>>()
+    };
+    let named: Vec<(String, String)> = checked.functions.iter().flat_map(of_function).collect();
+    let names = named.iter().map(|(_, name)| name.as_str()).collect();
+    let unknown = secrets::unknown_names(conn, tenant, names).await?;
+    let missing = named.iter().filter(|(_, name)| unknown.contains(name.as_str()));
+    let mistake = |(pointer, name): &(String, String)| {
+        let message =
+            format!("there is no secret named {name:?}; make it first: `schedctl secrets set {name}`");
+        Mistake::invalid(pointer.as_str(), message)
+    };
+    Ok(missing.map(mistake).collect())
 }
 
 fn missing(pointer: String, kind: &str, name: &str) -> Mistake {

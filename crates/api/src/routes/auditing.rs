@@ -6,10 +6,11 @@
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::dispatches::NewTrigger;
-use sched_model::db::functions::FunctionSettings;
+use sched_model::db::functions::{Change, FunctionSettings};
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, SavedJob};
 use sched_model::db::queues::QueueSettings;
+use sched_model::db::secrets::{SavedSecret, SecretRecord};
 use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -125,6 +126,64 @@ pub(super) fn of_queue(
         after: Some(plain(after)),
         request_id: Some(request.to_owned()),
     }
+}
+
+/// A secret that was given a value.
+pub(super) fn of_secret(
+    tenant: TenantId,
+    project: Option<&str>,
+    saved: &SavedSecret,
+    request: &str,
+) -> AuditEntry {
+    let is_new = saved.change == Change::Created;
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: if is_new { "create_secret" } else { "update_secret" },
+        target_type: "secret",
+        target_id: saved.secret.id.to_string(),
+        before: None,
+        after: Some(secret(&saved.secret, project)),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A secret that was deleted.
+pub(super) fn of_deleted_secret(
+    tenant: TenantId,
+    project: Option<&str>,
+    deleted: &SecretRecord,
+    request: &str,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: "delete_secret",
+        target_type: "secret",
+        target_id: deleted.id.to_string(),
+        before: Some(secret(deleted, project)),
+        after: None,
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// Secrets, of whatever tenants, that were encrypted anew.
+pub(super) fn of_rotation(key: &str, rotated: usize, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: None,
+        actor: ACTOR.to_owned(),
+        action: "rotate_secrets",
+        target_type: "secret_key",
+        target_id: key.to_owned(),
+        before: None,
+        after: Some(json!({"rotated": rotated})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// What the log keeps of a secret; nothing that is derived from its value.
+fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
+    json!({"name": secret.name, "project": project, "version": secret.version, "key": secret.key_id})
 }
 
 /// A trigger that made a dispatch.

@@ -12,8 +12,10 @@ pub(crate) mod explanations;
 pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod jobs;
+pub(crate) mod logs;
 pub(crate) mod previews;
 pub(crate) mod queues;
+pub(crate) mod secrets;
 pub(crate) mod switches;
 pub(crate) mod triggers;
 

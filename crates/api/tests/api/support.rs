@@ -1,15 +1,20 @@
 //! An API in this process, on a port and a database of its own, and a client that can send anything.
 
+use std::fs::{self, Permissions};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use sched_api::{Config, PROGRAM, StartError, config::GROUPS};
+use sched_model::domain::secret::{KEY_BYTES, key_line};
 use sched_runtime::config::{MapSource, load};
 use sched_runtime::daemon::Context;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry::metrics_recorder;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use test_support::http::Answer;
 use test_support::{TestDatabase, wait_for};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,28 +28,28 @@ pub(crate) struct TestApp {
     pub(crate) db: TestDatabase,
     pub(crate) addr: SocketAddr,
     shutdown: Shutdown,
-    task: OwnedTask<Result<(), StartError>>,
+    task: Task,
+    _keys: TempDir,
 }
 
 impl TestApp {
     /// An API that is ready.
     pub(crate) async fn start() -> Self {
-        let db = TestDatabase::new().await;
-        let variables = [("DATABASE_URL", db.url()), ("API_PORT", "0"), ("DATABASE_CONNECT_TIMEOUT", "1s")];
-        let source: MapSource = variables.into_iter().collect();
-        let mut values = load(&PROGRAM, GROUPS, ["sched-api"], &source).unwrap();
-        let config = Config::read(&mut values);
-        values.finish().unwrap();
-        let shutdown = Shutdown::new();
-        let metrics = metrics_recorder().unwrap();
-        let context = Context { program: PROGRAM, shutdown: shutdown.clone(), metrics };
-        let server = sched_api::build(config, &context).unwrap();
-        let addr = server.addr();
-        let task = spawn_owned("api", {
-            let shutdown = shutdown.clone();
-            async move { server.run(&shutdown).await }
-        });
-        let app = Self { db, addr, shutdown, task };
+        Self::on(TestDatabase::new().await, &["test"]).await
+    }
+
+    /// Ends it, and starts one on the same database that has keys of secrets with these ids.
+    pub(crate) async fn restart_with_keys(&mut self, ids: &[&str]) {
+        self.ask_to_stop();
+        tokio::time::timeout(LIMIT, &mut self.task).await.unwrap().unwrap().unwrap();
+        let (addr, shutdown, task, keys) = launch(&self.db, ids);
+        (self.addr, self.shutdown, self.task, self._keys) = (addr, shutdown, task, keys);
+        self.wait_ready().await;
+    }
+
+    async fn on(db: TestDatabase, keys: &[&str]) -> Self {
+        let (addr, shutdown, task, keys) = launch(&db, keys);
+        let app = Self { db, addr, shutdown, task, _keys: keys };
         app.wait_ready().await;
         app
     }
@@ -108,6 +113,39 @@ impl TestApp {
     pub(crate) async fn count(&self, query: &str) -> i64 {
         self.db.client().await.query_one(query, &[]).await.unwrap().get(0)
     }
+}
+
+type Task = OwnedTask<Result<(), StartError>>;
+
+/// An API that may not be ready yet, and the folder of its keys, of which there is one for each id.
+fn launch(db: &TestDatabase, ids: &[&str]) -> (SocketAddr, Shutdown, Task, TempDir) {
+    let keys = tempfile::tempdir().unwrap();
+    let file = keys.path().join("keys");
+    let line = |id: &&str| {
+        let byte = id.bytes().fold(0_u8, u8::wrapping_add);
+        key_line(id, &[byte; KEY_BYTES]).expose_secret().to_owned()
+    };
+    fs::write(&file, ids.iter().map(line).collect::<String>()).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let mut variables =
+        vec![("DATABASE_URL", db.url()), ("API_PORT", "0"), ("DATABASE_CONNECT_TIMEOUT", "1s")];
+    if !ids.is_empty() {
+        variables.push(("SECRETS_KEY_FILE", file.to_str().unwrap()));
+    }
+    let source: MapSource = variables.into_iter().collect();
+    let mut values = load(&PROGRAM, GROUPS, ["sched-api"], &source).unwrap();
+    let config = Config::read(&mut values);
+    values.finish().unwrap();
+    let shutdown = Shutdown::new();
+    let metrics = metrics_recorder().unwrap();
+    let context = Context { program: PROGRAM, shutdown: shutdown.clone(), metrics };
+    let server = sched_api::build(config, &context).unwrap();
+    let addr = server.addr();
+    let task = spawn_owned("api", {
+        let shutdown = shutdown.clone();
+        async move { server.run(&shutdown).await }
+    });
+    (addr, shutdown, task, keys)
 }
 
 /// A task function that can be applied.

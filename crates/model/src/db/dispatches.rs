@@ -6,7 +6,8 @@ use diesel::sql_types::{Nullable, Timestamptz};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::schema::{job_dispatch, queues, scheduled_jobs, task_functions};
+use super::live::Progress;
+use super::schema::{job_dispatch, live_progress, queues, scheduled_jobs, task_functions};
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
@@ -23,6 +24,8 @@ pub const STANDARD_PRIORITY: i16 = 50;
 pub struct Dispatch {
     pub row: DispatchRow,
     pub job_name: String,
+    /// What its running attempt has told last.
+    pub progress: Option<Progress>,
 }
 
 /// The columns of a dispatch.
@@ -73,6 +76,16 @@ macro_rules! job_of_dispatch {
     };
 }
 
+macro_rules! progress_of_dispatch {
+    () => {
+        live_progress::tenant_id
+            .eq(job_dispatch::tenant_id)
+            .and(live_progress::dispatch_id.eq(job_dispatch::id))
+            .and(live_progress::claim_token.nullable().eq(job_dispatch::claim_token))
+            .and(job_dispatch::status.eq(DispatchStatus::InProgress))
+    };
+}
+
 /// Dispatches of the tenant, newest first, at most `limit`.
 ///
 /// # Errors
@@ -81,8 +94,9 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
     use job_dispatch as d;
     let mut query = d::table
         .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .left_join(live_progress::table.on(progress_of_dispatch!()))
         .filter(d::tenant_id.eq(tenant))
-        .select((DispatchRow::as_select(), scheduled_jobs::name))
+        .select((DispatchRow::as_select(), scheduled_jobs::name, Option::<Progress>::as_select()))
         .order(d::id.desc())
         .limit(limit)
         .into_boxed();
@@ -105,9 +119,10 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
 pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Dispatch>> {
     let dispatch = job_dispatch::table
         .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .left_join(live_progress::table.on(progress_of_dispatch!()))
         .filter(job_dispatch::tenant_id.eq(tenant))
         .filter(job_dispatch::id.eq(id))
-        .select((DispatchRow::as_select(), scheduled_jobs::name))
+        .select((DispatchRow::as_select(), scheduled_jobs::name, Option::<Progress>::as_select()))
         .get_result(conn)
         .await
         .optional()?;

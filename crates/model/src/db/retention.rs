@@ -154,3 +154,17 @@ pub async fn strays(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<
     let count = |rows| u64::try_from(rows).unwrap_or(0);
     Ok(Strays { attempts: count(attempts), output: count(output), events: count(events) })
 }
+
+statement! {
+    Live = "retention_live.sql", (limit: i64 as BigInt) -> BigInt
+}
+
+/// Removes what up to `limit` attempts that are over have told while they ran, and returns how many. Workers take away their own; this
+/// is for those that died.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn live(conn: &mut Conn, limit: i64) -> DbResult<u64> {
+    let attempts: i64 = Live { limit }.get_result(conn).await?;
+    Ok(u64::try_from(attempts).unwrap_or(0))
+}

@@ -305,6 +305,46 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// What running attempts have written lately. It goes when the attempt is over; the record of it is job_execution_output.
+    live_output (tenant_id, dispatch_id, claim_token, seq) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The dispatch.
+        dispatch_id -> Uuid,
+        /// Token of the claim under which the attempt runs.
+        claim_token -> Int8,
+        /// Order of the pieces of an attempt over all its streams, from 1; numbers may be missing at the beginning, as the oldest pieces go.
+        seq -> Int8,
+        /// Where it was written.
+        stream -> Text,
+        /// Bytes of the stream before this piece, counted as stored text; a gap to the piece before was not kept.
+        starts_at -> Int8,
+        /// The text; bytes that are not UTF-8, and NUL, are replaced.
+        content -> Text,
+        /// When the row was written, by the database clock.
+        written_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// How far running attempts have come, as they last told it. It goes when the attempt is over.
+    live_progress (tenant_id, dispatch_id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The dispatch.
+        dispatch_id -> Uuid,
+        /// Token of the claim under which the attempt runs; one of an earlier claim says nothing about the present one.
+        claim_token -> Int8,
+        /// From 0 to 100; NULL where that is not known.
+        percent -> Nullable<Float4>,
+        /// What it does, for people.
+        message -> Text,
+        /// When it was told, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     /// Which user acts in which tenant, and with what role.
     memberships (tenant_id, user_id) {
         /// The tenant.
@@ -575,6 +615,36 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Encrypted values that functions name: passwords, tokens, keys. Never shown to anybody; known to running attempts only.
+    secrets (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier.
+        id -> Uuid,
+        /// The project whose jobs may have it; NULL for all jobs of the tenant. That of the project goes before that of the tenant.
+        project_id -> Nullable<Uuid>,
+        /// Stable name, unique in the project, or among those of the whole tenant; functions refer to it.
+        name -> Text,
+        /// Which key of the key file it is encrypted with.
+        key_id -> Text,
+        /// Made at random for every write; not secret.
+        nonce -> Bytea,
+        /// The value, encrypted and authenticated (ChaCha20-Poly1305) together with tenant, project, name, key and version.
+        ciphertext -> Bytea,
+        /// Grows with every new value.
+        version -> Int8,
+        /// When it was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When its value last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed it last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
     /// Fire times deliberately not dispatched, each with its reason; a range of them is one row with a count.
     skipped_fires (id) {
         /// Identifier.
@@ -840,6 +910,7 @@ pub mod maintenance {
 diesel::allow_tables_to_appear_in_same_query!(
     job_dependencies,
     job_dispatch,
+    live_progress,
     projects,
     queues,
     scheduled_jobs,

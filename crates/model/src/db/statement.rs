@@ -33,7 +33,8 @@ macro_rules! statement {
                 &'b self,
                 mut out: diesel::query_builder::AstPass<'_, 'b, diesel::pg::Pg>,
             ) -> diesel::QueryResult<()> {
-                let text = $crate::db::statement::Pieces::new(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/db/sql/", $file)));
+                let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/db/sql/", $file));
+                let text = $crate::db::statement::Pieces::new($crate::fences::statement($file, text));
                 $(
                     let (before, text) = text.at_next_parameter()?;
                     out.push_sql(before);

@@ -59,6 +59,17 @@ pub struct Verdict {
     pub wait: Option<Duration>,
 }
 
+impl Verdict {
+    /// The same, with a retry no sooner than after `wait`: the other side asked to be left alone for so long.
+    #[must_use]
+    pub fn no_retry_before(self, wait: Duration) -> Self {
+        match self.event {
+            DispatchEvent::Retry => Self { wait: self.wait.map(|own| own.max(wait)), ..self },
+            _ => self,
+        }
+    }
+}
+
 /// Decides what the end of an attempt does to its dispatch. `random` (0 to 1) is the jitter.
 #[must_use]
 pub fn decide(
@@ -137,6 +148,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_for_lengthens_a_retry_and_nothing_else() {
+        let wait = |outcome, asked: u64| {
+            let policy = RetryPolicy { backoff_seconds: 10, ..RetryPolicy::standard(3) };
+            let verdict = decide(outcome, None, Failures::default(), &policy, 0.0);
+            verdict.no_retry_before(Duration::from_secs(asked)).wait.map(|wait| wait.as_secs())
+        };
+        assert_eq!((wait(AttemptOutcome::Failed, 60), wait(AttemptOutcome::Failed, 5)), (Some(60), Some(10)));
+        assert_eq!(
+            (wait(AttemptOutcome::Released, 60), wait(AttemptOutcome::Completed, 60)),
+            (Some(0), None)
+        );
     }
 
     #[test]

@@ -61,6 +61,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("maintenance.job_execution_output.stream", "written as text by the worker"),
     ("public.job_ends.status", "the final states that may meet a condition"),
     ("public.job_execution_output.stream", "written as text by the worker"),
+    ("public.live_output.stream", "written as text by the worker"),
     ("public.memberships.role", "no code reads roles yet"),
     ("public.scheduled_job_versions.change", "written as text by db::jobs"),
     ("public.scheduled_jobs.last_status", "the final states only"),

@@ -105,7 +105,7 @@ async fn what_is_left_over_goes_by_priority() {
     let mut claimer = Claimer::new(&world).await;
     assert_eq!(
         claimer.shares(5, &tenants).await,
-        [1, 2, 2],
+        [2, 2, 1],
         "one each, one more for the urgent, one for the oldest"
     );
 }

@@ -86,6 +86,15 @@ pub const HEALTH: &[Setting] = &[
         .default("0"),
 ];
 
+/// How secrets are opened; read with [`SecretsSettings::read`].
+pub const SECRETS: &[Setting] = &[Setting::new(
+    "secrets-key-file",
+    "SECRETS_KEY_FILE",
+    "FILE",
+    "Keys of the secrets, one a line: the first writes, all read. Closed to others, and the same for the API and all workers; \
+     without it nothing uses secrets",
+)];
+
 /// What one of our programs tells another about its process; read with [`ProcessSettings::read`].
 pub const PROCESS: &[Setting] = &[Setting::new(
     "exit-with-parent",
@@ -174,6 +183,20 @@ impl HealthSettings {
     #[must_use]
     pub fn socket_addr(&self) -> SocketAddr {
         SocketAddr::new(self.host, self.port)
+    }
+}
+
+/// The values of [`SECRETS`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretsSettings {
+    /// The file with the keys.
+    pub key_file: Option<PathBuf>,
+}
+
+impl SecretsSettings {
+    /// Reads the group, recording every mistake. The file is not looked at.
+    pub fn read(values: &mut Values) -> Self {
+        Self { key_file: values.optional_string("secrets-key-file").map(PathBuf::from) }
     }
 }
 

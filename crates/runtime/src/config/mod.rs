@@ -28,7 +28,10 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 
 pub use flags::arguments;
-pub use groups::{DATABASE, DatabaseSettings, HEALTH, HealthSettings, LOGGING, PROCESS, ProcessSettings};
+pub use groups::{
+    DATABASE, DatabaseSettings, HEALTH, HealthSettings, LOGGING, PROCESS, ProcessSettings, SECRETS,
+    SecretsSettings,
+};
 pub use mistake::{ConfigError, LoadError, Mistake, Origin};
 pub use setting::{Program, Sensitivity, Setting};
 pub use source::{MapSource, ProcessEnvironment, Source};

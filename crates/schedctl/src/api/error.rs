@@ -70,6 +70,11 @@ impl ExitStatus for ApiError {
 }
 
 impl ApiError {
+    /// Whether there is nothing of that name.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(problem) if problem.code == "not_found")
+    }
+
     /// Whether asking again later may help.
     pub(crate) fn is_passing(&self) -> bool {
         match self {

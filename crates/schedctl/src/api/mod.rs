@@ -5,6 +5,7 @@
 //! nowhere else. Errors tell an API that cannot be reached from one that refuses.
 
 mod error;
+mod events;
 
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ use url::Url;
 use crate::place::ApiPlace;
 
 pub(crate) use error::ApiError;
+pub(crate) use events::Events;
 
 /// Longest wait for a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Longest wait for an answer; above the API's own limits, so that its explanation arrives.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// Longest life of a stream that is followed; then it is taken up again.
+const STREAM_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// A way to the API.
 #[derive(Debug, Clone)]
@@ -93,14 +97,15 @@ impl Api {
     pub(crate) async fn put<T: DeserializeOwned>(
         &self,
         path: &[&str],
+        query: &impl Serialize,
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
-        self.send(self.request(Method::PUT, path)?.json(body)).await
+        self.send(self.request(Method::PUT, path)?.query(query).json(body)).await
     }
 
     /// `DELETE` of what stands at the path; the answer has no body.
-    pub(crate) async fn delete(&self, path: &[&str]) -> Result<(), ApiError> {
-        self.exchange(self.request(Method::DELETE, path)?).await.map(|_nothing| ())
+    pub(crate) async fn delete(&self, path: &[&str], query: &impl Serialize) -> Result<(), ApiError> {
+        self.exchange(self.request(Method::DELETE, path)?.query(query)).await.map(|_nothing| ())
     }
 
     /// The first `limit` items of a list, and whether there are more. `query` makes the parameters of one page out of
@@ -127,6 +132,16 @@ impl Api {
         }
     }
 
+    /// The stream of events at the path.
+    pub(crate) async fn events(&self, path: &[&str], query: &impl Serialize) -> Result<Events, ApiError> {
+        let request = self.request(Method::GET, path)?.query(query).timeout(STREAM_LIMIT);
+        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        if answer.status().is_success() {
+            return Ok(Events::new(answer));
+        }
+        Err(self.refusal(answer).await?)
+    }
+
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ApiError> {
         let mut url = self.place.url.clone();
         match url.path_segments_mut() {
@@ -149,15 +164,22 @@ impl Api {
     async fn exchange(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ApiError> {
         let answer = request.send().await.map_err(|error| self.unreachable(error))?;
         let status = answer.status();
+        if !status.is_success() {
+            return Err(self.refusal(answer).await?);
+        }
         let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
-        if status.is_success() {
-            return Ok((status.as_u16(), body.into()));
-        }
-        match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(ApiError::Refused(Box::new(problem))),
+        Ok((status.as_u16(), body.into()))
+    }
+
+    /// What an answer that is no success says.
+    async fn refusal(&self, answer: reqwest::Response) -> Result<ApiError, ApiError> {
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
+        Ok(match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => ApiError::Refused(Box::new(problem)),
             // Its status says more than why it is no problem document.
-            Err(_) => Err(self.foreign(status.as_u16(), None)),
-        }
+            Err(_) => self.foreign(status.as_u16(), None),
+        })
     }
 
     fn unreachable(&self, error: reqwest::Error) -> ApiError {

@@ -58,8 +58,8 @@ async fn a_request_carries_the_key_and_its_path_is_encoded() {
 async fn what_is_deleted_answers_with_nothing_and_what_is_put_with_itself() {
     let (url, sent) = server(vec![("204 No Content", String::new()), ("201 Created", "[1]".into())]);
     let api = api(url);
-    api.delete(&["calendars", "a b"]).await.unwrap();
-    let put: Vec<u8> = api.put(&["calendars", "a"], &"body").await.unwrap();
+    api.delete(&["calendars", "a b"], &()).await.unwrap();
+    let put: Vec<u8> = api.put(&["calendars", "a"], &(), &"body").await.unwrap();
     assert_eq!(put, [1]);
     let sent = sent.join().unwrap();
     assert!(sent[0].starts_with("DELETE /api/v1/calendars/a%20b HTTP/1.1"), "{}", sent[0]);

@@ -112,7 +112,7 @@ pub(super) async fn run(command: CalendarsCommand, session: &Session) -> Command
             session.output.record(&calendar, GET)?;
         }
         CalendarsCommand::Delete { name } => {
-            session.api()?.delete(&["calendars", &name]).await?;
+            session.api()?.delete(&["calendars", &name], &()).await?;
             tell("deleted");
         }
         CalendarsCommand::Import(args) => import(args, session).await?,
@@ -125,7 +125,7 @@ async fn import(args: ImportArgs, session: &Session) -> Result<(), ExitError> {
     if args.dry_run {
         return session.output.record(&spec, SPEC);
     }
-    let calendar: Calendar = session.api()?.put(&["calendars", &args.name], &spec).await?;
+    let calendar: Calendar = session.api()?.put(&["calendars", &args.name], &(), &spec).await?;
     session.output.record(&calendar, GET)
 }
 

@@ -7,10 +7,12 @@ mod calendars;
 mod fleet;
 mod jobs;
 mod leader;
+mod logs;
 mod migrate;
 mod queues;
 mod runs;
 mod schedules;
+mod secrets;
 mod status;
 
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ pub(crate) use migrate::{prepare, up, wait_for};
 pub(crate) use queues::QueuesCommand;
 pub(crate) use runs::EXECUTIONS;
 pub(crate) use schedules::SchedulesCommand;
+pub(crate) use secrets::{SecretsCommand, new_key};
 
 /// What commands share.
 #[derive(Debug)]
@@ -55,6 +58,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Dev(args) => dev::run(args, &session.globals, &session.here).await,
         Command::Migrate(command) => migrate::run(command, &session).await,
         Command::Jobs(command) => jobs::run(command, &session).await,
+        Command::Logs(args) => logs::run(args, &session).await,
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,
         Command::Functions(command) => fleet::functions(command, &session).await,
@@ -64,6 +68,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Leader(command) => leader::run(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),
+        Command::Secrets(command) => secrets::run(command, &session).await,
         Command::Status => status::run(&session).await,
         Command::Completions { shell } => completions(shell, session.output),
     }

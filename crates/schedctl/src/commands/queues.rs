@@ -81,7 +81,7 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let (queues, _): (Vec<Queue>, _) = api.list(&["queues"], usize::MAX, query).await?;
             let spec = changed(queues.into_iter().find(|queue| queue.name == args.name), &args);
-            let queue: Queue = api.put(&["queues", &args.name], &spec).await?;
+            let queue: Queue = api.put(&["queues", &args.name], &(), &spec).await?;
             session.output.list(&[queue], LIST, "there are no queues")?;
         }
     }

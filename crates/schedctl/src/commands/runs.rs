@@ -1,7 +1,9 @@
 //! `dispatches` and `executions`: what is to be run, what has been, and what it wrote.
 
 use sched_runtime::exit;
-use sched_wire::{Dispatch, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk};
+use sched_wire::{
+    Dispatch, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk, Progress,
+};
 use uuid::Uuid;
 
 use super::{Session, tell_of_more};
@@ -16,6 +18,7 @@ pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::new("ATTEMPT", |dispatch| dispatch.attempt.to_string()),
     Column::new("SCHEDULED FOR", |dispatch| time(dispatch.scheduled_for)),
     Column::new("TRIGGERED BY", |dispatch| dispatch.triggered_by.clone()),
+    Column::wide("PROGRESS", |dispatch| or_dash(dispatch.progress.as_ref().map(progress))),
     Column::wide("CAUSED BY", |dispatch| or_dash(dispatch.caused_by)),
     Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
     Column::wide("EXPIRES", |dispatch| or_dash(dispatch.expires_at.map(time))),
@@ -42,12 +45,28 @@ pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
 ];
 
 pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) -> CommandResult {
-    let DispatchesCommand::List { job, status, limit } = command;
-    let query = |limit, cursor| DispatchesQuery { job: job.clone(), status, limit: Some(limit), cursor };
-    let (items, more) = session.api()?.list(&["dispatches"], limit, query).await?;
-    session.output.list(&items, DISPATCHES, "there are no such dispatches")?;
-    tell_of_more(more, limit);
+    match command {
+        DispatchesCommand::List { job, status, limit } => {
+            let query =
+                |limit, cursor| DispatchesQuery { job: job.clone(), status, limit: Some(limit), cursor };
+            let (items, more) = session.api()?.list(&["dispatches"], limit, query).await?;
+            session.output.list(&items, DISPATCHES, "there are no such dispatches")?;
+            tell_of_more(more, limit);
+        }
+        DispatchesCommand::Show { id } => {
+            let dispatch: Dispatch = session.api()?.get(&["dispatches", &id.to_string()], &()).await?;
+            session.output.record(&dispatch, DISPATCHES)?;
+        }
+    }
     Ok(exit::OK)
+}
+
+/// How far a dispatch has come, on one line.
+pub(super) fn progress(progress: &Progress) -> String {
+    match progress.percent {
+        Some(percent) => format!("{percent:.0} % {}", progress.message).trim_end().to_owned(),
+        None => progress.message.clone(),
+    }
 }
 
 pub(super) async fn executions(command: ExecutionsCommand, session: &Session) -> CommandResult {
@@ -69,7 +88,11 @@ pub(super) async fn executions(command: ExecutionsCommand, session: &Session) ->
     Ok(exit::OK)
 }
 
-async fn output(id: Uuid, raw: bool, session: &Session) -> Result<(), sched_runtime::exit::ExitError> {
+pub(super) async fn output(
+    id: Uuid,
+    raw: bool,
+    session: &Session,
+) -> Result<(), sched_runtime::exit::ExitError> {
     let path = ["executions", &id.to_string(), "output"];
     let output: ExecutionOutput = session.api()?.get(&path, &()).await?;
     if !session.output.is_table() {

@@ -9,10 +9,14 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
+
+use crate::commands::new_key;
 
 const DESCRIPTION: &str = "dev.toml";
 const LOCK: &str = "dev.lock";
+const SECRET_KEYS: &str = "secrets.key";
 const HEADER: &str = "# Written by `schedctl dev` while it runs; other commands find it here.\n";
 
 /// What runs, for other commands.
@@ -137,6 +141,22 @@ impl Folder {
         Ok(path)
     }
 
+    /// The keys of the secrets; made where they are missing, for the owner's eyes only.
+    pub(crate) fn secret_keys(&self) -> Result<PathBuf, FolderError> {
+        let path = self.dir.join(SECRET_KEYS);
+        if !path.exists() {
+            let new = self.dir.join("secrets.key.new");
+            // One that an interrupted start left behind may be half a key.
+            remove(&new, |path| fs::remove_file(path))?;
+            let opened = File::options().create_new(true).write(true).mode(0o600).open(&new);
+            let mut writer = opened.map_err(file("create", &new))?;
+            writer.write_all(new_key("dev").expose_secret().as_bytes()).map_err(file("write", &new))?;
+            writer.sync_all().map_err(file("write", &new))?;
+            fs::rename(&new, &path).map_err(file("replace", &path))?;
+        }
+        Ok(path)
+    }
+
     /// What an earlier `dev` that was killed left behind.
     pub(crate) fn left_behind(&self) -> Result<Vec<ProcessEntry>, FolderError> {
         Ok(read_description(&description_of(&self.dir))?.map(|found| found.processes).unwrap_or_default())
@@ -156,6 +176,7 @@ impl Folder {
     pub(crate) fn clear(&self) -> Result<(), FolderError> {
         remove(&self.postgres(), |path| fs::remove_dir_all(path))?;
         remove(&self.dir.join("backups"), |path| fs::remove_dir_all(path))?;
+        remove(&self.dir.join(SECRET_KEYS), |path| fs::remove_file(path))?;
         self.forget()
     }
 }
@@ -241,6 +262,19 @@ mod tests {
         assert!(error.contains("runs in") && error.contains("process 11"), "{error}");
         drop(first);
         Folder::own(root.path()).unwrap();
+    }
+
+    #[test]
+    fn the_keys_of_secrets_are_made_once_and_private() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::own(root.path()).unwrap();
+        let path = folder.secret_keys().unwrap();
+        let first = sched_runtime::private_file::read(&path).unwrap();
+        sched_model::domain::secret::SecretKeys::parse(first.expose_secret()).unwrap();
+        assert_eq!(folder.secret_keys().unwrap(), path);
+        assert_eq!(fs::read_to_string(&path).unwrap(), first.expose_secret());
+        folder.clear().unwrap();
+        assert!(!path.exists(), "what they open is gone as well");
     }
 
     #[test]

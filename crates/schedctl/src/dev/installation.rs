@@ -80,8 +80,18 @@ impl Installation {
         let with = |own: Vec<(String, String)>| common.iter().cloned().chain(own).collect::<Vec<_>>();
         let pair = |name: &str, value: String| (name.to_owned(), value);
 
-        let api = vec![pair("API_HOST", "127.0.0.1".to_owned()), pair("API_PORT", self.api_port.to_string())];
-        let mut worker = vec![pair("WORKER_CONCURRENCY", args.concurrency.to_string())];
+        let keys = self.folder.secret_keys().map_err(failure)?.display().to_string();
+        let api = vec![
+            pair("API_HOST", "127.0.0.1".to_owned()),
+            pair("API_PORT", self.api_port.to_string()),
+            pair("SECRETS_KEY_FILE", keys.clone()),
+        ];
+        let mut worker = vec![
+            pair("WORKER_CONCURRENCY", args.concurrency.to_string()),
+            pair("SECRETS_KEY_FILE", keys),
+            // Everything of this installation is on loopback, and so are the servers of those who try it out.
+            pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()),
+        ];
         worker.extend(self.postgres.client_variables());
         worker.push(pair("BACKUP_DIR", self.folder.backups().map_err(failure)?.display().to_string()));
 

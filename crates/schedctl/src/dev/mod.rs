@@ -47,7 +47,7 @@ use programs::Programs;
 pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> CommandResult {
     // A mistake in a file is worth no installation; so it is looked for before anything starts.
     let files = if args.apply.is_empty() { None } else { Some(Files::read(&args.apply)?) };
-    let programs = Programs::find().map_err(usage)?;
+    let programs = Programs::find(args.worker_program.as_deref().map(|own| here.join(own))).map_err(usage)?;
     let shutdown = Shutdown::listen().map_err(failure)?;
     let log = Log::new();
     let dir = here.join(globals.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR)));

@@ -1,6 +1,7 @@
 //! Finding the daemons' programs.
 //!
-//! Those beside `schedctl` come first: they were built or installed together with it. Looks at files only.
+//! Those beside `schedctl` come first: they were built or installed together with it. The worker may be a program of the user's
+//! own. Looks at files only.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +17,17 @@ pub(super) struct Programs {
 
 /// Programs that are nowhere.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{} neither beside schedctl ({}) nor in PATH; install the programs together, or build them with \
-     `cargo build --workspace --bins`",
-    missing(.names), .beside.display()
-)]
-pub(crate) struct ProgramsMissing {
-    names: Vec<&'static str>,
-    beside: PathBuf,
+pub(crate) enum ProgramsMissing {
+    /// Of ours.
+    #[error(
+        "{} neither beside schedctl ({}) nor in PATH; install the programs together, or build them with \
+         `cargo build --workspace --bins`",
+        missing(.names), .beside.display()
+    )]
+    Ours { names: Vec<&'static str>, beside: PathBuf },
+    /// The user's.
+    #[error("--worker-program {} is no file", .path.display())]
+    Worker { path: PathBuf },
 }
 
 fn missing(names: &[&str]) -> String {
@@ -34,12 +38,17 @@ fn missing(names: &[&str]) -> String {
 }
 
 impl Programs {
-    /// Finds them for this process.
-    pub(super) fn find() -> Result<Self, ProgramsMissing> {
+    /// Finds them for this process; with `worker` in place of `sched-worker`, if it is given.
+    pub(super) fn find(worker: Option<PathBuf>) -> Result<Self, ProgramsMissing> {
         // Without a path of our own, PATH is still there.
         let own = std::env::current_exe().and_then(|path| path.canonicalize()).unwrap_or_default();
         let path = ProcessEnvironment.get("PATH").unwrap_or_default();
-        Self::find_in(own.parent().unwrap_or(Path::new("")), &path)
+        let ours = Self::find_in(own.parent().unwrap_or(Path::new("")), &path)?;
+        match worker {
+            Some(path) if !path.is_file() => Err(ProgramsMissing::Worker { path }),
+            Some(worker) => Ok(Self { worker, ..ours }),
+            None => Ok(ours),
+        }
     }
 
     fn find_in(beside: &Path, path: &str) -> Result<Self, ProgramsMissing> {
@@ -58,7 +67,7 @@ impl Programs {
         if names.is_empty() {
             Ok(programs)
         } else {
-            Err(ProgramsMissing { names, beside: beside.to_owned() })
+            Err(ProgramsMissing::Ours { names, beside: beside.to_owned() })
         }
     }
 }

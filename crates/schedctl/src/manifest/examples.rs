@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use chrono::DateTime;
-use sched_model::domain::handler_config::ProcessConfig;
+use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::schedule::Calendar;
+use sched_wire::HandlerType;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -49,7 +50,12 @@ fn every_example_is_right_by_the_rules() {
         assert!(!functions.is_empty() && files.jobs().count() > 0, "{} describes nothing", path.display());
         for function in &functions {
             let config = Value::from(function.handler_config.clone());
-            ProcessConfig::parse(config).unwrap_or_else(|wrong| panic!("{}: {wrong:?}", function.name));
+            let read = match function.handler_type {
+                HandlerType::Process => ProcessConfig::parse(config).map(drop),
+                HandlerType::Native => NativeConfig::parse(config).map(drop),
+                HandlerType::Http => HttpConfig::parse(config).map(drop),
+            };
+            read.unwrap_or_else(|wrong| panic!("{}: {wrong:?}", function.name));
         }
         let parse = |calendar: &sched_wire::CalendarSpec| {
             let definition = Value::Object(calendar.clone().into_definition());

@@ -176,6 +176,8 @@ impl Retain {
         let limit = self.page_rows;
         let (audit, terms, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
+            // What dead workers have left of what their attempts told; nobody would miss a count of it.
+            retention::live(conn, limit).await?;
             let (audit, terms) = retention::audit(conn, &cutoffs, limit).await?;
             Ok::<_, DbError>((audit, terms, retention::strays(conn, &cutoffs, limit).await?))
         })

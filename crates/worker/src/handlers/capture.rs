@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::storable;
+use super::storable::{self, LONGEST_REST, is_continuation, without_cut_end};
 
 /// What was kept of an output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,23 +68,6 @@ impl Capture {
         let dropped_bytes = total_bytes.saturating_sub((head.len() + tail.len()) as u64);
         Captured { head: storable::text(head), tail: storable::text(tail), total_bytes, dropped_bytes }
     }
-}
-
-/// Longest run of bytes of one character that a cut can leave behind.
-const LONGEST_REST: usize = 3;
-
-fn is_continuation(byte: u8) -> bool {
-    byte & 0b1100_0000 == 0b1000_0000
-}
-
-/// Removes the beginning of a character whose rest was cut off.
-fn without_cut_end(bytes: &[u8]) -> &[u8] {
-    let lead = bytes.iter().rev().take(LONGEST_REST).position(|byte| !is_continuation(*byte));
-    let Some(after_lead) = lead else { return bytes };
-    let (before, character) = bytes.split_at(bytes.len().saturating_sub(after_lead + 1));
-    // `error_len` is `None` exactly when the bytes are fine so far and merely end too early.
-    let is_cut = std::str::from_utf8(character).is_err_and(|error| error.error_len().is_none());
-    if is_cut { before } else { bytes }
 }
 
 /// Removes the rest of a character whose beginning was cut off.

@@ -13,6 +13,8 @@ use super::{Live, Secrets};
 pub struct Execution {
     /// The dispatch; stays the same over its retries.
     pub dispatch_id: Uuid,
+    /// The tenant the job belongs to.
+    pub tenant_id: Uuid,
     /// The job.
     pub job_id: Uuid,
     /// This attempt. Unique: it also marks every process of the attempt.

@@ -5,16 +5,18 @@
 //! reports too, so the caller has one path. What the report means for the dispatch (retry, dead letter) is decided
 //! by `sched_model::domain`, and storing it is the completer's work; nothing here talks to the database.
 //!
-//! Handlers run side by side; they share only the launcher's threads and the table of running attempts. An attempt
+//! Handlers run side by side; they share only the launcher's threads, the table of running attempts, idle connections and circuits. An attempt
 //! is ended politely through its token (soft signal, grace, kill) and at once by dropping its future: whatever it
 //! started is killed either way.
 
 mod capture;
 mod execution;
+pub mod http;
 mod live;
 pub mod native;
 pub mod process;
 mod report;
+pub mod scrub;
 mod secrets;
 mod storable;
 
@@ -29,6 +31,7 @@ pub use live::{Live, LiveEvent};
 pub use report::{Again, ErrorClass, Outcome, Report};
 pub use secrets::{MissingSecret, Secrets};
 
+use http::HttpHandler;
 use native::{NativeHandler, Registry};
 use process::{PrepareError, ProcessHandler, ProcessSettings};
 
@@ -37,6 +40,7 @@ use process::{PrepareError, ProcessHandler, ProcessSettings};
 pub struct Handlers {
     process: ProcessHandler,
     native: NativeHandler,
+    http: HttpHandler,
 }
 
 impl Handlers {
@@ -44,9 +48,9 @@ impl Handlers {
     ///
     /// # Errors
     /// The operating system refused something without which attempts could not be contained.
-    pub fn new(process: ProcessSettings) -> Result<Self, PrepareError> {
+    pub fn new(process: ProcessSettings, http: HttpHandler) -> Result<Self, PrepareError> {
         let native = NativeHandler::on_callers_threads(Registry::default());
-        Ok(Self { process: ProcessHandler::new(process)?, native })
+        Ok(Self { process: ProcessHandler::new(process)?, http, native })
     }
 
     /// With native handlers.
@@ -59,6 +63,7 @@ impl Handlers {
     pub fn tidy(&self) {
         self.process.tidy();
         self.native.tidy();
+        self.http.tidy();
     }
 
     /// Whether everything that runs inside this process has ended, after at most `limit`. Programs are killed by the kernel and
@@ -74,8 +79,9 @@ impl Handlers {
     pub async fn run(&self, kind: HandlerType, execution: Execution, cancel: CancellationToken) -> Report {
         match kind {
             HandlerType::Process => self.process.run(&execution, &cancel).await,
+            HandlerType::Http => self.http.run(&execution, &cancel).await,
             HandlerType::Native => self.native.run(execution, &cancel).await,
-            HandlerType::Http | HandlerType::Celery | HandlerType::Sql => {
+            HandlerType::Celery | HandlerType::Sql => {
                 let message = format!("this worker has no handler for functions of type {kind}");
                 Report::failed(ErrorClass::UnsupportedHandler, &message)
             }

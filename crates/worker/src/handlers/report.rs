@@ -39,10 +39,20 @@ pub enum ErrorClass {
     UnsupportedHandler,
     /// The function's configuration is not valid.
     InvalidConfig,
+    /// The configuration names a secret that does not exist.
+    MissingSecret,
+    /// A secret exists, and this worker cannot open it.
+    SecretUnreadable,
     /// The program does not exist on this worker.
     ProgramNotFound,
     /// The program exists but could not be started.
     SpawnFailed,
+    /// The function names a user that this worker cannot run it as.
+    RunAsUnavailable,
+    /// The function has limits that this worker cannot keep.
+    LimitsUnavailable,
+    /// The kernel ended it at its memory limit.
+    OutOfMemory,
     /// The process ended with an exit code that does not mean success.
     ExitCode,
     /// A signal nobody here sent ended the process.
@@ -51,12 +61,24 @@ pub enum ErrorClass {
     Timeout,
     /// Somebody cancelled it.
     Cancelled,
+    /// The arguments of the dispatch do not fit the function.
+    InvalidArgs,
+    /// Nobody answered: no such name, no connection, or one that ended before a response came.
+    Unreachable,
+    /// The server answered that it cannot now (408, 425, 429, 5xx); the same request may succeed later.
+    ErrorResponse,
+    /// The server answered with another status that is not expected; repeating the request seldom helps.
+    RequestRejected,
+    /// What came back is no HTTP, or lacks what was to be picked from it.
+    ResponseInvalid,
+    /// The target may not be called from this worker.
+    TargetRefused,
+    /// The endpoint failed again and again and is left alone for a while; nothing was sent.
+    CircuitOpen,
     /// The worker itself failed: no space for the attempt's files, no threads.
     Worker,
     /// The worker has no native handler of that name.
     UnknownHandler,
-    /// The arguments do not fit the native handler.
-    InvalidArgs,
     /// A native handler returned an error and did not class it.
     HandlerError,
     /// A native handler panicked.
@@ -72,15 +94,26 @@ impl ErrorClass {
         match self {
             Self::UnsupportedHandler => "unsupported_handler",
             Self::InvalidConfig => "invalid_config",
+            Self::MissingSecret => "missing_secret",
+            Self::SecretUnreadable => "secret_unreadable",
             Self::ProgramNotFound => "program_not_found",
             Self::SpawnFailed => "spawn_failed",
+            Self::RunAsUnavailable => "run_as_unavailable",
+            Self::LimitsUnavailable => "limits_unavailable",
+            Self::OutOfMemory => "out_of_memory",
             Self::ExitCode => "exit_code",
             Self::Signal => "signal",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
+            Self::InvalidArgs => "invalid_args",
+            Self::Unreachable => "unreachable",
+            Self::ErrorResponse => "error_response",
+            Self::RequestRejected => "request_rejected",
+            Self::ResponseInvalid => "response_invalid",
+            Self::TargetRefused => "target_refused",
+            Self::CircuitOpen => "circuit_open",
             Self::Worker => "worker",
             Self::UnknownHandler => "unknown_handler",
-            Self::InvalidArgs => "invalid_args",
             Self::HandlerError => "handler_error",
             Self::Panic => "panic",
             Self::Own(class) => class,
@@ -113,7 +146,9 @@ pub struct Report {
     pub again: Again,
     /// What the attempt gave back, whatever its outcome.
     pub result: Option<Value>,
-    /// Kept standard output.
+    /// How long the other side asks to be left alone; a retry comes no sooner.
+    pub retry_after: Option<Duration>,
+    /// Kept standard output; of a request, its response.
     pub stdout: Captured,
     /// Kept standard error.
     pub stderr: Captured,
@@ -143,6 +178,7 @@ impl Report {
             error_class: error.map(|(class, _)| class),
             again: Again::default(),
             result: None,
+            retry_after: None,
             stdout: Captured::default(),
             stderr: Captured::default(),
             log: Captured::default(),

@@ -24,6 +24,11 @@ impl Secrets {
         self.0.get(name)
     }
 
+    /// All of them, by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &SecretString)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     /// The value of a text, looked up if it is only named.
     ///
     /// # Errors

@@ -18,7 +18,52 @@ pub(super) fn text(bytes: &[u8]) -> String {
     }
 }
 
-/// The same for every string and key of a JSON value.
+/// Text out of bytes that come in pieces, cut anywhere: together the same as [`text`] of all of them.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    /// The beginning of a character whose rest is still to come; three bytes at most.
+    cut: Vec<u8>,
+}
+
+impl Decoder {
+    /// The text of the next bytes, but for a character at their end that is not whole yet.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> String {
+        let mut all = std::mem::take(&mut self.cut);
+        all.extend_from_slice(bytes);
+        let whole = without_cut_end(&all).len();
+        self.cut = all.split_off(whole);
+        text(&all)
+    }
+
+    /// What is left at the end of the stream.
+    pub(super) fn finish(&mut self) -> String {
+        text(&std::mem::take(&mut self.cut))
+    }
+
+    /// Forgets the beginning of a character; returns how many bytes that were.
+    pub(super) fn reset(&mut self) -> usize {
+        std::mem::take(&mut self.cut).len()
+    }
+}
+
+/// Longest run of bytes of one character that a cut can leave behind.
+pub(super) const LONGEST_REST: usize = 3;
+
+pub(super) fn is_continuation(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+/// Removes the beginning of a character whose rest was cut off.
+pub(super) fn without_cut_end(bytes: &[u8]) -> &[u8] {
+    let lead = bytes.iter().rev().take(LONGEST_REST).position(|byte| !is_continuation(*byte));
+    let Some(after_lead) = lead else { return bytes };
+    let (before, character) = bytes.split_at(bytes.len().saturating_sub(after_lead + 1));
+    // `error_len` is `None` exactly when the bytes are fine so far and merely end too early.
+    let is_cut = std::str::from_utf8(character).is_err_and(|error| error.error_len().is_none());
+    if is_cut { before } else { bytes }
+}
+
+/// A JSON value in which every string and key is made storable as [`text`] does it.
 pub(super) fn json(value: Value) -> Value {
     match value {
         Value::String(string) => Value::String(text(string.as_bytes())),
@@ -45,6 +90,24 @@ mod tests {
         ];
         for (bytes, expected) in table {
             assert_eq!(super::text(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn text_in_pieces_is_the_same_wherever_it_is_cut() {
+        for bytes in [
+            &b"plain"[..],
+            "grüß 中 👩‍🔬".as_bytes(),
+            b"a\0\xff\xe2\x82",
+            b"\x80\x80\x80\x80",
+            b"\xf0\x9f\x92\xe2\x82\xac",
+        ] {
+            for size in 1..=bytes.len() {
+                let mut decoder = super::Decoder::default();
+                let mut all: String = bytes.chunks(size).map(|piece| decoder.push(piece)).collect();
+                all.push_str(&decoder.finish());
+                assert_eq!(all, super::text(bytes), "{bytes:?} in pieces of {size}");
+            }
         }
     }
 

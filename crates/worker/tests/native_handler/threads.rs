@@ -15,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn execution(config: Value, timeout: Duration) -> Execution {
     Execution {
+        tenant_id: Uuid::new_v4(),
         dispatch_id: Uuid::from_u128(0xd),
         job_id: Uuid::from_u128(0xb),
         execution_id: Uuid::new_v4(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 
+use sched_worker::handlers::ErrorClass;
 use serde_json::json;
 
 use crate::support::{Bench, execution, run, run_shell};
@@ -81,6 +82,19 @@ async fn only_named_variables_are_inherited_and_the_function_has_the_last_word()
     assert_eq!((seen["HOME"].as_str(), seen["TZ"].as_str()), ("/home/worker", "Asia/Tokyo"));
     assert_eq!(seen["GREETING"], "a=b");
     assert_eq!(seen.len(), ALWAYS.len() + 3);
+}
+
+#[tokio::test]
+async fn a_variable_may_be_a_secret_and_one_that_is_missing_keeps_the_program_from_starting() {
+    let config = json!({"program": "env", "env": {"TOKEN": {"secret": "token"}, "PLAIN": "x"}});
+    let mut execution = execution(config);
+    let failed = Bench::new().run(execution.clone()).await;
+    assert_eq!(failed.error_class, Some(ErrorClass::MissingSecret));
+    assert!(failed.error_message.unwrap().contains("\"token\""));
+    assert_eq!((failed.started_after, failed.stdout.total_bytes), (None, 0));
+    execution.secrets = [("token".to_owned(), "hunter2".to_owned().into())].into_iter().collect();
+    let seen = parsed(&Bench::new().run(execution).await.stdout.head);
+    assert_eq!((seen["TOKEN"].as_str(), seen["PLAIN"].as_str()), ("hunter2", "x"));
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails this way; what tests may do, what they share may do")]
 
+mod confined;
 mod environment;
 mod killed_worker;
 mod output;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sched_model::domain::function::HandlerType;
 use sched_runtime::clock::monotonic;
+use sched_worker::handlers::http::{HttpHandler, HttpSettings};
 use sched_worker::handlers::process::ProcessSettings;
 use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};
 use serde_json::{Value, json};
@@ -34,8 +35,14 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let inherited: BTreeMap<OsString, OsString> =
             variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        let settings = ProcessSettings { temp_root: root.path().to_path_buf(), inherited };
-        Self { handlers: Handlers::new(settings).unwrap(), root }
+        let settings = ProcessSettings {
+            temp_root: root.path().to_path_buf(),
+            inherited,
+            installation: "tests".into(),
+            cgroup_root: None,
+        };
+        let http = HttpHandler::new(HttpSettings::default()).unwrap();
+        Self { handlers: Handlers::new(settings, http).unwrap(), root }
     }
 
     pub(crate) async fn run(&self, execution: Execution) -> Report {
@@ -65,6 +72,7 @@ pub(crate) fn shell(command: &str) -> Value {
 pub(crate) fn execution(handler_config: Value) -> Execution {
     Execution {
         dispatch_id: Uuid::from_u128(0xd),
+        tenant_id: Uuid::from_u128(0xa),
         job_id: Uuid::from_u128(0xb),
         execution_id: Uuid::new_v4(),
         job_name: "nightly report".into(),

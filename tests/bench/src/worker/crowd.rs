@@ -8,8 +8,6 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
-
 use super::backlog::{self, Earlier, Function};
 use super::cpu;
 use super::hosted::{self, Hosted, Program};
@@ -67,17 +65,13 @@ async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow:
     db.run("NOTIFY sched_dispatch, 'default'").await?;
     let before = cpu::of_server(postmaster)?;
     backlog::wait_executed(&crowd, jobs).await?;
+    let stored = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
+    db.wait_count(stored, i64::try_from(jobs)?, Duration::from_millis(200), Duration::from_secs(60)).await?;
     let after = cpu::of_server(postmaster)?;
     tokio::time::sleep(AFTERWARDS).await;
     let executed = crowd.executed().await?;
     crowd.stop().await;
-    let ended =
-        db.count("SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED' AND attempt = 1").await?;
-    let kept = db.count("SELECT count(DISTINCT dispatch_id) FROM job_execution_log").await?;
-    ensure!(
-        ended == kept && usize::try_from(ended)? == jobs,
-        "of {jobs} jobs {ended} were completed and {kept} are in history"
-    );
+    backlog::check(db, jobs).await?;
     Ok(Run {
         milliseconds_each: (after - before) * 1e3 / jobs as f64,
         more_than_jobs: executed - jobs as f64,

@@ -14,8 +14,8 @@ use crate::sql::Db;
 
 /// Dispatches of one claim, as the worker takes them when it has slots enough.
 pub(super) const BATCH: usize = 500;
-/// Connections that are busy at once: one claims, one completes.
-pub(super) const CONNECTIONS: usize = 2;
+/// Connections that are busy at once: one claims, two complete.
+pub(super) const CONNECTIONS: usize = 3;
 
 /// The identity that pgbench claims with.
 const WORKER: &str = "00000000-0000-7000-9000-00000000ffff";

@@ -125,3 +125,19 @@ async fn dev_refuses_a_second_installation_in_the_same_folder() {
     assert!(second.stderr.contains("already"), "{}", second.stderr);
     assert!(first.stop_gracefully(LIMIT).await.success());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_a_worker_with_its_own_functions_runs_its_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/native.yaml");
+    // Beside the tests' folder, as all programs.
+    let test = std::env::current_exe().unwrap();
+    let worker = test.parent().and_then(Path::parent).unwrap().join("native-worker");
+    let done = dev(folder.path()).arg("--worker-program").arg(worker).arg("--apply").arg(jobs).arg("--once");
+    let done = done.run(LIMIT).await;
+    assert!(done.status.success(), "{}", done.stderr);
+    for job in ["send-invoices", "export-accounts", "count-lines"] {
+        assert!(done.stdout.contains(job), "{job} is missing in the table: {}", done.stdout);
+    }
+    wait_until_gone(folder.path()).await;
+}

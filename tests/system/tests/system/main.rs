@@ -7,6 +7,7 @@
 )]
 
 mod bad_starts;
+mod broken_fences;
 mod dependencies;
 mod dev;
 mod examples;
@@ -18,9 +19,14 @@ mod failover_frozen;
 mod failover_handover;
 mod failover_network;
 mod ledger;
+mod live;
 mod migrations;
 mod policies;
 mod restart;
 mod scenarios;
+mod secrets;
 mod timetables;
 mod waiting;
+mod worker_database;
+mod worker_faults;
+mod worker_fleet;

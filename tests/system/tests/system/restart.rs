@@ -1,5 +1,6 @@
 //! Daemons and the database that die and come back while jobs run.
 
+use system_tests::processes::children_of;
 use system_tests::{Installation, PATIENCE, every, manual, shell_jobs};
 use test_support::{http, wait_for};
 
@@ -199,16 +200,6 @@ async fn restart_read_only_keeps_the_results_of_finished_work() {
     system.wait_count("the result", COMPLETED, 1).await;
     assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 1);
     system.check_invariants().await;
-}
-
-/// The numbers of the children of a process, dead ones that nobody has taken notice of included.
-fn children_of(parent: i32) -> Vec<i32> {
-    let status = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-    let parent_of =
-        |pid: i32| status(pid)?.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<i32>().ok();
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
 }
 
 /// Work that is killed because the lease was lost leaves neither processes nor zombies, escapees included.

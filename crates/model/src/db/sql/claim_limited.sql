@@ -108,7 +108,7 @@ used AS (
 SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
        c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, c.queue,
-       share.open, NULL::uuid, true, greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint
+       share.open, NULL::uuid, true, CASE WHEN share.wait IS NOT NULL THEN greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint END
 FROM share
 LEFT JOIN (described c CROSS JOIN noted) ON true
 ORDER BY c.priority, c.available_at, c.id

@@ -4,14 +4,20 @@
 //! refuse, and the worker asks them again before it starts anything, because a row may be older than a rule. What
 //! only the worker's machine can tell (does the program exist there?) is found out when the attempt starts.
 
+mod confinement;
+mod http;
 mod native;
 mod process;
+mod template;
 mod text_or_secret;
 
 use std::fmt;
 
+pub use confinement::{ResourceLimits, RunAs};
+pub use http::*;
 pub use native::{NativeConfig, check_handler_name};
 pub use process::*;
+pub use template::{Form, MissingValue, Template, TemplateError, TemplateValues};
 pub use text_or_secret::{SecretName, TextOrSecret};
 
 /// One thing wrong with a configuration.

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{FieldError, Mistakes};
+use super::confinement::{ResourceLimits, RunAs};
+use super::{FieldError, Mistakes, TextOrSecret};
+use crate::domain::secret::check_secret_name;
 
 /// Output kept per stream unless the function says otherwise: 128 KiB of its head and 128 KiB of its tail.
 pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 256 * 1024;
@@ -41,9 +43,9 @@ pub struct ProcessConfig {
     /// Absolute working directory; the private directory of the attempt when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables to set.
+    /// Variables to set: each with its value, or with the name of the secret that is its value.
     #[serde(default)]
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, TextOrSecret>,
     /// Names of variables handed down from the worker's own environment, where they are set.
     #[serde(default)]
     pub env_allow: BTreeSet<String>,
@@ -59,6 +61,15 @@ pub struct ProcessConfig {
     /// What the process reads on its standard input.
     #[serde(default)]
     pub stdin: StdinSource,
+    /// The user it runs as, where the worker may change users; the worker's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<RunAs>,
+    /// What it may use, all of its processes together; nothing is bounded when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ResourceLimits>,
+    /// Whether programs with the set-user-id bit (`sudo`) gain it nothing.
+    #[serde(default = "yes")]
+    pub no_new_privs: bool,
 }
 
 /// What a process reads on its standard input.
@@ -70,6 +81,10 @@ pub enum StdinSource {
     Args,
     /// Nothing: end of file at once.
     None,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn default_grace_seconds() -> u32 {
@@ -118,6 +133,12 @@ impl ProcessConfig {
         self.check_what_runs(&mut mistakes);
         self.check_environment(&mut mistakes);
         self.check_limits(&mut mistakes);
+        if let Some(run_as) = &self.run_as {
+            run_as.check(&mut mistakes);
+        }
+        if let Some(limits) = &self.limits {
+            limits.check(&mut mistakes);
+        }
         mistakes.finish()
     }
 
@@ -149,8 +170,15 @@ impl ProcessConfig {
             let field = format!("env.{name}");
             if let Some(reason) = refusal(name) {
                 mistakes.add(field, reason);
-            } else {
-                check_text(&field, value, mistakes);
+                continue;
+            }
+            match value {
+                TextOrSecret::Text(text) => check_text(&field, text, mistakes),
+                TextOrSecret::Secret(name) => {
+                    if let Err(message) = check_secret_name(&name.secret) {
+                        mistakes.add(field, format!("names no secret: a name {message}"));
+                    }
+                }
             }
         }
         for name in &self.env_allow {
@@ -166,7 +194,8 @@ impl ProcessConfig {
 
     fn check_limits(&self, mistakes: &mut Mistakes) {
         let words = self.args.iter().chain(&self.program).chain(&self.command).map(String::len);
-        let variables = self.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+        let variables =
+            self.env.iter().map(|(name, value)| name.len() + value.text().map_or(0, str::len) + 2);
         if words.chain(variables).sum::<usize>() > MAX_ARGUMENTS_BYTES {
             mistakes.add(
                 "args",
@@ -315,6 +344,7 @@ mod tests {
             r#"{"program": "env", "cwd": "/", "env_allow": ["HOME", "PGHOST", "PYTHONUNBUFFERED"]}"#,
             r#"{"program": "diff", "success_exit_codes": [0, 1], "stdin": "none", "grace_seconds": 0}"#,
             r#"{"program": "env", "env": {"MY_TOKEN": "its own secret"}}"#,
+            r#"{"program": "env", "env": {"MY_TOKEN": {"secret": "a.token-1"}, "secret": "x"}}"#,
         ] {
             assert_eq!(fields(json), Vec::<String>::new(), "{json}");
         }
@@ -337,6 +367,9 @@ mod tests {
             (r#"{"program": "x", "cwd": "here"}"#, &["cwd"]),
             (r#"{"program": "x", "env": {"PATH": "/tmp"}}"#, &["env.PATH"]),
             (r#"{"program": "x", "env": {"A=B": "1", "1A": "1"}}"#, &["env.1A", "env.A=B"]),
+            (r#"{"program": "x", "env": {"A": {"secret": "No Name"}}}"#, &["env.A"]),
+            (r#"{"program": "x", "env": {"LD_PRELOAD": {"secret": "a"}}}"#, &["env.LD_PRELOAD"]),
+            (r#"{"program": "x", "env": {"A": {"secret": "a", "key": "b"}}}"#, &[""]),
             (
                 r#"{"program": "x", "env": {"SCHED_JOB_ID": "1", "TRACEPARENT": "1"}}"#,
                 &["env.SCHED_JOB_ID", "env.TRACEPARENT"],

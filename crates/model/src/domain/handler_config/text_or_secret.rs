@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 /// In JSON either `"text"` or `{"secret": "name"}`. The name is that of a secret of the job's tenant or project; its value is
 /// known to the worker alone, while the attempt runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be a text, or an object with the one field \"secret\": the name of a secret"
+)]
 pub enum TextOrSecret {
     /// The value itself.
     Text(String),

@@ -22,6 +22,7 @@
 mod alive;
 mod context;
 mod error;
+mod outcome;
 mod panics;
 mod registry;
 mod watch;
@@ -34,7 +35,7 @@ use std::time::{Duration, Instant};
 
 use sched_model::domain::handler_config::NativeConfig;
 use sched_runtime::clock::monotonic;
-use sched_runtime::tasks::{TaskError, spawn_owned_on};
+use sched_runtime::tasks::spawn_owned_on;
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
 use alive::{Alive, Count};
+use outcome::{Stopped, invalid_config, judge};
 use registry::{Ending, Handler};
 use watch::Watch;
 
@@ -51,8 +53,6 @@ pub use registry::{RegisterError, Registry};
 
 /// How long a dropped handler may take to be gone.
 const DROP_WAIT: Duration = Duration::from_secs(5);
-/// Longest error message that is kept, in bytes.
-const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 /// Threads that blocking handlers may take: as many as a worker can have slots. Each is started when it is needed.
 const MOST_BLOCKING_THREADS: usize = 10_000;
 /// How often it is looked whether the last handler has ended; nothing announces that.
@@ -227,83 +227,4 @@ async fn attempt(handler: Handler, ctx: Ctx, alive: Alive) -> Ending {
         Err(panic) => Poll::Ready(Ending::Panicked(panic)),
     })
     .await
-}
-
-/// Why an attempt was made to stop.
-#[derive(Debug, Clone, Copy)]
-enum Stopped {
-    Cancelled,
-    TimedOut,
-}
-
-impl Stopped {
-    fn report(self, how: &str, ctx: &Ctx) -> Report {
-        let (outcome, class, why) = match self {
-            Self::Cancelled => (Outcome::Cancelled, ErrorClass::Cancelled, "cancelled".to_owned()),
-            Self::TimedOut => {
-                (Outcome::TimedOut, ErrorClass::Timeout, format!("timed out after {:?}", ctx.timeout()))
-            }
-        };
-        Report::ended(outcome, Some((class, &format!("{why}; {how}"))))
-    }
-
-    /// What is stopped is never a success, but what it gave back is kept.
-    fn after_return(self, returned: Report, ctx: &Ctx) -> Report {
-        let how = match &returned.error_message {
-            None => "it returned within the grace".to_owned(),
-            Some(error) => format!("it ended within the grace: {error}"),
-        };
-        let stopped = self.report(&how, ctx);
-        Report { result: returned.result, notes: returned.notes, ..stopped }
-    }
-
-    fn after_drop(self, is_gone: bool, grace: Duration, ctx: &Ctx) -> Report {
-        let how = match (ctx.began(), is_gone) {
-            (None, _) => "it never began, because other handlers block the threads of this worker".to_owned(),
-            (Some(_), true) => format!("dropped when the grace of {grace:?} was over"),
-            (Some(_), false) => format!(
-                "it still runs although the grace of {grace:?} is over: it blocks its thread and does not look at its cancellation"
-            ),
-        };
-        let mut report = self.report(&how, ctx);
-        if !is_gone {
-            report.notes.push("a native handler does not end and keeps its thread".to_owned());
-        }
-        report
-    }
-}
-
-fn judge(ended: Result<Ending, TaskError>, ctx: &Ctx) -> Report {
-    match ended {
-        Ok(Ending::Returned { result, note }) => {
-            let mut report = Report::ended(Outcome::Succeeded, None);
-            report.result = result;
-            report.notes.extend(note);
-            report
-        }
-        Ok(Ending::Failed(error)) => {
-            let (class, again, message) = error.into_parts();
-            Report { again, ..Report::failed(class, bounded(&message)) }
-        }
-        Ok(Ending::Panicked(panic)) => {
-            if let Some(backtrace) = panic.backtrace {
-                ctx.log(backtrace);
-            }
-            Report::failed(ErrorClass::Panic, bounded(&panic.message))
-        }
-        Err(error) => Report::failed(ErrorClass::Worker, &format!("the handler was cut off: {error}")),
-    }
-}
-
-fn invalid_config(mistakes: &[sched_model::domain::FieldError]) -> Report {
-    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
-    Report::failed(
-        ErrorClass::InvalidConfig,
-        &format!("handler_config is not valid: {}", mistakes.join("; ")),
-    )
-}
-
-/// The beginning of a message that may be very long.
-fn bounded(message: &str) -> &str {
-    message.get(..message.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or(message)
 }

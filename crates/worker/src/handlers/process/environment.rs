@@ -1,7 +1,7 @@
 //! Builds the variables a process gets: from nothing, never from the worker's own environment as a whole.
 //!
 //! Order of strength: what tells about the attempt, over what the function sets, over what it asks to inherit, over
-//! three fixed ones. Which names a function may use at all is decided by `sched_model::domain::handler_config`, which
+//! a few fixed ones. Which names a function may use at all is decided by `sched_model::domain::handler_config`, which
 //! has refused the dangerous ones before this module is asked. Pure apart from its input.
 
 use std::collections::BTreeMap;
@@ -10,25 +10,35 @@ use std::ffi::{OsStr, OsString};
 use chrono::SecondsFormat;
 use sched_model::domain::handler_config::ProcessConfig;
 
-use super::super::Execution;
-use super::strays;
+use super::super::{Execution, MissingSecret};
+use super::confine::Identity;
 use super::workspace::Workspace;
 
 /// Where a bare program name is looked up, and the `PATH` of every process.
 pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Marks every process of an attempt; [`strays`] reads it from `/proc`.
+/// Marks every process of an attempt; [`super::strays`] reads it from `/proc`.
 pub(super) const EXECUTION_MARK: &str = "SCHED_EXECUTION_ID";
 /// Tells which worker process an attempt belongs to, so that orphans of a dead one can be told from live ones.
 pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
+
+/// What of the worker goes into the variables of every attempt.
+#[derive(Debug)]
+pub(super) struct Worker {
+    /// Its own environment, of which a function may name variables.
+    pub(super) inherited: BTreeMap<OsString, OsString>,
+    /// Its mark, see [`super::strays`].
+    pub(super) mark: String,
+}
 
 /// All variables of one attempt.
 pub(super) fn variables(
     config: &ProcessConfig,
     execution: &Execution,
     workspace: &Workspace,
-    inherited: &BTreeMap<OsString, OsString>,
-) -> BTreeMap<OsString, OsString> {
+    worker: &Worker,
+    identity: Option<&Identity>,
+) -> Result<BTreeMap<OsString, OsString>, MissingSecret> {
     let mut all = BTreeMap::new();
     let mut set = |name: &str, value: &OsStr| {
         all.insert(OsString::from(name), value.to_owned());
@@ -36,24 +46,29 @@ pub(super) fn variables(
     set("PATH", SAFE_PATH.as_ref());
     set("LANG", "C.UTF-8".as_ref());
     set("TMPDIR", workspace.temp().as_os_str());
+    if let Some((name, home)) = identity.and_then(|identity| identity.account.as_ref()) {
+        set("USER", name.as_ref());
+        set("LOGNAME", name.as_ref());
+        set("HOME", home.as_os_str());
+    }
     for name in &config.env_allow {
-        if let Some(value) = inherited.get(OsStr::new(name)) {
+        if let Some(value) = worker.inherited.get(OsStr::new(name)) {
             set(name, value);
         }
     }
     for (name, value) in &config.env {
-        set(name, value.as_ref());
+        set(name, execution.secrets.resolve(value)?.as_ref());
     }
     set("SCHED_ARGS_FILE", workspace.args_file().as_os_str());
     set("SCHED_RESULT_FILE", workspace.result_file().as_os_str());
-    set(WORKER_MARK, strays::mark_of_this_process().as_ref());
+    set(WORKER_MARK, worker.mark.as_ref());
     for (name, value) in about(execution) {
         set(name, value.as_ref());
     }
     if let Some(traceparent) = &execution.traceparent {
         set("TRACEPARENT", traceparent.as_ref());
     }
-    all
+    Ok(all)
 }
 
 /// What a process is told about its attempt.

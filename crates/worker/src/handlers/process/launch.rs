@@ -7,8 +7,6 @@
 //! attempt borrows its launcher, so no program outlives its thread. An answer that nobody takes any more is dropped,
 //! which kills the program again.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -25,6 +23,8 @@ use uuid::Uuid;
 
 use super::super::Execution;
 use super::StartError;
+use super::cgroups::Leaf;
+use super::confine::{Confinement, Identity};
 use super::environment::{self, SAFE_PATH};
 use super::running::Running;
 use super::workspace::Workspace;
@@ -35,7 +35,16 @@ const MAX_THREADS: usize = 4;
 const QUEUE: usize = 64;
 
 /// Makes everything an attempt needs; runs on a launching thread.
-pub(super) type Prepare = Box<dyn FnOnce() -> Result<(Command, Workspace), StartError> + Send>;
+pub(super) type Prepare = Box<dyn FnOnce() -> Result<Prepared, StartError> + Send>;
+
+/// A program that can be started.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) command: Command,
+    pub(super) confinement: Confinement,
+    pub(super) leaf: Option<Leaf>,
+    pub(super) workspace: Workspace,
+}
 
 type Started = Result<(Running, Workspace), StartError>;
 
@@ -89,8 +98,10 @@ fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
 fn launch(job: Job) {
     let Job { execution_id, prepare, runtime, reply } = job;
     let _in_runtime = runtime.enter();
-    let started =
-        prepare().and_then(|(command, workspace)| Ok((Running::start(command, execution_id)?, workspace)));
+    let started = prepare().and_then(|prepared| {
+        let Prepared { command, confinement, leaf, workspace } = prepared;
+        Ok((Running::start(command, execution_id, confinement, leaf)?, workspace))
+    });
     if let Err(unwanted) = reply.send(started) {
         // Whoever asked was dropped meanwhile: dropping the answer kills the program and removes its files.
         drop(unwanted);
@@ -102,7 +113,8 @@ pub(super) fn command(
     config: &ProcessConfig,
     execution: &Execution,
     workspace: &Workspace,
-    inherited: &BTreeMap<OsString, OsString>,
+    worker: &environment::Worker,
+    identity: Option<&Identity>,
 ) -> Result<Command, StartError> {
     let mut command = match (&config.program, &config.command) {
         (Some(program), _) => Command::new(find(program)?),
@@ -122,7 +134,7 @@ pub(super) fn command(
     command
         .args(&config.args)
         .env_clear()
-        .envs(environment::variables(config, execution, workspace, inherited))
+        .envs(environment::variables(config, execution, workspace, worker, identity)?)
         .current_dir(working_directory(config, workspace)?)
         .stdin(stdin)
         .stdout(Stdio::piped())

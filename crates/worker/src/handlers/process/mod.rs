@@ -11,12 +11,18 @@
 //! *and* emptied its environment cannot be told from those of attempts that run beside it, and goes with the last of
 //! them; one of another user (a set-uid program) cannot be killed, and is named in the report's notes. When the worker
 //! itself is killed, the kernel kills the programs it started; what these had started lives on until the next worker
-//! starts on the machine ([`ProcessHandler::new`]). Elsewhere than on Linux only the process group is killed.
+//! of the same installation starts on the machine ([`ProcessHandler::new`]). Elsewhere than on Linux only the process group is killed.
+//!
+//! What a program may be and use is `confine`'s and `cgroups`' part: another user, no new privileges, no core dumps, and bounds of
+//! memory, processor time and processes. What this machine cannot do of it is refused, never left out. The worker itself is not to be
+//! read by the programs it runs, even by those of its own user: the kernel is told not to let them look into it.
 //!
 //! It holds no locks across awaits. All waits have deadlines: for a process in the kernel's hands and for a pipe that
 //! someone else holds open too.
 
 mod attempts;
+mod cgroups;
+mod confine;
 mod environment;
 mod launch;
 mod outcome;
@@ -37,9 +43,11 @@ use sched_model::domain::handler_config::{FieldError, ProcessConfig};
 use sched_runtime::clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
-use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
-use launch::Launcher;
+use super::{Execution, MissingSecret};
+use cgroups::{Cgroups, Entrance, Leaf, LimitError};
+use confine::{Confinement, Identity, RunAsError};
+use launch::{Launcher, Prepared};
 use pipes::Pipes;
 use supervise::Patience;
 use workspace::Workspace;
@@ -59,6 +67,11 @@ pub struct ProcessSettings {
     pub temp_root: PathBuf,
     /// The worker's own environment, of which a function may name variables to hand down (`env_allow`).
     pub inherited: BTreeMap<OsString, OsString>,
+    /// A word of letters and digits for the installation the worker belongs to. Processes, directories and control groups that dead
+    /// workers of the same one have left on this machine are cleared away; those of others are let alone.
+    pub installation: String,
+    /// Control group below which groups for limits are made, as a path within the hierarchy; the worker's own if absent.
+    pub cgroup_root: Option<String>,
 }
 
 /// The operating system refused something without which attempts could not be contained.
@@ -67,6 +80,9 @@ pub enum PrepareError {
     /// Orphans of attempts would go to init, out of sight.
     #[error("failed to become the parent of orphaned job processes")]
     Subreaper(#[source] std::io::Error),
+    /// Jobs of the same user could read the worker's memory and environment.
+    #[error("failed to hide this process from the programs it runs")]
+    Shield(#[source] std::io::Error),
     /// No thread to fork from.
     #[error("failed to start a thread for launching processes")]
     Launcher(#[source] std::io::Error),
@@ -86,6 +102,8 @@ pub enum PrepareError {
 enum StartError {
     #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Config(Vec<FieldError>),
+    #[error(transparent)]
+    Secret(#[from] MissingSecret),
     #[error("program {program:?} was not found in PATH ({SAFE_PATH}) on this worker")]
     NotInPath { program: String },
     #[error("program {program:?} does not exist on this worker")]
@@ -100,6 +118,10 @@ enum StartError {
     NoInterpreter { program: String, source: std::io::Error },
     #[error("failed to make the private directory of the attempt in {root}", root = root.display())]
     Workspace { root: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    RunAs(#[from] RunAsError),
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     #[error("the launcher of processes has stopped")]
     LauncherGone,
 }
@@ -108,11 +130,16 @@ impl StartError {
     fn class(&self) -> ErrorClass {
         match self {
             Self::Config(_) => ErrorClass::InvalidConfig,
+            Self::Secret(_) => ErrorClass::MissingSecret,
             Self::NotInPath { .. } | Self::NoSuchProgram { .. } => ErrorClass::ProgramNotFound,
             Self::NoSuchDirectory { .. } | Self::NoInterpreter { .. } | Self::Spawn { .. } => {
                 ErrorClass::SpawnFailed
             }
-            Self::Workspace { .. } | Self::LauncherGone => ErrorClass::Worker,
+            Self::RunAs(_) => ErrorClass::RunAsUnavailable,
+            Self::Limit(LimitError::Unavailable { .. }) => ErrorClass::LimitsUnavailable,
+            Self::Workspace { .. } | Self::Limit(LimitError::Group { .. }) | Self::LauncherGone => {
+                ErrorClass::Worker
+            }
         }
     }
 }
@@ -120,8 +147,16 @@ impl StartError {
 /// Runs functions of type `process`.
 #[derive(Debug)]
 pub struct ProcessHandler {
-    settings: Arc<ProcessSettings>,
+    place: Arc<Place>,
     launcher: Launcher,
+}
+
+/// What every attempt needs of this process.
+#[derive(Debug)]
+struct Place {
+    temp_root: PathBuf,
+    worker: environment::Worker,
+    cgroups: Cgroups,
 }
 
 impl ProcessHandler {
@@ -135,23 +170,32 @@ impl ProcessHandler {
             return Err(PrepareError::TempRoot { path: settings.temp_root, source });
         }
         strays::adopt_orphans().map_err(PrepareError::Subreaper)?;
-        let killed = strays::kill_orphans_of_dead_workers();
+        #[cfg(target_os = "linux")]
+        nix::sys::prctl::set_dumpable(false)
+            .map_err(|errno| PrepareError::Shield(std::io::Error::from(errno)))?;
+        let mark = strays::mark_of_this_process(&settings.installation);
+        let killed = strays::kill_orphans_of_dead_workers(&mark);
         if killed > 0 {
             tracing::warn!(process.count = killed, "Killed processes that a dead worker had left behind.");
         }
-        match workspace::remove_those_of_dead_workers(&settings.temp_root) {
+        match workspace::remove_those_of_dead_workers(&settings.temp_root, &mark) {
             Ok(0) => {}
             Ok(removed) => {
                 tracing::warn!(directory.count = removed, "Removed private directories of dead workers.")
             }
             Err(error) => tracing::warn!(%error, "Looking for private directories of dead workers failed."),
         }
+        let cgroups = Cgroups::look(settings.cgroup_root.as_deref(), &mark);
+        tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "Looked for control groups.");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
-        Ok(Self { settings: Arc::new(settings), launcher })
+        let worker = environment::Worker { inherited: settings.inherited, mark };
+        let place = Place { temp_root: settings.temp_root, worker, cgroups };
+        Ok(Self { place: Arc::new(place), launcher })
     }
 
     /// Kills and reaps what attempts that were dropped have left; to be called now and then.
     pub fn tidy(&self) {
+        cgroups::tidy();
         let killed = strays::tidy();
         if killed > 0 {
             tracing::warn!(
@@ -190,7 +234,7 @@ impl ProcessHandler {
         let (mut running, workspace) = self.start(config.clone(), execution.clone()).await?;
         let started_after = monotonic().duration_since(called);
 
-        let mut pipes = Pipes::of(&mut running, config.max_output_bytes);
+        let mut pipes = Pipes::of(&mut running, config.max_output_bytes, &execution.live);
         let ending = pipes.read_during(supervise::until_it_ends(&mut running, patience, cancel)).await;
         let mut notes = Vec::new();
         if ending.was_stopped() {
@@ -202,12 +246,14 @@ impl ProcessHandler {
             notes.extend(running.kill_strays().await);
             pipes.drain(DRAIN_AFTER_KILL).await;
         }
+        let memory_kills = running.memory_kills();
         drop(running);
 
         let left = workspace.close().await;
         notes.extend(left.notes);
         let (stdout, stderr) = pipes.finish();
         let judged = outcome::judge(&ending, patience, &config.success_exit_codes);
+        let judged = outcome::with_memory_kills(judged, memory_kills, config.limits.as_ref(), &mut notes);
         Ok(Report {
             result: left.result,
             stdout,
@@ -224,13 +270,19 @@ impl ProcessHandler {
         config: ProcessConfig,
         execution: Execution,
     ) -> Result<(running::Running, Workspace), StartError> {
-        let settings = Arc::clone(&self.settings);
+        let place = Arc::clone(&self.place);
         let execution_id = execution.execution_id;
         let prepare = move || {
-            let workspace = Workspace::create(&settings.temp_root, &execution)
-                .map_err(|source| StartError::Workspace { root: settings.temp_root.clone(), source })?;
-            let command = launch::command(&config, &execution, &workspace, &settings.inherited)?;
-            Ok((command, workspace))
+            let identity = config.run_as.as_ref().map(Identity::of).transpose()?;
+            let identity = identity.as_ref();
+            let owner = identity.map(|identity| (identity.uid, identity.gid));
+            let workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
+                .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
+            let command = launch::command(&config, &execution, &workspace, &place.worker, identity)?;
+            let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;
+            let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
+            let confinement = Confinement::new(&config, identity, entrance);
+            Ok(Prepared { command, confinement, leaf, workspace })
         };
         self.launcher.start(execution_id, Box::new(prepare)).await
     }

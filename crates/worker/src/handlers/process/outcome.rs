@@ -7,6 +7,8 @@ use std::process::ExitStatus;
 use nix::sys::signal::Signal;
 
 use super::super::report::{ErrorClass, Outcome, Report};
+use sched_model::domain::handler_config::ResourceLimits;
+
 use super::supervise::{Ending, Patience, StopReason};
 
 /// Judges an ending; output, result and times are the caller's to fill in.
@@ -34,6 +36,29 @@ pub(super) fn judge(ending: &Ending, patience: Patience, success: &BTreeSet<u8>)
             report.exit_code = status.and_then(|status| status.code());
             report
         }
+    }
+}
+
+/// The same, when the kernel killed something of the attempt for want of memory: that is then what a failure is about.
+pub(super) fn with_memory_kills(
+    report: Report,
+    kills: u64,
+    limits: Option<&ResourceLimits>,
+    notes: &mut Vec<String>,
+) -> Report {
+    if kills == 0 {
+        return report;
+    }
+    let limit = limits.and_then(|limits| limits.memory_bytes).unwrap_or_default();
+    let message = format!("the kernel killed it when it reached its memory limit of {limit} bytes");
+    if report.outcome != Outcome::Failed {
+        notes.push(message);
+        return report;
+    }
+    let how = report.error_message.as_deref().unwrap_or_default();
+    Report {
+        exit_code: report.exit_code,
+        ..Report::failed(ErrorClass::OutOfMemory, &format!("{message} ({how})"))
     }
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 
+use super::super::Live;
 use super::super::capture::{Capture, Captured};
+use super::super::storable::Decoder;
 use super::running::Running;
 
 /// Bytes read at once; a pipe holds 64 KiB.
@@ -24,11 +26,15 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Takes the pipes of a process, keeping at most `limit` bytes of each.
-    pub(super) fn of(running: &mut Running, limit: u64) -> Self {
+    /// Takes the pipes of a process, keeping at most `limit` bytes of each, and telling what comes.
+    pub(super) fn of(running: &mut Running, limit: u64, live: &Live) -> Self {
         let (stdout, stderr) = running.take_output();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        Self { stdout: Stream::new(stdout, limit), stderr: Stream::new(stderr, limit) }
+        let told = |name| Told { name, live: live.clone(), decoder: Decoder::default() };
+        Self {
+            stdout: Stream::new(stdout, limit, told("stdout")),
+            stderr: Stream::new(stderr, limit, told("stderr")),
+        }
     }
 
     /// Reads until both streams have ended.
@@ -65,12 +71,36 @@ struct Stream<R> {
     /// `None` once it has ended.
     pipe: Option<R>,
     kept: Capture,
+    told: Told,
     buffer: Vec<u8>,
 }
 
+/// Tells what a stream brings, to those who watch. All live output of a process passes here, so this is the place for whatever has to
+/// be kept from them.
+#[derive(Debug)]
+struct Told {
+    name: &'static str,
+    live: Live,
+    decoder: Decoder,
+}
+
+impl Told {
+    fn push(&mut self, bytes: &[u8]) {
+        if self.live.has_room() {
+            self.live.output(self.name, self.decoder.push(bytes));
+        } else {
+            self.live.skipped(self.name, self.decoder.reset() + bytes.len());
+        }
+    }
+
+    fn finish(&mut self) {
+        self.live.output(self.name, self.decoder.finish());
+    }
+}
+
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>, limit: usize) -> Self {
-        Self { pipe, kept: Capture::new(limit), buffer: Vec::with_capacity(READ_BYTES) }
+    fn new(pipe: Option<R>, limit: usize, told: Told) -> Self {
+        Self { pipe, kept: Capture::new(limit), told, buffer: Vec::with_capacity(READ_BYTES) }
     }
 
     async fn read(&mut self) {
@@ -78,8 +108,14 @@ impl<R: AsyncRead + Unpin> Stream<R> {
             self.buffer.clear();
             match pipe.read_buf(&mut self.buffer).await {
                 // An error of a pipe means that nothing more will come, as its end does.
-                Ok(0) | Err(_) => self.pipe = None,
-                Ok(_) => self.kept.push(&self.buffer),
+                Ok(0) | Err(_) => {
+                    self.told.finish();
+                    self.pipe = None;
+                }
+                Ok(_) => {
+                    self.kept.push(&self.buffer);
+                    self.told.push(&self.buffer);
+                }
             }
         }
     }

@@ -13,6 +13,8 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use uuid::Uuid;
 
 use super::attempts::{self, Registration};
+use super::cgroups::Leaf;
+use super::confine::Confinement;
 use super::procfs::{self, Identity};
 use super::{StartError, strays};
 
@@ -26,13 +28,20 @@ pub(super) struct Running {
     has_exited: bool,
     /// Nothing of it is left to be killed.
     is_over: bool,
+    /// The control groups it is bounded by, if it is.
+    leaf: Option<Leaf>,
     _registration: Registration,
 }
 
 impl Running {
     /// Starts `command`, which must be complete but for what contains it. Blocks for the time of a fork.
-    pub(super) fn start(mut command: Command, execution_id: Uuid) -> Result<Self, StartError> {
-        contain(&mut command);
+    pub(super) fn start(
+        mut command: Command,
+        execution_id: Uuid,
+        confinement: Confinement,
+        leaf: Option<Leaf>,
+    ) -> Result<Self, StartError> {
+        contain(&mut command, confinement);
         let spawned = attempts::start(execution_id, || {
             let child = command.spawn()?;
             let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
@@ -47,6 +56,7 @@ impl Running {
                 execution_id,
                 has_exited: false,
                 is_over: false,
+                leaf,
                 _registration: registration,
             }),
             Err(source) => {
@@ -92,14 +102,33 @@ impl Running {
             let _ = killpg(Pid::from_raw(self.program.pid), signal);
         }
         others.extend(strays::of(self.execution_id));
+        others.extend(self.others_in_group());
         for other in others {
             strays::send(other, signal);
         }
+        if let Some(leaf) = self.leaf.as_ref().filter(|_| signal == Signal::SIGKILL) {
+            leaf.kill();
+        }
+    }
+
+    /// Members of its control group that are not the program and not of its process group, which gets its signals as a whole.
+    fn others_in_group(&self) -> Vec<Identity> {
+        let members = self.leaf.as_ref().map(Leaf::members).unwrap_or_default();
+        let is_other = |member: &Identity| {
+            self.has_exited || procfs::stat(member.pid).is_none_or(|stat| stat.group != self.program.pid)
+        };
+        members.into_iter().filter(is_other).collect()
+    }
+
+    /// How often the kernel killed something of it because its memory limit was reached.
+    pub(super) fn memory_kills(&self) -> u64 {
+        self.leaf.as_ref().map_or(0, Leaf::memory_kills)
     }
 
     /// Whether anything but the program is alive.
     pub(super) fn has_strays(&self) -> bool {
-        !strays::of(self.execution_id).is_empty()
+        let in_group = || self.leaf.as_ref().is_some_and(|leaf| !leaf.members().is_empty());
+        !strays::of(self.execution_id).is_empty() || in_group()
     }
 
     /// Reaps dead strays, of any attempt.
@@ -110,7 +139,12 @@ impl Running {
 
     /// Kills all that is left. Gives a note for people when something could not be killed.
     pub(super) async fn kill_strays(&mut self) -> Option<String> {
-        let survivors = strays::kill_all_of(self.execution_id).await;
+        let mut survivors = strays::kill_all_of(self.execution_id).await;
+        if let Some(leaf) = &self.leaf {
+            survivors.extend(strays::kill_all_in(leaf).await);
+            survivors.sort_unstable();
+            survivors.dedup();
+        }
         self.is_over = self.has_exited;
         if survivors.is_empty() {
             return None;
@@ -131,10 +165,12 @@ impl Drop for Running {
 
 /// Lets the forked child, before it becomes the program, lead its own session and die with the worker.
 #[expect(unsafe_code, reason = "only code that runs between fork and exec can set these for the child")]
-fn contain(command: &mut Command) {
+fn contain(command: &mut Command, confinement: Confinement) {
     let worker = nix::unistd::getpid();
     let enter = move || {
         nix::unistd::setsid()?;
+        // Before the call below, which a change of user would undo.
+        confinement.enforce()?;
         #[cfg(target_os = "linux")]
         {
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
@@ -151,7 +187,7 @@ fn contain(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: the closure makes four plain system calls. It allocates nothing, takes no lock and cannot panic, so it
+    // SAFETY: the closure makes plain system calls only. It allocates nothing, takes no lock and cannot panic, so it
     // may run in the child of a process with many threads.
     unsafe { command.pre_exec(enter) };
 }

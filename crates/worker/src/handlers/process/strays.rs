@@ -20,6 +20,7 @@ use nix::unistd::{Pid, getsid};
 use uuid::Uuid;
 
 use super::attempts::{self, Attempt};
+use super::cgroups::Leaf;
 use super::environment::{EXECUTION_MARK, WORKER_MARK};
 use super::procfs::{self, Identity, Stat};
 
@@ -34,52 +35,61 @@ pub(super) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Value that marks the processes of this worker process.
-pub(super) fn mark_of_this_process() -> String {
+/// Value that marks the processes of this worker process, in this installation.
+pub(super) fn mark_of_this_process(installation: &str) -> String {
     let own = own_pid();
     mark(
         &procfs::namespace(),
         procfs::stat(own).map_or(Identity { pid: own, start: 0 }, |stat| stat.identity),
+        installation,
     )
 }
 
-fn mark(namespace: &str, worker: Identity) -> String {
-    format!("{namespace}:{}:{}", worker.pid, worker.start)
+fn mark(namespace: &str, worker: Identity, installation: &str) -> String {
+    format!("{namespace}:{}:{}:{installation}", worker.pid, worker.start)
 }
 
 fn own_pid() -> i32 {
     nix::unistd::getpid().as_raw()
 }
 
-/// Kills every process on this machine that a worker started which no longer lives. Gives their number.
-pub(super) fn kill_orphans_of_dead_workers() -> usize {
-    let namespace = procfs::namespace();
+/// Kills every process on this machine that a worker of this installation started which no longer lives. Gives their number. What
+/// belongs to other installations on the machine is theirs to judge.
+pub(super) fn kill_orphans_of_dead_workers(own_mark: &str) -> usize {
     let mut killed = 0;
     for stat in procfs::all().into_iter().filter_map(procfs::stat) {
         let Some(mark) = procfs::variable(stat.identity.pid, WORKER_MARK) else { continue };
-        if is_of_dead_worker(&mark, &namespace, procfs::stat) && send(stat.identity, Signal::SIGKILL) {
+        if is_of_dead_worker(&mark, own_mark, procfs::stat) && send(stat.identity, Signal::SIGKILL) {
             killed += 1;
         }
     }
     killed
 }
 
-/// Whether a mark names a worker of this machine that lives no more.
-pub(super) fn is_mark_of_dead_worker(mark: &str) -> bool {
-    is_of_dead_worker(mark, &procfs::namespace(), procfs::stat)
+/// Whether a mark names a worker of this machine and installation that lives no more.
+pub(super) fn is_mark_of_dead_worker(mark: &str, own_mark: &str) -> bool {
+    is_of_dead_worker(mark, own_mark, procfs::stat)
 }
 
-/// Whether a mark is from this space of process numbers and names a worker that is gone.
-fn is_of_dead_worker(mark: &str, namespace: &str, look_up: impl Fn(i32) -> Option<Stat>) -> bool {
-    let mut parts = mark.split(':');
-    let (Some(space), Some(pid), Some(start), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
+/// Whether a mark is from the space of process numbers and the installation of our own, and names a worker that is gone.
+fn is_of_dead_worker(mark: &str, own_mark: &str, look_up: impl Fn(i32) -> Option<Stat>) -> bool {
+    let (Some((space, pid, start, installation)), Some((own_space, _, _, own_installation))) =
+        (parts(mark), parts(own_mark))
     else {
         return false;
     };
     let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { return false };
     let worker = Identity { pid, start };
-    space == namespace && look_up(pid).is_none_or(|now| now.is_zombie || now.identity != worker)
+    space == own_space
+        && installation == own_installation
+        && look_up(pid).is_none_or(|now| now.is_zombie || now.identity != worker)
+}
+
+/// Number space, process number, start and installation.
+fn parts(mark: &str) -> Option<(&str, &str, &str, &str)> {
+    let mut parts = mark.split(':');
+    let all = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    parts.next().is_none().then_some(all)
 }
 
 /// One of our children that is no attempt's program.
@@ -208,6 +218,18 @@ pub(super) async fn kill_all_of(execution_id: Uuid) -> Vec<Identity> {
     of(execution_id)
 }
 
+/// The same for everything in the control groups of an attempt.
+pub(super) async fn kill_all_in(leaf: &Leaf) -> Vec<Identity> {
+    for pause in PAUSES_MS {
+        if leaf.members().is_empty() {
+            return Vec::new();
+        }
+        leaf.kill();
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+    leaf.members()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,21 +274,24 @@ mod tests {
     }
 
     #[test]
-    fn only_marks_of_dead_workers_of_our_own_number_space_count() {
+    fn only_marks_of_dead_workers_of_our_own_number_space_and_installation_count() {
         let alive = |pid| (pid == 7).then(|| stat(7, 1000, 7));
         let table = [
-            (mark("42", Identity { pid: 7, start: 1000 }), false),
-            (mark("42", Identity { pid: 7, start: 999 }), true),
-            (mark("42", Identity { pid: 8, start: 1000 }), true),
-            (mark("43", Identity { pid: 8, start: 1000 }), false),
+            (mark("42", Identity { pid: 7, start: 1000 }, "a"), false),
+            (mark("42", Identity { pid: 7, start: 999 }, "a"), true),
+            (mark("42", Identity { pid: 8, start: 1000 }, "a"), true),
+            (mark("43", Identity { pid: 8, start: 1000 }, "a"), false),
+            (mark("42", Identity { pid: 8, start: 1000 }, "b"), false),
             ("42:8".into(), false),
-            ("42:8:x".into(), false),
-            ("42:8:1:1".into(), false),
+            ("42:8:x:a".into(), false),
+            ("42:8:1".into(), false),
+            ("42:8:1:a:1".into(), false),
             (String::new(), false),
         ];
         for (mark, expected) in table {
-            assert_eq!(is_of_dead_worker(&mark, "42", alive), expected, "{mark}");
+            assert_eq!(is_of_dead_worker(&mark, "42:1:1:a", alive), expected, "{mark}");
         }
-        assert!(!is_of_dead_worker(&mark_of_this_process(), &procfs::namespace(), procfs::stat));
+        let own = mark_of_this_process("a");
+        assert!(!is_mark_of_dead_worker(&own, &own));
     }
 }

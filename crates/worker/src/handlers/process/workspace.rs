@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use nix::unistd::{Gid, Uid};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -41,9 +42,15 @@ pub(super) struct Left {
 
 impl Workspace {
     /// Makes the directory below `root` and writes the arguments into it.
-    pub(super) fn create(root: &Path, execution: &Execution) -> io::Result<Self> {
+    /// It belongs to `owner`, who is to run there, or else to the worker. `mark` is the worker's.
+    pub(super) fn create(
+        root: &Path,
+        execution: &Execution,
+        mark: &str,
+        owner: Option<(Uid, Gid)>,
+    ) -> io::Result<Self> {
         let private = fs::Permissions::from_mode(0o700);
-        let worker = strays::mark_of_this_process().replace(':', "_");
+        let worker = mark.replace(':', "_");
         let prefix = format!("{PREFIX}{worker}-{}-", execution.execution_id.simple());
         let dir = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(root)?;
         let workspace = Self { dir };
@@ -54,6 +61,14 @@ impl Workspace {
         let mut args =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(workspace.args_file())?;
         args.write_all(execution.args.to_string().as_bytes())?;
+        if let Some((uid, gid)) = owner {
+            // The directory comes last: until then nobody else can get at what is in it.
+            for path in
+                [workspace.args_file(), workspace.work(), workspace.temp(), workspace.dir.path().into()]
+            {
+                std::os::unix::fs::lchown(path, Some(uid.as_raw()), Some(gid.as_raw()))?;
+            }
+        }
         Ok(workspace)
     }
 
@@ -99,24 +114,26 @@ impl Workspace {
 }
 
 /// Removes the private directories below `root` that are ours and whose worker lives no more. Gives their number.
-pub(super) fn remove_those_of_dead_workers(root: &Path) -> io::Result<usize> {
+pub(super) fn remove_those_of_dead_workers(root: &Path, own_mark: &str) -> io::Result<usize> {
     let mut removed = 0;
     for entry in fs::read_dir(root)? {
         let path = entry?.path();
-        if is_of_dead_worker(&path).unwrap_or(false) && fs::remove_dir_all(&path).is_ok() {
+        if is_of_dead_worker(&path, own_mark).unwrap_or(false) && fs::remove_dir_all(&path).is_ok() {
             removed += 1;
         }
     }
     Ok(removed)
 }
 
-/// `None` for what is no private directory of a worker, or of another user's.
-fn is_of_dead_worker(path: &Path) -> Option<bool> {
+/// `None` for what is no private directory of a worker, or of another user's. Root runs functions as others, to whom their directories
+/// belong; removing follows no links, so whoever makes up such a name has nothing but his own removed.
+fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
     let (worker, _) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
     // What vanishes while we look has been removed by its own worker.
     let metadata = fs::symlink_metadata(path).ok()?;
-    let is_ours = metadata.is_dir() && metadata.uid() == nix::unistd::geteuid().as_raw();
-    is_ours.then(|| strays::is_mark_of_dead_worker(&worker.replace('_', ":")))
+    let me = nix::unistd::geteuid();
+    let is_ours = metadata.is_dir() && (me.is_root() || metadata.uid() == me.as_raw());
+    is_ours.then(|| strays::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
 }
 
 /// Why a result file was ignored.

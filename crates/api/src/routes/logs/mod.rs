@@ -1,0 +1,140 @@
+//! The stream of what a dispatch writes: all its attempts so far, and those that run as they go.
+//!
+//! Server-sent events, so that browsers and `curl -N` can read them. Each event carries as its id where a reader stands after it, and
+//! nothing is remembered here: a client that was cut off sends the last id and goes on, at any instance of the API. The stream looks at
+//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops or the database fails.
+
+mod follow;
+mod position;
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use actix_web::http::header::HeaderName;
+use actix_web::web::{self, Bytes};
+use actix_web::{HttpRequest, HttpResponse};
+use sched_model::db::DbError;
+use sched_model::domain::ids::DispatchId;
+use sched_runtime::clock::monotonic;
+use sched_wire::{LogEvent, LogsQuery};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::State;
+use crate::error::ApiError;
+use crate::extract::{Query, id};
+use follow::Follower;
+use position::Position;
+
+/// Time between two looks at a dispatch that is followed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A sign of life for whatever stands between us and the client, when nothing happens.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Where a browser says what it has seen.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// `GET /dispatches/{id}/logs`
+pub(crate) async fn of_dispatch(
+    state: State,
+    request: HttpRequest,
+    text: web::Path<String>,
+    Query(query): Query<LogsQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let header = request.headers().get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    let position = match header.or(query.after.as_deref()) {
+        Some(text) => text.parse().map_err(|error| ApiError::parameter("after", format!("{error}")))?,
+        None => Position::default(),
+    };
+    let permit = match query.follow {
+        true => {
+            Some(state.followers.clone().try_acquire_owned().map_err(|_full| ApiError::TooManyFollowers)?)
+        }
+        false => None,
+    };
+    let mut follower = Follower::new(tenant, id, position);
+    // The first look comes before the answer, so that what is wrong is told as everywhere.
+    let mut conn = state.database.conn().await?;
+    let first = match follower.look(&mut conn).await {
+        Err(DbError::NotFound) => return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
+        first => first?,
+    };
+    drop(conn);
+    let stream = Stream {
+        state,
+        follower,
+        is_followed: query.follow,
+        waiting: first,
+        is_over: false,
+        last_sent: monotonic(),
+        _permit: permit,
+    };
+    let events = futures_util::stream::unfold(stream, |stream| Box::pin(stream.next()));
+    Ok(HttpResponse::Ok().content_type("text/event-stream").streaming(events))
+}
+
+/// What was seen and is to be sent, each with the position after it.
+type Seen = Vec<(LogEvent, Position)>;
+
+/// One client that reads.
+struct Stream {
+    state: State,
+    follower: Follower,
+    is_followed: bool,
+    waiting: Seen,
+    is_over: bool,
+    last_sent: Instant,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Stream {
+    /// What is to be sent next; `None` ends the stream.
+    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        while !self.is_over {
+            let mut text: String = std::mem::take(&mut self.waiting).iter().map(event).collect();
+            if !self.follower.has_more() && (!self.is_followed || self.follower.status().is_final()) {
+                text.push_str(&event(&self.follower.end()));
+                self.is_over = true;
+            }
+            if text.is_empty() && self.last_sent.elapsed() >= KEEP_ALIVE {
+                text.push_str(": nothing new\n\n");
+            }
+            let is_behind = self.follower.has_more();
+            if !self.is_over {
+                // Also between two pages: a client that reads slowly is asked for by the one who sends.
+                if text.is_empty() || is_behind {
+                    self.look_again(is_behind).await;
+                }
+            }
+            if !text.is_empty() {
+                self.last_sent = monotonic();
+                return Some((Ok(Bytes::from(text)), self));
+            }
+        }
+        None
+    }
+
+    async fn look_again(&mut self, is_behind: bool) {
+        if !is_behind {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        if self.state.is_stopping() {
+            self.is_over = true;
+            return;
+        }
+        let looked = async { self.follower.look(&mut *self.state.database.conn().await?).await };
+        match looked.await {
+            Ok(seen) => self.waiting = seen,
+            Err(error) => {
+                // The client has what it takes to go on where it was; there is no other way to tell it.
+                tracing::debug!(error = error.with_causes(), "A stream of output was broken off.");
+                self.is_over = true;
+            }
+        }
+    }
+}
+
+fn event((event, position): &(LogEvent, Position)) -> String {
+    // Strings and numbers only: writing them cannot fail, and JSON has no line breaks of its own.
+    let data = serde_json::to_string(event).unwrap_or_default();
+    format!("event: {}\nid: {position}\ndata: {data}\n\n", event.name())
+}

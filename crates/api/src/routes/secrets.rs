@@ -1,0 +1,179 @@
+//! Secrets: listing, writing and deleting them, and encrypting them anew. Nothing here gives a value out.
+//!
+//! Every write makes a new version, whether the value is another or not, so that nobody can find out a value by guessing. Bodies
+//! are in no log and in no message. Deleting what a function names is refused unless it is forced.
+
+use actix_web::{HttpResponse, web};
+use sched_model::db::functions::Change;
+use sched_model::db::secrets::{self, DeleteError, PutError};
+use sched_model::db::{Conn, DbError, audit, tenants, transact};
+use sched_model::domain::ids::{ProjectId, TenantId};
+use sched_model::domain::secret::{SecretPlace, check_secret_name};
+use sched_wire::{DeleteSecretQuery, Page, PageQuery, Secret, SecretQuery, SecretsRotated, UnreadableSecret};
+
+use super::{ACTOR, Answer, Id, State, auditing};
+use crate::dto::secret::{read_value, show};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::mistake::{Mistake, Reason};
+use crate::page::Limit;
+
+/// `GET /secrets`
+pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Secret>> {
+    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+    // Neither names nor projects hold the character between them.
+    let cursor = query.cursor.as_deref().unwrap_or_default();
+    let after = cursor.split_once('/').unwrap_or((cursor, ""));
+    let mut conn = state.database.conn().await?;
+    let rows = secrets::list(&mut conn, tenant, after, limit.rows()).await?;
+    let key = |(secret, project): &(secrets::SecretRecord, Option<String>)| {
+        format!("{}/{}", secret.name, project.as_deref().unwrap_or_default())
+    };
+    Ok(web::Json(limit.page(rows, key, |(secret, project)| show(secret, project))))
+}
+
+/// `PUT /secrets/{name}`
+pub(crate) async fn put(
+    state: State,
+    request: Id,
+    name: web::Path<String>,
+    Query(query): Query<SecretQuery>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, keys) = (state.tenant()?, state.secret_keys()?);
+    let value = read_value(body.required()?).map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+    check_secret_name(&name).map_err(|message| ApiError::parameter("name", message))?;
+    let mut conn = state.database.conn().await?;
+    let project = project(&mut conn, tenant, query.project.as_deref()).await?;
+    let place = SecretPlace { tenant, project, name: &name };
+    let saved = transact(&mut conn, "put_secret", async |conn: &mut Conn| {
+        let saved = secrets::put(conn, place, &value, keys, ACTOR).await?;
+        let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &request.0);
+        audit::write(conn, &[entry]).await?;
+        Ok::<_, PutError>(saved)
+    })
+    .await
+    .map_err(|error| put_refused(error, query.project.as_deref()))?;
+    tracing::info!(secret.name = saved.secret.name, secret.version = saved.secret.version, "Wrote a secret.");
+    let mut response = match saved.change {
+        Change::Created => HttpResponse::Created(),
+        Change::Updated | Change::Unchanged => HttpResponse::Ok(),
+    };
+    Ok(response.json(show(saved.secret, query.project)))
+}
+
+/// `DELETE /secrets/{name}`
+pub(crate) async fn delete(
+    state: State,
+    request: Id,
+    name: web::Path<String>,
+    Query(query): Query<DeleteSecretQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
+    // PostgreSQL would fail over a NUL, and nothing else that is no name has to be looked for either.
+    check_secret_name(&name).map_err(|_no_name| no_such_secret())?;
+    let mut conn = state.database.conn().await?;
+    let project = project(&mut conn, tenant, query.project.as_deref()).await?;
+    let place = SecretPlace { tenant, project, name: &name };
+    let deleted = transact(&mut conn, "delete_secret", async |conn: &mut Conn| {
+        let deleted = secrets::delete(conn, place, query.force).await?;
+        if let Some(secret) = &deleted {
+            let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), secret, &request.0);
+            audit::write(conn, &[entry]).await?;
+        }
+        Ok::<_, DeleteError>(deleted.is_some())
+    })
+    .await
+    .map_err(delete_refused)?;
+    if !deleted {
+        return Err(no_such_secret());
+    }
+    tracing::info!(secret.name = name.as_str(), "Deleted a secret.");
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// `POST /secret-keys/rotate`
+pub(crate) async fn rotate(
+    state: State,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Answer<SecretsRotated> {
+    let _: NoParameters = body.read_or_default()?;
+    let (tenant, keys) = (state.tenant()?, state.secret_keys()?);
+    let mut answer = SecretsRotated { key: keys.writing_id().to_owned(), rotated: 0, unreadable: Vec::new() };
+    let mut conn = state.database.conn().await?;
+    let mut after = None;
+    loop {
+        let page = transact(&mut conn, "rotate_secrets", async |conn: &mut Conn| {
+            let page = secrets::rotate_page(conn, keys, after).await?;
+            if page.resealed > 0 {
+                let entry = auditing::of_rotation(keys.writing_id(), page.resealed, &request.0);
+                audit::write(conn, &[entry]).await?;
+            }
+            Ok::<_, PutError>(page)
+        })
+        .await
+        .map_err(|error| put_refused(error, None))?;
+        answer.rotated += page.resealed;
+        for (owner, name, error) in page.unreadable {
+            tracing::warn!(
+                tenant.id = %owner,
+                secret.name = name,
+                error = &error as &dyn std::error::Error,
+                "A secret cannot be opened and was left as it is."
+            );
+            if owner == tenant {
+                answer.unreadable.push(UnreadableSecret { name, reason: error.to_string() });
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    tracing::info!(
+        secret.key = answer.key,
+        secret.rotated = answer.rotated,
+        secret.unreadable = answer.unreadable.len(),
+        "Encrypted secrets with the key that writes."
+    );
+    Ok(web::Json(answer))
+}
+
+/// The project of a request, if it names one.
+async fn project(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: Option<&str>,
+) -> Result<Option<ProjectId>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let found = tenants::project_by_name(conn, tenant, name).await?;
+    found.map(Some).ok_or_else(|| no_such_project(name))
+}
+
+fn no_such_project(name: &str) -> ApiError {
+    ApiError::parameter("project", format!("there is no project named {name:?}"))
+}
+
+fn put_refused(error: PutError, project: Option<&str>) -> ApiError {
+    match error {
+        PutError::Database(DbError::Constraint { name, .. }) if name == "secrets_project_fkey" => {
+            no_such_project(project.unwrap_or_default())
+        }
+        PutError::Database(error) => error.into(),
+        PutError::Seal(error) => ApiError::Unsealed(error),
+    }
+}
+
+fn delete_refused(error: DeleteError) -> ApiError {
+    match error {
+        DeleteError::InUse { .. } => ApiError::Refused(vec![Mistake {
+            reason: Reason::InUse,
+            pointer: String::new(),
+            message: format!("{error}; take it from them first, or delete it with force=true"),
+        }]),
+        DeleteError::Database(error) => error.into(),
+    }
+}

@@ -1,0 +1,222 @@
+//! The stream of what a dispatch writes: while it runs, across its end, and resumed at any event.
+
+use std::time::Duration;
+
+use sched_model::db::attempts::{self, Ended, OutputChunk, Record};
+use sched_model::db::claims::{self, Claimed};
+use sched_model::db::live::{self, Piece, Told};
+use sched_model::db::workers::{self, NewWorker};
+use sched_model::domain::attempt::{AttemptOutcome, decide};
+use sched_model::domain::ids::{WorkerId, execution_id};
+use sched_model::domain::retry::RetryPolicy;
+use sched_wire::{DispatchStatus, LogEvent};
+use serde_json::json;
+use test_support::wait_for;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use uuid::Uuid;
+
+use crate::support::{LIMIT, TestApp};
+
+/// An API with one dispatch that runs, and the claim on it.
+async fn running() -> (TestApp, Claimed) {
+    let app = TestApp::start().await;
+    app.with_jobs(&["talks"]).await;
+    app.send("POST", "/api/v1/jobs/talks/trigger", &[], None).await;
+    let claimed = claim(&app).await;
+    (app, claimed)
+}
+
+async fn claim(app: &TestApp) -> Claimed {
+    let mut conn = app.db.database().dedicated().await.unwrap();
+    let worker = NewWorker {
+        worker_id: WorkerId(Uuid::new_v4()),
+        hostname: "test".into(),
+        platform: "linux".into(),
+        process_id: 1,
+        version: "0.0.0".into(),
+        queues: vec!["default".into()],
+        concurrency: 1,
+        lease_ms: 60_000,
+    };
+    workers::register(&mut conn, &worker).await.unwrap();
+    let queues = ["default".to_owned()];
+    wait_for("the claim", LIMIT, async || {
+        let mut conn = app.db.database().dedicated().await.unwrap();
+        claims::claim(&mut conn, worker.worker_id, &queues, 1)
+            .await
+            .unwrap()
+            .pop()
+            .ok_or_else(|| "nothing waits".to_owned())
+    })
+    .await
+}
+
+async fn tell(
+    app: &TestApp,
+    claimed: &Claimed,
+    (seq, starts_at, content): (i64, i64, &str),
+    progress: Option<&str>,
+) {
+    let told = Told {
+        dispatch_id: claimed.dispatch_id,
+        token: claimed.token,
+        pieces: vec![Piece { seq, stream: "stdout", starts_at, content: content.into() }],
+        keep_from: 0,
+        progress: progress.map(|message| (Some(50.0), message.to_owned())),
+    };
+    let mut conn = app.db.database().dedicated().await.unwrap();
+    assert_eq!(live::write(&mut conn, &[told]).await.unwrap(), [claimed.token]);
+}
+
+async fn end(app: &TestApp, claimed: &Claimed, outcome: AttemptOutcome, output: &str) {
+    let ended = Ended {
+        dispatch_id: claimed.dispatch_id,
+        tenant_id: claimed.tenant_id,
+        job_id: claimed.job_id,
+        token: claimed.token,
+        outcome,
+        verdict: decide(outcome, None, claimed.failures, &RetryPolicy::standard(3), 0.5),
+        record: Record {
+            execution_id: execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token),
+            started_at: claimed.claimed_at,
+            duration: Duration::from_millis(5),
+            exit_code: Some(0),
+            result: None,
+            error_class: None,
+            error_message: (outcome != AttemptOutcome::Completed).then(|| "exit code 1".to_owned()),
+            output: vec![OutputChunk {
+                stream: "stdout",
+                chunk: 0,
+                content: output.into(),
+                dropped_bytes: 0,
+            }],
+            output_bytes: i64::try_from(output.len()).unwrap(),
+        },
+    };
+    let mut conn = app.db.database().dedicated().await.unwrap();
+    assert_eq!(attempts::end(&mut conn, &[ended], &[]).await.unwrap().len(), 1);
+}
+
+/// Events with their ids.
+fn events(body: &str) -> Vec<(String, LogEvent)> {
+    let field = |block: &str, name: &str| {
+        block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
+    };
+    // What is still under way is not looked at.
+    let whole = body.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+    whole
+        .split("\n\n")
+        .filter_map(|block| {
+            Some((field(block, "id")?, serde_json::from_str(&field(block, "data")?).unwrap()))
+        })
+        .collect()
+}
+
+/// Words for events: output as it is, and names for the rest.
+fn words(events: &[(String, LogEvent)]) -> Vec<String> {
+    let word = |event: &LogEvent| match event {
+        LogEvent::Output { text, dropped_bytes: 0, .. } => text.clone(),
+        LogEvent::Output { text, dropped_bytes, .. } => format!("({dropped_bytes}) {text}"),
+        LogEvent::Attempt { attempt, .. } => format!("attempt {attempt}"),
+        LogEvent::Progress { progress, .. } => format!("progress {}", progress.message),
+        LogEvent::AttemptEnd { status, .. } => status.to_string(),
+        LogEvent::End { status } => format!("end {status}"),
+    };
+    events.iter().map(|(_, event)| word(event)).collect()
+}
+
+/// The body of a chunked answer, sizes and all left out.
+fn unchunked(body: &str) -> String {
+    let is_size = |line: &&str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
+    body.split("\r\n").filter(|line| !is_size(line)).collect()
+}
+
+async fn logs(app: &TestApp, claimed: &Claimed, query: &str) -> Vec<(String, LogEvent)> {
+    let answer = app.get(&format!("/api/v1/dispatches/{}/logs{query}", claimed.dispatch_id)).await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, Some("text/event-stream")),
+        "{}",
+        answer.body
+    );
+    events(&unchunked(&answer.body))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_running_attempt_has_told_is_shown_and_its_end_adds_the_rest() {
+    let (app, claimed) = running().await;
+    tell(&app, &claimed, (1, 0, "one\n"), Some("counting")).await;
+    let seen = logs(&app, &claimed, "").await;
+    assert_eq!(words(&seen), ["attempt 1", "one\n", "progress counting", "end IN_PROGRESS"]);
+    let shown = app.get(&format!("/api/v1/dispatches/{}", claimed.dispatch_id)).await.json();
+    assert_eq!(
+        (&shown["progress"]["percent"], &shown["progress"]["message"]),
+        (&json!(50.0), &json!("counting"))
+    );
+
+    end(&app, &claimed, AttemptOutcome::Completed, "one\ntwo\n").await;
+    let rest = logs(&app, &claimed, &format!("?after={}", seen[1].0)).await;
+    assert_eq!(words(&rest), ["two\n", "COMPLETED", "end COMPLETED"]);
+    let nothing = logs(&app, &claimed, &format!("?after={}", rest[1].0)).await;
+    assert_eq!(words(&nothing), ["end COMPLETED"]);
+    assert_eq!(
+        words(&logs(&app, &claimed, "?follow=true").await),
+        ["attempt 1", "one\ntwo\n", "COMPLETED", "end COMPLETED"]
+    );
+    let shown = app.get("/api/v1/dispatches").await.json();
+    assert!(shown["items"][0]["progress"].is_null(), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_the_dispatch() {
+    let (app, first) = running().await;
+    tell(&app, &first, (1, 0, "one\n"), None).await;
+    let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
+    let path = format!("/api/v1/dispatches/{}/logs?follow=true", first.dispatch_id);
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", app.addr);
+    to.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = String::new();
+    let mut read_until = async |word: &str| {
+        let mut buffer = [0; 4096];
+        while !words(&events(&unchunked(&seen))).iter().any(|seen| seen == word) {
+            let read = tokio::time::timeout(LIMIT, from.read(&mut buffer)).await;
+            let count = read.unwrap_or_else(|_| panic!("no {word} in {seen}")).unwrap();
+            assert!(count > 0, "the stream ended before {word}: {seen}");
+            seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        words(&events(&unchunked(&seen)))
+    };
+    read_until("one\n").await;
+    // Something between was not told.
+    tell(&app, &first, (2, 10, "two\n"), None).await;
+    read_until("(6) two\n").await;
+    end(&app, &first, AttemptOutcome::Failed, "one\nthree\ntwo\n").await;
+    read_until("FAILED").await;
+    app.db
+        .client()
+        .await
+        .batch_execute("UPDATE job_dispatch SET available_at = now(), claimable_at = now()")
+        .await
+        .unwrap();
+    let second = claim(&app).await;
+    read_until("attempt 2").await;
+    end(&app, &second, AttemptOutcome::Completed, "done\n").await;
+    let all = read_until("end COMPLETED").await;
+    assert_eq!(
+        all,
+        ["attempt 1", "one\n", "(6) two\n", "FAILED", "attempt 2", "done\n", "COMPLETED", "end COMPLETED"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_dispatch_or_no_position_is_refused() {
+    let (app, claimed) = running().await;
+    let nobody = format!("/api/v1/dispatches/{}/logs?follow=true", Uuid::nil());
+    assert_eq!(app.get(&nobody).await.json()["code"], "not_found");
+    let path = format!("/api/v1/dispatches/{}/logs", claimed.dispatch_id);
+    assert_eq!(app.get(&format!("{path}?after=7")).await.json()["code"], "invalid_parameters");
+    assert_eq!(app.get(&format!("{path}?tail=7")).await.status, 400);
+    let seen = logs(&app, &claimed, "").await;
+    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: DispatchStatus::InProgress }))));
+}

@@ -1,0 +1,48 @@
+//! Secrets that sign requests, in the form of Standard Webhooks: `whsec_` and 24 to 64 bytes in base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::super::{Mistakes, TextOrSecret};
+
+/// What every signing secret begins with.
+const PREFIX: &str = "whsec_";
+/// Secrets that may sign at once; a rotation needs two.
+const MAX_SECRETS: usize = 4;
+
+/// How requests are signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signing {
+    /// Every one of them signs, the first one first. While a secret is replaced, the old one stands behind the new one, and
+    /// receivers that know either accept the request.
+    pub secrets: Vec<TextOrSecret>,
+}
+
+/// A text that is no signing secret. It does not repeat the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be {PREFIX} followed by 24 to 64 bytes in base64")]
+pub struct InvalidSigningSecret;
+
+/// The bytes of a signing secret.
+///
+/// # Errors
+/// It has another form, or too few or too many bytes.
+pub fn signing_key(secret: &str) -> Result<Vec<u8>, InvalidSigningSecret> {
+    let encoded = secret.trim().strip_prefix(PREFIX).ok_or(InvalidSigningSecret)?;
+    // What base64 dislikes about a secret would tell a part of it, so that is left out.
+    let key = STANDARD.decode(encoded).map_err(|_not_told| InvalidSigningSecret)?;
+    if (24..=64).contains(&key.len()) { Ok(key) } else { Err(InvalidSigningSecret) }
+}
+
+pub(super) fn check(signing: &Signing, mistakes: &mut Mistakes) {
+    if !(1..=MAX_SECRETS).contains(&signing.secrets.len()) {
+        mistakes.add("sign.secrets", format!("must have 1 to {MAX_SECRETS} secrets"));
+    }
+    for (position, secret) in signing.secrets.iter().enumerate() {
+        if let Some(Err(wrong)) = secret.text().map(signing_key) {
+            mistakes.add(format!("sign.secrets[{position}]"), wrong.to_string());
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The rules for URLs: which may be called at all, and which part of one a job's arguments may decide.
+//!
+//! Arguments reach the path and the query, never scheme, host or port, and never more than one segment of the path: else who
+//! may trigger a job could choose what it calls. Whether an address may be reached is the worker's to judge, when it connects.
+
+use url::Url;
+
+use super::super::template::{Form, MissingValue, Template, TemplateValues};
+
+/// Longest URL, in bytes, written down or filled in; what servers commonly take.
+pub(super) const MAX_URL_BYTES: usize = 8 * 1024;
+
+/// The URL of a configuration, read.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    template: Template,
+    sample: Url,
+}
+
+/// Why a filled in URL cannot be called.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// The dispatch lacks a value.
+    #[error(transparent)]
+    Missing(#[from] MissingValue),
+    /// The arguments would lead elsewhere.
+    #[error("the arguments make a URL that is refused: {reason}")]
+    Refused {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Target {
+    /// Reads the text; the error is a message about the field.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let template = Template::parse(text).map_err(|error| error.to_string())?;
+        let is_bare = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
+        if template.literals().any(|literal| literal.contains(is_bare)) {
+            return Err("has blanks, control characters or backslashes; percent-encode them".into());
+        }
+        let beginning = template.literal_beginning();
+        let (scheme, rest) = beginning.split_once("://").unwrap_or((beginning, ""));
+        if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+            return Err("must begin with http:// or https://".into());
+        }
+        let authority_end = rest.find(['/', '?', '#']);
+        if template.has_values() && authority_end.is_none() {
+            return Err(
+                "scheme, host and port must be written down; values may stand in path and query".into()
+            );
+        }
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.is_empty() {
+            return Err("has no host".into());
+        }
+        if authority.contains('@') {
+            return Err("must not carry a user or a password; send a header from a secret".into());
+        }
+        let sample = template.sample(Form::Percent);
+        let sample = read(&sample)?;
+        Ok(Self { template, sample })
+    }
+
+    /// The URL with the values in it.
+    pub(super) fn url(&self, values: &TemplateValues<'_>) -> Result<Url, UrlError> {
+        let refused = |reason: String| UrlError::Refused { reason };
+        let url = read(&self.template.render(values, Form::Percent)?).map_err(refused)?;
+        if url.origin() == self.sample.origin() {
+            Ok(url)
+        } else {
+            Err(refused("scheme, host or port would change".into()))
+        }
+    }
+}
+
+fn read(text: &str) -> Result<Url, String> {
+    if text.len() > MAX_URL_BYTES {
+        return Err(format!("is longer than {MAX_URL_BYTES} bytes"));
+    }
+    if text.contains('#') {
+        return Err("has a fragment, which is never sent".into());
+    }
+    // What a URL parser would resolve, and so turn one path into another.
+    let path = text.split('?').next().unwrap_or_default();
+    let is_dots =
+        |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    if path.split('/').any(is_dots) {
+        return Err("has a path segment . or ..".into());
+    }
+    let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+    if url.host().is_none() || !matches!(url.scheme(), "http" | "https") {
+        return Err("must begin with http:// or https:// and a host".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not carry a user or a password; send a header from a secret".into());
+    }
+    if url.port() == Some(0) {
+        return Err("has port 0, which nobody listens on".into());
+    }
+    Ok(url)
+}

@@ -1,0 +1,121 @@
+//! Sealing a value for its row, and opening it there.
+//!
+//! ChaCha20-Poly1305 with a random nonce for every write. The row's own words are the associated data, each with its length
+//! before it, so that no two rows have the same.
+
+use std::fmt;
+
+use ring::aead::{Aad, NONCE_LEN, Nonce};
+use secrecy::ExposeSecret as _;
+
+use super::{SecretKeys, SecretPlace, SecretValue};
+
+/// Length of a key in bytes.
+pub const KEY_BYTES: usize = 32;
+/// Length of a nonce in bytes.
+pub const NONCE_BYTES: usize = NONCE_LEN;
+
+/// What stands before everything else that is authenticated, so that these keys could serve other ends too.
+const CONTEXT: &[u8] = b"sched secret, form 1";
+
+/// A sealed value, as its row keeps it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// The key it was sealed with.
+    pub key_id: String,
+    /// The nonce of this one sealing.
+    pub nonce: [u8; NONCE_BYTES],
+    /// Ciphertext and tag.
+    pub ciphertext: Vec<u8>,
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealed").field("key_id", &self.key_id).finish_non_exhaustive()
+    }
+}
+
+/// The cipher refused; it does so only for values longer than any we take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the value could not be encrypted")]
+pub struct SealError;
+
+/// Why a sealed value does not open.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Its key is not in the file.
+    #[error("it is encrypted with key {key_id:?}, which is not in this process's SECRETS_KEY_FILE")]
+    UnknownKey {
+        /// The key.
+        key_id: String,
+    },
+    /// Not what was sealed here: another key under the same id, another row's value, or a change by hand.
+    #[error(
+        "it does not open with key {key_id:?}: that id has another key here, or the row was changed by hand"
+    )]
+    Refused {
+        /// The key.
+        key_id: String,
+    },
+    /// What came out is nothing that may be a secret.
+    #[error("it opens to something that cannot be a secret")]
+    NotAValue,
+}
+
+impl SecretKeys {
+    /// Seals a value with the key that writes. `nonce` must be new and random for every call.
+    ///
+    /// # Errors
+    /// The cipher refused.
+    pub fn seal(
+        &self,
+        place: SecretPlace<'_>,
+        version: i64,
+        value: &SecretValue,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Sealed, SealError> {
+        let (key_id, key) = self.writing();
+        let data = Aad::from(associated(place, version, key_id));
+        let mut buffer = value.0.expose_secret().as_bytes().to_vec();
+        let sealed = key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), data, &mut buffer);
+        sealed.map_err(|_says_nothing| SealError)?;
+        Ok(Sealed { key_id: key_id.to_owned(), nonce, ciphertext: buffer })
+    }
+
+    /// Opens the value of a row.
+    ///
+    /// # Errors
+    /// The key is missing, or this is not what was sealed for this row.
+    pub fn open(
+        &self,
+        place: SecretPlace<'_>,
+        version: i64,
+        sealed: &Sealed,
+    ) -> Result<SecretValue, OpenError> {
+        let key_id = &sealed.key_id;
+        let key = self.by_id(key_id).ok_or_else(|| OpenError::UnknownKey { key_id: key_id.clone() })?;
+        let data = Aad::from(associated(place, version, key_id));
+        let nonce = Nonce::assume_unique_for_key(sealed.nonce);
+        let mut buffer = sealed.ciphertext.clone();
+        let opened = key.open_in_place(nonce, data, &mut buffer);
+        let length = opened.map_err(|_says_nothing| OpenError::Refused { key_id: key_id.clone() })?.len();
+        // The same buffer becomes the value, so no copy of it stays behind.
+        buffer.truncate(length);
+        let text = String::from_utf8(buffer).map_err(|_holds_the_value| OpenError::NotAValue)?;
+        SecretValue::new(text.into()).map_err(|_no_value| OpenError::NotAValue)
+    }
+}
+
+/// What is authenticated with a value.
+fn associated(place: SecretPlace<'_>, version: i64, key_id: &str) -> Vec<u8> {
+    let SecretPlace { tenant, project, name } = place;
+    let version = version.to_be_bytes();
+    let project = project.map(|project| project.0.into_bytes());
+    let project = project.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+    let mut data = CONTEXT.to_vec();
+    for part in [&tenant.0.into_bytes()[..], project, name.as_bytes(), key_id.as_bytes(), &version] {
+        data.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        data.extend_from_slice(part);
+    }
+    data
+}

@@ -1,0 +1,179 @@
+//! Guards that a test may take away, to prove that the checker of the invariants finds what they prevent.
+//!
+//! With the feature `broken-fences`, which nothing turns on but `scripts/break-it`, the environment variable `SCHED_BREAK` names
+//! fences, separated by commas, that a process does without as long as it lives. Without the feature all of them stand, nothing is
+//! read, and what is here comes to nothing at compile time. A build without debug assertions refuses the feature, so that no
+//! release has it; `scripts/check` proves both.
+//!
+//! Decides nothing else and writes nothing: where a process dies makes no difference here.
+
+#[cfg(all(feature = "broken-fences", not(debug_assertions)))]
+compile_error!("the feature `broken-fences` takes guards away for tests; a release must not have it");
+
+/// What keeps two processes from doing the same work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// Every transaction of a leader proves its term and holds the row that a take-over needs.
+    LeaderTerm,
+    /// The tick locks the jobs it has read.
+    CursorLock,
+    /// The tick moves a cursor only from where it has read it.
+    CursorCas,
+    /// A claim locks the dispatches it picks.
+    ClaimLock,
+    /// A claim tests the status again when it writes.
+    ClaimStatus,
+    /// What an attempt writes at its end carries the token of its claim.
+    ClaimToken,
+    /// A worker whose lease is lost kills its work.
+    WorkerLease,
+    /// The holder of a lease that it cannot renew stops trusting it before others may take over.
+    TrustWindow,
+}
+
+#[cfg(any(test, feature = "broken-fences"))]
+impl Fence {
+    const ALL: [Self; 8] = [
+        Self::LeaderTerm,
+        Self::CursorLock,
+        Self::CursorCas,
+        Self::ClaimLock,
+        Self::ClaimStatus,
+        Self::ClaimToken,
+        Self::WorkerLease,
+        Self::TrustWindow,
+    ];
+
+    /// Its name in `SCHED_BREAK`.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::LeaderTerm => "leader_term",
+            Self::CursorLock => "cursor_lock",
+            Self::CursorCas => "cursor_cas",
+            Self::ClaimLock => "claim_lock",
+            Self::ClaimStatus => "claim_status",
+            Self::ClaimToken => "claim_token",
+            Self::WorkerLease => "worker_lease",
+            Self::TrustWindow => "trust_window",
+        }
+    }
+
+    /// Where it stands in a statement: the file, the text, and what remains without the fence.
+    const fn in_statement(self) -> Option<(&'static str, &'static str, &'static str)> {
+        match self {
+            Self::LeaderTerm => Some((
+                "tick_fence.sql",
+                " AND is_leader AND term = $2 FOR KEY SHARE",
+                " AND $2::bigint IS NOT NULL",
+            )),
+            Self::CursorLock => Some(("tick_lock_due.sql", "FOR NO KEY UPDATE SKIP LOCKED", "")),
+            Self::CursorCas => Some(("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", "")),
+            Self::ClaimLock => Some(("claim.sql", "FOR UPDATE SKIP LOCKED", "")),
+            Self::ClaimStatus => Some(("claim.sql", " AND d.status = 'PENDING'", "")),
+            Self::ClaimToken => Some((
+                "attempts_end.sql",
+                " AND d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS'",
+                " AND d.status = 'IN_PROGRESS'",
+            )),
+            Self::WorkerLease | Self::TrustWindow => None,
+        }
+    }
+}
+
+/// Whether a fence stands: always, but in a build for `scripts/break-it`.
+#[cfg(not(feature = "broken-fences"))]
+#[must_use]
+pub const fn stands(_fence: Fence) -> bool {
+    true
+}
+
+/// The text of a statement, as it is in its file.
+#[cfg(not(feature = "broken-fences"))]
+pub(crate) const fn statement(_file: &'static str, text: &'static str) -> &'static str {
+    text
+}
+
+#[cfg(feature = "broken-fences")]
+pub use self::broken::stands;
+#[cfg(feature = "broken-fences")]
+pub(crate) use self::broken::statement;
+
+#[cfg(feature = "broken-fences")]
+mod broken {
+    use std::collections::HashMap;
+    use std::sync::{Mutex, OnceLock, PoisonError};
+
+    use super::Fence;
+
+    /// The fences that this process does without.
+    fn broken() -> &'static [Fence] {
+        static BROKEN: OnceLock<Vec<Fence>> = OnceLock::new();
+        BROKEN.get_or_init(|| {
+            #[expect(clippy::disallowed_methods, reason = "no setting of the product: no release reads it")]
+            let named = std::env::var("SCHED_BREAK").unwrap_or_default();
+            named.split(',').filter(|name| !name.is_empty()).map(by_name).collect()
+        })
+    }
+
+    /// A name that is mistaken must not pass for a fence that is broken and makes no difference.
+    fn by_name(name: &str) -> Fence {
+        Fence::ALL
+            .into_iter()
+            .find(|fence| fence.name() == name)
+            .unwrap_or_else(|| panic!("SCHED_BREAK names no fence: {name}"))
+    }
+
+    /// Whether a fence stands: unless `SCHED_BREAK` names it.
+    #[must_use]
+    pub fn stands(fence: Fence) -> bool {
+        !broken().contains(&fence)
+    }
+
+    /// The text of a statement without the fences that are broken.
+    pub(crate) fn statement(file: &'static str, text: &'static str) -> &'static str {
+        static WITHOUT: OnceLock<Mutex<HashMap<&'static str, &'static str>>> = OnceLock::new();
+        let mut text = text;
+        for (in_file, fence, without) in broken().iter().filter_map(|fence| fence.in_statement()) {
+            if in_file == file {
+                assert!(text.contains(fence), "{file} has no {fence:?}");
+                let mut known =
+                    WITHOUT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+                // Made once and kept, as the text of a statement is.
+                text = known.entry(text).or_insert_with(|| text.replace(fence, without).leak());
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Fence;
+
+    /// A statement that is written anew must not take its fence out of reach of `scripts/break-it`.
+    #[test]
+    fn every_fence_is_found_in_its_statement() {
+        for (file, fence, without) in Fence::ALL.into_iter().filter_map(Fence::in_statement) {
+            let path = format!("{}/src/db/sql/{file}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            assert!(text.contains(fence), "{file} has no {fence:?}");
+            let parameters = |text: &str| text.matches('$').count();
+            assert_eq!(parameters(fence), parameters(without), "{file}: parameters must stay");
+        }
+    }
+
+    #[test]
+    fn names_of_fences_are_distinct() {
+        let names: BTreeSet<&str> = Fence::ALL.into_iter().map(Fence::name).collect();
+        assert_eq!(names.len(), Fence::ALL.len());
+    }
+
+    #[cfg(not(feature = "broken-fences"))]
+    #[test]
+    fn fences_stand_in_the_product() {
+        assert!(Fence::ALL.into_iter().all(super::stands));
+        assert_eq!(super::statement("claim.sql", " AND d.status = 'PENDING'"), " AND d.status = 'PENDING'");
+    }
+}

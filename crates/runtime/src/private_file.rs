@@ -1,0 +1,118 @@
+//! Reading a file that holds keys or passwords: only one that nobody else may read.
+//!
+//! The mode is that of the opened file, so it cannot be exchanged between the look and the read. The owner is not looked at:
+//! service managers hand credentials over in files of root.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+/// Longest file that is read.
+const LONGEST: u64 = 64 * 1024;
+/// The permissions that others than the owner have.
+const OF_OTHERS: u32 = 0o077;
+
+/// Why the file was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum PrivateFileError {
+    /// It cannot be opened or read, or holds no text.
+    #[error("{} cannot be read", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A folder, a device.
+    #[error("{} is no regular file", .path.display())]
+    NotAFile {
+        /// What it is called.
+        path: PathBuf,
+    },
+    /// Others may read or change it.
+    #[error("{} is open to others (mode {mode:03o}); take their rights away: chmod 600", .path.display())]
+    OpenToOthers {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It cannot be what it should.
+    #[error("{} is longer than {LONGEST} bytes", .path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// The text of a file that is closed to group and others.
+///
+/// # Errors
+/// When it is open to others, or cannot be read.
+pub fn read(path: &Path) -> Result<SecretString, PrivateFileError> {
+    let unreadable = |source| PrivateFileError::Unreadable { path: path.to_owned(), source };
+    let file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(PrivateFileError::NotAFile { path: path.to_owned() });
+    }
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & OF_OTHERS != 0 {
+        return Err(PrivateFileError::OpenToOthers { path: path.to_owned(), mode });
+    }
+    let mut text = String::new();
+    let length = file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if length as u64 > LONGEST {
+        return Err(PrivateFileError::TooLong { path: path.to_owned() });
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    fn file(mode: u32, content: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn a_file_of_the_owner_alone_is_read() {
+        for mode in [0o400, 0o600, 0o700] {
+            let (_folder, path) = file(mode, b"a key");
+            assert_eq!(read(&path).unwrap().expose_secret(), "a key");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_may_touch_is_refused_with_its_mode() {
+        for mode in [0o640, 0o604, 0o620, 0o601, 0o666] {
+            let (_folder, path) = file(mode, b"canary");
+            let text = read(&path).unwrap_err().to_string();
+            assert!(text.contains(&format!("{mode:o}")) && text.contains("chmod 600"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_file_is_refused_without_being_shown() {
+        let (folder, path) = file(0o600, &b"canary\n".repeat(10_000));
+        assert!(matches!(read(&path), Err(PrivateFileError::TooLong { .. })));
+        assert!(matches!(read(folder.path()), Err(PrivateFileError::NotAFile { .. })));
+        assert!(matches!(read(&folder.path().join("none")), Err(PrivateFileError::Unreadable { .. })));
+        let (_folder, path) = file(0o600, b"canary \xff");
+        let error = read(&path).unwrap_err();
+        assert!(!crate::exit::describe(&error).contains("canary"));
+    }
+}

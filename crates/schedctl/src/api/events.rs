@@ -1,0 +1,109 @@
+//! A stream of server-sent events, as the API sends them.
+//!
+//! Reads line by line and knows the fields `id` and `data` only; comments and names of events are passed over, because the data says
+//! what it is. A stream may end or break at any point: whoever reads decides whether to ask again.
+
+use reqwest::Response;
+use sched_wire::LogEvent;
+
+/// Longest line that is taken; the API sends less.
+const LONGEST_LINE: usize = 16 * 1024 * 1024;
+
+/// Why a stream cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BrokenStream {
+    /// The connection broke.
+    #[error("the connection to the API broke")]
+    Connection(#[source] reqwest::Error),
+    /// It is no event of ours.
+    #[error("the API sends what is no event")]
+    NoEvent(#[source] serde_json::Error),
+    /// It has no end.
+    #[error("the API sends an event without end")]
+    TooLong,
+}
+
+/// An open stream.
+#[derive(Debug)]
+pub(crate) struct Events {
+    response: Response,
+    lines: Lines,
+}
+
+impl Events {
+    pub(super) fn new(response: Response) -> Self {
+        Self { response, lines: Lines::default() }
+    }
+
+    /// The next event, with its id; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// When the stream breaks off or holds something else.
+    pub(crate) async fn next(&mut self) -> Result<Option<(Option<String>, LogEvent)>, BrokenStream> {
+        loop {
+            if let Some((id, data)) = self.lines.next_event() {
+                return Ok(Some((id, serde_json::from_str(&data).map_err(BrokenStream::NoEvent)?)));
+            }
+            match self.response.chunk().await.map_err(BrokenStream::Connection)? {
+                Some(bytes) => self.lines.push(&bytes)?,
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Bytes that have come, and what was read of the event they are part of.
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    id: Option<String>,
+    data: Option<String>,
+}
+
+impl Lines {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), BrokenStream> {
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > LONGEST_LINE { Err(BrokenStream::TooLong) } else { Ok(()) }
+    }
+
+    fn next_event(&mut self) -> Option<(Option<String>, String)> {
+        while let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.bytes.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            match line.split_once(':') {
+                None if line.is_empty() => {
+                    let id = self.id.take();
+                    if let Some(data) = self.data.take() {
+                        return Some((id, data));
+                    }
+                }
+                Some(("id", value)) => self.id = Some(value.trim_start().to_owned()),
+                Some(("data", value)) => self.data = Some(value.trim_start().to_owned()),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_found_wherever_the_stream_is_cut() {
+        let stream = ": hello\n\nevent: output\nid: a.1.2.3\ndata: {\"x\": \"ü:\"}\n\nid: b\ndata: 2\r\n\r\n"
+            .as_bytes();
+        for size in 1..=stream.len() {
+            let mut lines = Lines::default();
+            let mut found = Vec::new();
+            for piece in stream.chunks(size) {
+                lines.push(piece).unwrap();
+                found.extend(std::iter::from_fn(|| lines.next_event()));
+            }
+            let event = |id: &str, data: &str| (Some(id.to_owned()), data.to_owned());
+            assert_eq!(found, [event("a.1.2.3", "{\"x\": \"ü:\"}"), event("b", "2")], "in pieces of {size}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Circuit breakers: an endpoint that fails again and again is left alone for a while.
+//!
+//! Closed: calls pass, failures in a row are counted. Open: calls are refused at once, until the cooldown is over. Then one
+//! call passes as a probe; its success closes the circuit, its failure opens it again. The state lives in this worker's memory
+//! and is forgotten with it, which costs a few calls. It is kept per tenant, so that nobody can close a door for others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sched_model::domain::handler_config::CircuitBreaker;
+use uuid::Uuid;
+
+/// Endpoints that are remembered; beyond that, further ones are called without a breaker.
+const MAX_ENDPOINTS: usize = 10_000;
+/// How long others wait while a probe is under way.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whom an endpoint fails, and its origin (`https://host:port`).
+type Key = (Uuid, String);
+
+/// The circuits of one worker. Those that are closed without failures are not in it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Circuits(Arc<Mutex<HashMap<Key, Circuit>>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Circuit {
+    failures: u32,
+    opened: Option<Instant>,
+    is_probing: bool,
+}
+
+/// Leave to call. One that is dropped without a word counts neither way.
+#[derive(Debug)]
+pub(super) struct Pass {
+    circuits: Circuits,
+    key: Key,
+    settings: CircuitBreaker,
+    is_probe: bool,
+}
+
+/// The circuit is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Open {
+    /// How long it stays so, at least.
+    pub(super) rest: Duration,
+}
+
+impl Circuits {
+    /// Asks for leave to call.
+    pub(super) fn enter(
+        &self,
+        tenant: Uuid,
+        endpoint: &str,
+        settings: CircuitBreaker,
+        now: Instant,
+    ) -> Result<Pass, Open> {
+        let key = (tenant, endpoint.to_owned());
+        let mut is_probe = false;
+        if settings.failures > 0 {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(circuit) = all.get_mut(&key)
+                && let Some(opened) = circuit.opened
+            {
+                let cooldown = Duration::from_secs(settings.cooldown_seconds.into());
+                let passed = now.saturating_duration_since(opened);
+                if passed < cooldown {
+                    return Err(Open { rest: cooldown - passed });
+                }
+                if circuit.is_probing {
+                    return Err(Open { rest: PROBE_PAUSE });
+                }
+                circuit.is_probing = true;
+                is_probe = true;
+                publish(endpoint, 1.0);
+            }
+        }
+        Ok(Pass { circuits: self.clone(), key, settings, is_probe })
+    }
+}
+
+/// 0 closed, 1 probing, 2 open. An endpoint appears here when it opens for the first time.
+fn publish(endpoint: &str, state: f64) {
+    metrics::gauge!("sched_http_circuit_state", "endpoint" => endpoint.to_owned()).set(state);
+}
+
+impl Pass {
+    /// The endpoint works.
+    pub(super) fn succeeded(mut self) {
+        let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = all.get(&self.key).is_some_and(|circuit| circuit.opened.is_some());
+        // One that was under way when the circuit opened says nothing about now.
+        if self.is_probe || !is_open {
+            all.remove(&self.key);
+        }
+        if self.is_probe {
+            publish(&self.key.1, 0.0);
+            tracing::info!(http.endpoint = self.key.1, "The endpoint works again; its circuit is closed.");
+        }
+        drop(all);
+        self.is_probe = false;
+    }
+
+    /// The endpoint does not work.
+    pub(super) fn failed(mut self, now: Instant) {
+        if self.settings.failures == 0 {
+            return;
+        }
+        let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_ENDPOINTS && !all.contains_key(&self.key) {
+            return;
+        }
+        let circuit = all.entry(self.key.clone()).or_default();
+        circuit.failures = circuit.failures.saturating_add(1);
+        let opens = circuit.opened.is_none() && circuit.failures >= self.settings.failures;
+        if self.is_probe || opens {
+            circuit.opened = Some(now);
+            circuit.is_probing = false;
+            publish(&self.key.1, 2.0);
+            tracing::warn!(
+                http.endpoint = self.key.1,
+                failures = circuit.failures,
+                cooldown_seconds = self.settings.cooldown_seconds,
+                "The endpoint fails again and again; its circuit is open."
+            );
+        }
+        drop(all);
+        self.is_probe = false;
+    }
+}
+
+impl Drop for Pass {
+    /// A probe that was killed leaves its place to the next one.
+    fn drop(&mut self) {
+        if self.is_probe {
+            let mut all = self.circuits.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(circuit) = all.get_mut(&self.key) {
+                circuit.is_probing = false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_runtime::clock::monotonic;
+
+    use super::*;
+
+    const SETTINGS: CircuitBreaker = CircuitBreaker { failures: 3, cooldown_seconds: 30 };
+
+    fn enter(circuits: &Circuits, now: Instant) -> Result<Pass, Open> {
+        circuits.enter(Uuid::nil(), "https://a.b", SETTINGS, now)
+    }
+
+    fn opened(now: Instant) -> Circuits {
+        let circuits = Circuits::default();
+        for _ in 0..3 {
+            enter(&circuits, now).unwrap().failed(now);
+        }
+        circuits
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it_and_a_probe_closes_it() {
+        let now = monotonic();
+        let seconds = |seconds| now + Duration::from_secs(seconds);
+        let circuits = opened(now);
+        assert_eq!(enter(&circuits, seconds(10)).unwrap_err(), Open { rest: Duration::from_secs(20) });
+        let probe = enter(&circuits, seconds(30)).unwrap();
+        assert_eq!(enter(&circuits, seconds(30)).unwrap_err(), Open { rest: PROBE_PAUSE });
+        probe.succeeded();
+        enter(&circuits, seconds(30)).unwrap().failed(seconds(30));
+        assert!(enter(&circuits, seconds(30)).is_ok(), "one failure after it closed does not open it");
+    }
+
+    #[test]
+    fn a_failing_probe_opens_it_again_and_a_killed_one_leaves_its_place() {
+        let now = monotonic();
+        let later = now + Duration::from_secs(31);
+        let circuits = opened(now);
+        drop(enter(&circuits, later).unwrap());
+        enter(&circuits, later).unwrap().failed(later);
+        assert_eq!(enter(&circuits, later).unwrap_err(), Open { rest: Duration::from_secs(30) });
+    }
+
+    #[test]
+    fn a_success_between_failures_starts_the_count_anew() {
+        let now = monotonic();
+        let circuits = Circuits::default();
+        for _ in 0..10 {
+            enter(&circuits, now).unwrap().failed(now);
+            enter(&circuits, now).unwrap().failed(now);
+            enter(&circuits, now).unwrap().succeeded();
+        }
+        assert!(enter(&circuits, now).is_ok());
+    }
+
+    #[test]
+    fn a_late_success_does_not_close_it_and_others_are_not_affected() {
+        let now = monotonic();
+        let circuits = Circuits::default();
+        let late = enter(&circuits, now).unwrap();
+        for _ in 0..3 {
+            enter(&circuits, now).unwrap().failed(now);
+        }
+        late.succeeded();
+        assert!(enter(&circuits, now).is_err());
+        assert!(circuits.enter(Uuid::max(), "https://a.b", SETTINGS, now).is_ok(), "another tenant");
+        assert!(circuits.enter(Uuid::nil(), "https://c.d", SETTINGS, now).is_ok(), "another endpoint");
+        let off = CircuitBreaker { failures: 0, cooldown_seconds: 30 };
+        assert!(circuits.enter(Uuid::nil(), "https://a.b", off, now).is_ok(), "a function without a breaker");
+    }
+}

@@ -1,0 +1,175 @@
+//! One request and its response, within bounds of time and size.
+//!
+//! How long all of it may take is the caller's to bound: it drops this future, which closes the connection. What has come of
+//! the response by then stays with the caller, in [`Progress`].
+
+use std::time::Duration;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, DATE, HeaderMap, RETRY_AFTER};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+
+use super::connect::{self, ConnectError, Connection, Trust};
+use super::guard::{Guard, NoTarget};
+use super::pool::Pool;
+use super::request::Prepared;
+
+/// How far an exchange has come.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) stage: Stage,
+    pub(super) response: Option<Response>,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    #[default]
+    Connecting,
+    Waiting,
+    Reading,
+}
+
+/// What has been read of a response.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) retry_after: Option<String>,
+    pub(super) date: Option<String>,
+    /// `Content-Encoding`, unless it is none.
+    pub(super) encoding: Option<String>,
+    pub(super) body: Vec<u8>,
+    /// Length of the whole body where the server said so.
+    pub(super) announced: Option<u64>,
+    /// Whether there is more that was not read.
+    pub(super) is_cut: bool,
+}
+
+/// Why there is no whole response.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExchangeError {
+    #[error(transparent)]
+    NoTarget(#[from] NoTarget),
+    #[error("failed to connect within {0:?}")]
+    ConnectTimeout(Duration),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("the connection ended before a response came")]
+    NoResponse(#[source] hyper::Error),
+    #[error("what came is no HTTP response that can be read")]
+    BadResponse(#[source] hyper::Error),
+    #[error("the response broke off")]
+    BrokenBody(#[source] hyper::Error),
+}
+
+/// What an exchange needs of the worker.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) guard: Guard,
+    pub(super) trust: Trust,
+    pub(super) pool: Pool,
+}
+
+/// Bounds of one exchange.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    /// Name, TCP and TLS together.
+    pub(super) connect: Duration,
+    /// Bytes of the body that are read; the first of them beyond that ends the reading.
+    pub(super) body_bytes: usize,
+}
+
+impl Line {
+    /// Sends the request and reads the response into `progress`.
+    pub(super) async fn exchange(
+        &self,
+        prepared: Prepared,
+        bounds: Bounds,
+        progress: &mut Progress,
+    ) -> Result<(), ExchangeError> {
+        let endpoint = prepared.endpoint.clone();
+        let (mut incoming, connection) = self.send(prepared, bounds.connect, progress).await?;
+        progress.stage = Stage::Reading;
+        let response = progress.response.insert(head(&incoming));
+        read(incoming.body_mut(), response, bounds.body_bytes).await.map_err(ExchangeError::BrokenBody)?;
+        if !response.is_cut {
+            self.pool.give(&endpoint, connection);
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        prepared: Prepared,
+        time: Duration,
+        progress: &mut Progress,
+    ) -> Result<(http::Response<Incoming>, Connection), ExchangeError> {
+        let Prepared { url, endpoint, mut request } = prepared;
+        while let Some(mut connection) = self.pool.take(&endpoint) {
+            if connection.sender.ready().await.is_err() {
+                continue;
+            }
+            progress.stage = Stage::Waiting;
+            match connection.sender.try_send_request(request).await {
+                Ok(response) => return Ok((response, connection)),
+                // The server had closed it, and not a byte of the request was sent.
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(judged(error.into_error())),
+                },
+            }
+        }
+        progress.stage = Stage::Connecting;
+        let connecting = async {
+            let addresses = self.guard.addresses(&url).await?;
+            Ok::<_, ExchangeError>(connect::open(&url, &addresses, time, &self.trust).await?)
+        };
+        let mut connection = tokio::time::timeout(time, connecting)
+            .await
+            .unwrap_or(Err(ExchangeError::ConnectTimeout(time)))?;
+        progress.stage = Stage::Waiting;
+        let response = connection.sender.send_request(request).await.map_err(judged)?;
+        Ok((response, connection))
+    }
+}
+
+fn judged(error: hyper::Error) -> ExchangeError {
+    if error.is_parse() { ExchangeError::BadResponse(error) } else { ExchangeError::NoResponse(error) }
+}
+
+fn head(response: &http::Response<Incoming>) -> Response {
+    let headers = response.headers();
+    let encoding =
+        text(headers, &CONTENT_ENCODING).filter(|encoding| !encoding.eq_ignore_ascii_case("identity"));
+    Response {
+        status: response.status().as_u16(),
+        retry_after: text(headers, &RETRY_AFTER),
+        date: text(headers, &DATE),
+        encoding,
+        body: Vec::new(),
+        announced: response
+            .body()
+            .size_hint()
+            .exact()
+            .or_else(|| text(headers, &CONTENT_LENGTH)?.parse().ok()),
+        is_cut: false,
+    }
+}
+
+fn text(headers: &HeaderMap, name: &http::HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(|text| text.trim().to_owned())
+}
+
+async fn read(body: &mut Incoming, into: &mut Response, limit: usize) -> Result<(), hyper::Error> {
+    while let Some(frame) = body.frame().await {
+        // Trailers say nothing that is kept.
+        let Ok(data) = frame?.into_data() else { continue };
+        let room = limit.saturating_sub(into.body.len());
+        into.body.extend_from_slice(data.get(..room).unwrap_or(&data));
+        if data.len() > room {
+            into.is_cut = true;
+            return Ok(());
+        }
+    }
+    Ok(())
+}

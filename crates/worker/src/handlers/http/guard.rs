@@ -1,0 +1,181 @@
+//! Decides, right before a connection is opened, which addresses it may go to.
+//!
+//! The one way from a URL to an address: literals and names go through the same check, and the connection is made to the very
+//! addresses that were checked, so a name that answers differently a moment later changes nothing. A name that leads to any
+//! refused address is refused as a whole, for otherwise chance would choose among them.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use url::{Host, Url};
+
+use super::addresses::refusal;
+use super::allow::{AllowList, normal_name};
+
+/// Most addresses of one name; a longer answer is nobody's ordinary one.
+const MAX_ADDRESSES: usize = 64;
+
+/// Ports on which something else than HTTP listens, for which a request could mean something: mail, shells, databases, caches,
+/// cluster managers. Browsers refuse the same ones for the same reason, up to the databases.
+const REFUSED_PORTS: &[u16] = &[
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103,
+    104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513,
+    514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1433, 1521,
+    1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 5060, 5061, 5432, 5433,
+    5672, 6000, 6379, 6432, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 10250, 10255, 11211, 27017,
+];
+
+/// The addresses of names.
+pub trait Resolve: fmt::Debug + Send + Sync {
+    /// All addresses of a name; none is an error to the caller.
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+}
+
+/// A resolution under way.
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
+/// As the operating system resolves names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemResolver;
+
+impl Resolve for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        Box::pin(
+            async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) },
+        )
+    }
+}
+
+/// Why no connection is opened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoTarget {
+    /// It may not be called.
+    #[error("the target is refused: {reason}; only the worker's setting WORKER_HTTP_ALLOW could allow it")]
+    Refused {
+        /// For people. It names no address that a name led to: who owns a job need not know a company's inner addresses.
+        reason: String,
+        /// The address, for the log.
+        address: Option<IpAddr>,
+    },
+    /// The name has no address.
+    #[error("the name {name:?} could not be resolved")]
+    Unresolved {
+        /// The name.
+        name: String,
+        /// Why, if the resolver said so.
+        #[source]
+        source: Option<io::Error>,
+    },
+}
+
+/// The rules of one worker.
+#[derive(Debug)]
+pub(super) struct Guard {
+    allow: AllowList,
+    resolver: Arc<dyn Resolve>,
+}
+
+impl Guard {
+    pub(super) fn new(allow: AllowList, resolver: Arc<dyn Resolve>) -> Self {
+        Self { allow, resolver }
+    }
+
+    /// The addresses the URL may be called at, at least one.
+    pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, NoTarget> {
+        let refused = |reason: &str| NoTarget::Refused { reason: reason.to_owned(), address: None };
+        let port = url.port_or_known_default().ok_or_else(|| refused("it has no port"))?;
+        let found = match url.host().ok_or_else(|| refused("it has no host"))? {
+            Host::Ipv4(address) => vec![IpAddr::V4(address)],
+            Host::Ipv6(address) => vec![IpAddr::V6(address)],
+            Host::Domain(name) => {
+                let name = normal_name(name);
+                let is_allowed = self.allow.has_host(name, port);
+                if !is_allowed && is_local_name(name) {
+                    return Err(refused("the name means this machine"));
+                }
+                let found = self.resolve(name).await?;
+                if is_allowed {
+                    return Ok(with_port(&found, port));
+                }
+                found
+            }
+        };
+        let is_name = matches!(url.host(), Some(Host::Domain(_)));
+        found.iter().try_for_each(|address| self.check(*address, port, is_name))?;
+        Ok(with_port(&found, port))
+    }
+
+    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, NoTarget> {
+        let unresolved = |source| NoTarget::Unresolved { name: name.to_owned(), source };
+        let mut found = self.resolver.resolve(name).await.map_err(|error| unresolved(Some(error)))?;
+        found.truncate(MAX_ADDRESSES);
+        if found.is_empty() { Err(unresolved(None)) } else { Ok(found) }
+    }
+
+    fn check(&self, address: IpAddr, port: u16, is_name: bool) -> Result<(), NoTarget> {
+        if self.allow.has_address(address, port) {
+            return Ok(());
+        }
+        let refused = |reason: String| Err(NoTarget::Refused { reason, address: Some(address) });
+        let verb = if is_name { "leads to" } else { "is" };
+        if let Some(kind) = refusal(address) {
+            return refused(format!("it {verb} {kind} address"));
+        }
+        if REFUSED_PORTS.contains(&port) {
+            return refused(format!("port {port} belongs to another protocol"));
+        }
+        if is_own(SocketAddr::new(address, port)) {
+            return refused(format!("it {verb} an address of the worker's own machine"));
+        }
+        Ok(())
+    }
+}
+
+fn with_port(addresses: &[IpAddr], port: u16) -> Vec<SocketAddr> {
+    addresses.iter().map(|address| SocketAddr::new(address.to_canonical(), port)).collect()
+}
+
+/// Names that mean the machine itself, whatever a resolver says.
+fn is_local_name(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    matches!(last, "localhost" | "localdomain")
+        || matches!(name, "ip6-localhost" | "ip6-loopback" | "broadcasthost")
+}
+
+/// Whether an address is one of this machine's. Nothing is sent: connecting a datagram socket only asks for the route, and the
+/// route to an own address begins at that address.
+fn is_own(address: SocketAddr) -> bool {
+    let unspecified = match address {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let local = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect(address)?;
+        socket.local_addr()
+    });
+    // No route is no way to oneself either.
+    local.is_ok_and(|local| local.ip() == address.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_this_machine_is_known_as_such() {
+        assert!(is_own("127.0.0.1:80".parse().unwrap()));
+        assert!(!is_own("192.0.2.1:80".parse().unwrap()));
+    }
+
+    #[test]
+    fn names_of_this_machine_are_known_whatever_they_resolve_to() {
+        for name in ["localhost", "a.localhost", "localhost.localdomain", "ip6-loopback"] {
+            assert!(is_local_name(name), "{name}");
+        }
+        assert!(!is_local_name("localhost.example.com"));
+    }
+}

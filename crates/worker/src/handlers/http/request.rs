@@ -1,0 +1,178 @@
+//! Makes the request of one attempt from its configuration: templates filled in, secrets looked up, signed.
+//!
+//! Nothing is sent here. What is wrong with the configuration or the arguments is found before anything is.
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+use http::{Method, Request};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use sched_model::domain::handler_config::{
+    FieldError, Form, HttpConfig, NO_CONTROL, Signing, Template, TemplateValues, TextOrSecret, UrlError,
+    signing_key,
+};
+use url::Url;
+
+use super::super::{ErrorClass, Execution, MissingSecret};
+use super::sign::signatures;
+
+/// Named to every receiver.
+const AGENT: &str = concat!("sched/", env!("CARGO_PKG_VERSION"));
+
+/// A request ready to be sent.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) url: Url,
+    /// Scheme, host and port: what connections and circuits are kept by.
+    pub(super) endpoint: String,
+    pub(super) request: Request<Full<Bytes>>,
+}
+
+/// Why there is no request to send.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("handler_config is not valid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Config(Vec<FieldError>),
+    #[error(transparent)]
+    Secret(#[from] MissingSecret),
+    #[error("the secret {name:?} cannot be used: {reason}")]
+    UnusableSecret { name: String, reason: String },
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    #[error("{field}: {reason}")]
+    Arguments { field: String, reason: String },
+    #[error("the request cannot be made")]
+    Http(#[from] http::Error),
+}
+
+impl RequestError {
+    pub(super) fn class(&self) -> ErrorClass {
+        match self {
+            Self::Config(_) | Self::Secret(_) | Self::UnusableSecret { .. } | Self::Http(_) => {
+                ErrorClass::InvalidConfig
+            }
+            Self::Url(_) | Self::Arguments { .. } => ErrorClass::InvalidArgs,
+        }
+    }
+}
+
+/// Makes the request; `now` is the database's clock.
+pub(super) fn prepare(
+    config: &HttpConfig,
+    execution: &Execution,
+    now: DateTime<Utc>,
+) -> Result<Prepared, RequestError> {
+    let dispatch_id = execution.dispatch_id.to_string();
+    let fire_time = execution.fire_time.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let values = TemplateValues {
+        args: &execution.args,
+        job_name: &execution.job_name,
+        dispatch_id: &dispatch_id,
+        attempt: execution.attempt,
+        fire_time: &fire_time,
+        idempotency_key: &execution.idempotency_key,
+    };
+    let url = config.filled_url(&values)?;
+    let body = config
+        .filled_body(&values)
+        .map_err(|reason| RequestError::Arguments { field: "body".into(), reason })?;
+
+    let mut headers = standard_headers(execution, &url)?;
+    if body.is_some() && config.lacks_content_type() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    for (name, value) in &config.headers {
+        headers.insert(
+            HeaderName::from_bytes(name.as_bytes()).map_err(http::Error::from)?,
+            header(name, value, execution, &values)?,
+        );
+    }
+    let body = body.unwrap_or_default();
+    if let Some(signing) = &config.sign {
+        sign(&mut headers, signing, execution, (&dispatch_id, now.timestamp(), body.as_bytes()))?;
+    }
+
+    let path = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let method = Method::from_bytes(config.method.as_str().as_bytes()).map_err(http::Error::from)?;
+    let mut request = Request::builder().method(method).uri(path).body(Full::new(Bytes::from(body)))?;
+    *request.headers_mut() = headers;
+    Ok(Prepared { endpoint: url.origin().ascii_serialization(), url, request })
+}
+
+/// The database's clock now: what it said at the claim, and what has passed since. The worker's own is never asked.
+pub(super) fn database_time(execution: &Execution, since_claim: std::time::Duration) -> DateTime<Utc> {
+    let claimed = execution.fire_time + TimeDelta::milliseconds(execution.lateness_ms);
+    claimed + TimeDelta::from_std(since_claim).unwrap_or_default()
+}
+
+/// What every request carries. A function may put others in place of the first three.
+fn standard_headers(execution: &Execution, url: &Url) -> Result<HeaderMap, RequestError> {
+    let value = |text: &str| HeaderValue::from_str(text).map_err(http::Error::from);
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    headers.insert("idempotency-key", value(&execution.idempotency_key)?);
+    // A compressed response would have to be unpacked to be kept, and a small one can be made to fill all memory.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let host = url.host_str().unwrap_or_default();
+    headers
+        .insert(HOST, value(&url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))?);
+    if let Some(parent) = &execution.traceparent {
+        headers.insert("traceparent", value(parent)?);
+    }
+    Ok(headers)
+}
+
+fn header(
+    name: &str,
+    value: &TextOrSecret,
+    execution: &Execution,
+    values: &TemplateValues<'_>,
+) -> Result<HeaderValue, RequestError> {
+    let refused = |reason: String| match value.secret() {
+        Some(secret) => RequestError::UnusableSecret { name: secret.to_owned(), reason },
+        None => RequestError::Arguments { field: format!("headers.{name}"), reason },
+    };
+    let text = match value {
+        TextOrSecret::Text(text) => {
+            let template = Template::parse(text).map_err(|error| refused(error.to_string()))?;
+            template.render(values, Form::Plain).map_err(|error| refused(error.to_string()))?
+        }
+        TextOrSecret::Secret(_) => execution.secrets.resolve(value)?.to_owned(),
+    };
+    let mut header =
+        HeaderValue::from_str(&text).or_else(|_not_ascii| HeaderValue::from_bytes(text.as_bytes()));
+    if let Ok(header) = &mut header {
+        header.set_sensitive(value.secret().is_some());
+    }
+    header.map_err(|_control_characters| refused(NO_CONTROL.to_owned()))
+}
+
+fn sign(
+    headers: &mut HeaderMap,
+    signing: &Signing,
+    execution: &Execution,
+    (id, timestamp, body): (&str, i64, &[u8]),
+) -> Result<(), RequestError> {
+    let mut keys = Vec::new();
+    for (position, secret) in signing.secrets.iter().enumerate() {
+        let key = signing_key(execution.secrets.resolve(secret)?).map_err(|error| {
+            let name = secret.secret().map_or_else(|| format!("sign.secrets[{position}]"), str::to_owned);
+            RequestError::UnusableSecret { name, reason: error.to_string() }
+        })?;
+        keys.push(key);
+    }
+    let signature = signatures(&keys, id, timestamp, body).map_err(|error| RequestError::UnusableSecret {
+        name: "sign.secrets".into(),
+        reason: error.to_string(),
+    })?;
+    for (name, text) in
+        [("webhook-id", id), ("webhook-timestamp", &timestamp.to_string()), ("webhook-signature", &signature)]
+    {
+        headers
+            .insert(HeaderName::from_static(name), HeaderValue::from_str(text).map_err(http::Error::from)?);
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! Says what a response means: success or which error, what of it is kept, how long to wait before trying again. Pure.
+
+use std::time::Duration;
+
+use sched_model::domain::handler_config::HttpConfig;
+use serde_json::{Map, Value, json};
+
+use super::super::storable;
+use super::super::{Captured, ErrorClass, Outcome, Report};
+use super::exchange::Response;
+
+/// Most of a response that is read to pick something from it.
+const MAX_PICKED_FROM: usize = 1024 * 1024;
+/// Read in any case, for a connection whose response was read to its end can be used again.
+const MIN_READ: usize = 64 * 1024;
+
+/// How many bytes of a body are read.
+pub(super) fn bytes_to_read(config: &HttpConfig) -> usize {
+    // A character has four bytes at most.
+    let kept = usize::try_from(config.max_response_chars).unwrap_or(usize::MAX).saturating_mul(4);
+    kept.max(if config.picks() { MAX_PICKED_FROM } else { MIN_READ })
+}
+
+/// Statuses after which the same request may well succeed later.
+pub(super) fn may_pass(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..=599)
+}
+
+/// Judges a response that was read to its end, or to the limit.
+pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
+    let mut report = if config.expects(response.status) {
+        match pick(config, response) {
+            Ok(picked) => {
+                Report { result: Some(result(response, picked)), ..Report::ended(Outcome::Succeeded, None) }
+            }
+            Err(reason) => Report {
+                result: Some(result(response, Map::new())),
+                ..Report::failed(ErrorClass::ResponseInvalid, &reason)
+            },
+        }
+    } else {
+        let class =
+            if may_pass(response.status) { ErrorClass::ErrorResponse } else { ErrorClass::RequestRejected };
+        let hint = if (300..400).contains(&response.status) { "; redirects are not followed" } else { "" };
+        Report {
+            result: Some(result(response, Map::new())),
+            retry_after: retry_after(config, response),
+            ..Report::failed(class, &format!("the server answered {}{hint}", shown(response.status)))
+        }
+    };
+    report.stdout = kept(config, response);
+    report
+}
+
+/// The status with the words that belong to it.
+fn shown(status: u16) -> String {
+    http::StatusCode::from_u16(status).map_or_else(|_unknown| status.to_string(), |status| status.to_string())
+}
+
+fn result(response: &Response, picked: Map<String, Value>) -> Value {
+    let mut result = Map::from_iter([("status".to_owned(), json!(response.status))]);
+    result.extend(picked);
+    Value::Object(result)
+}
+
+/// What the configuration asks for, under `result` and `metrics`.
+fn pick(config: &HttpConfig, response: &Response) -> Result<Map<String, Value>, String> {
+    let mut picked = Map::new();
+    if !config.picks() {
+        return Ok(picked);
+    }
+    if let Some(encoding) = &response.encoding {
+        return Err(format!(
+            "the response is compressed ({}), although that was not asked for",
+            brief(encoding)
+        ));
+    }
+    if response.is_cut {
+        return Err(format!(
+            "the response is longer than {} bytes, so nothing was picked from it",
+            bytes_to_read(config)
+        ));
+    }
+    let body: Value = serde_json::from_slice(&response.body)
+        .map_err(|error| format!("the response is not JSON: {error}"))?;
+    let at = |pointer: &str| {
+        body.pointer(pointer).ok_or_else(|| format!("the response has nothing at {pointer:?}"))
+    };
+    if let Some(pointer) = &config.result {
+        picked.insert("result".into(), storable::json(at(pointer)?.clone()));
+    }
+    let mut metrics = Map::new();
+    for (name, pointer) in &config.metrics {
+        let value = at(pointer)?;
+        if !value.is_number() {
+            return Err(format!("the response has no number at {pointer:?}"));
+        }
+        metrics.insert(name.clone(), value.clone());
+    }
+    if !metrics.is_empty() {
+        picked.insert("metrics".into(), Value::Object(metrics));
+    }
+    Ok(picked)
+}
+
+/// The text that is kept, with the count of what is not: that is how a cut is told.
+pub(super) fn kept(config: &HttpConfig, response: &Response) -> Captured {
+    let read = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
+    let total_bytes = response.announced.unwrap_or(0).max(read + u64::from(response.is_cut));
+    if let Some(encoding) = &response.encoding {
+        let head = format!("({} of {total_bytes} bytes, not unpacked)\n", brief(encoding));
+        return Captured { head, tail: String::new(), total_bytes, dropped_bytes: total_bytes };
+    }
+    let text = storable::text(&response.body);
+    let limit = usize::try_from(config.max_response_chars).unwrap_or(usize::MAX);
+    let (head, is_short) = match text.char_indices().nth(limit) {
+        Some((end, _)) => (text.get(..end).unwrap_or_default().to_owned(), true),
+        None => (text, false),
+    };
+    let is_whole = !is_short && !response.is_cut && read == total_bytes;
+    let kept_bytes = u64::try_from(head.len()).unwrap_or(u64::MAX);
+    let dropped_bytes = if is_whole { 0 } else { total_bytes.saturating_sub(kept_bytes).max(1) };
+    Captured { head, tail: String::new(), total_bytes, dropped_bytes }
+}
+
+/// A word of a server's, fit to be shown.
+fn brief(word: &str) -> String {
+    word.chars().filter(char::is_ascii_graphic).take(20).collect()
+}
+
+/// How long the server asks to be left alone: seconds, or an instant that is compared with the server's own clock.
+fn retry_after(config: &HttpConfig, response: &Response) -> Option<Duration> {
+    let wanted = response.retry_after.as_deref()?;
+    let wait = if wanted.bytes().all(|byte| byte.is_ascii_digit()) && !wanted.is_empty() {
+        // More digits than fit are a long time all the same.
+        Duration::from_secs(wanted.parse().unwrap_or(u64::MAX))
+    } else {
+        let until = httpdate::parse_http_date(wanted).ok()?;
+        let now = httpdate::parse_http_date(response.date.as_deref()?).ok()?;
+        // An instant that has passed asks for no wait.
+        until.duration_since(now).unwrap_or_default()
+    };
+    Some(wait.min(Duration::from_secs(config.retry_after_max_seconds.into()))).filter(|wait| !wait.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(fields: Value) -> HttpConfig {
+        let mut config = json!({"url": "https://example.com/"});
+        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        HttpConfig::parse(config).unwrap()
+    }
+
+    fn response(status: u16, body: &str) -> Response {
+        Response {
+            status,
+            retry_after: None,
+            date: None,
+            encoding: None,
+            body: body.as_bytes().to_vec(),
+            announced: None,
+            is_cut: false,
+        }
+    }
+
+    #[test]
+    fn statuses_and_what_they_mean() {
+        for (status, class) in [
+            (200, None),
+            (204, None),
+            (301, Some(ErrorClass::RequestRejected)),
+            (400, Some(ErrorClass::RequestRejected)),
+            (404, Some(ErrorClass::RequestRejected)),
+            (408, Some(ErrorClass::ErrorResponse)),
+            (425, Some(ErrorClass::ErrorResponse)),
+            (429, Some(ErrorClass::ErrorResponse)),
+            (500, Some(ErrorClass::ErrorResponse)),
+            (599, Some(ErrorClass::ErrorResponse)),
+        ] {
+            let report = judge(&config(json!({})), &response(status, ""));
+            assert_eq!(report.error_class, class, "{status}");
+            assert_eq!(report.result, Some(json!({"status": status})));
+        }
+        let report = judge(&config(json!({"expect_status": ["3xx"]})), &response(302, ""));
+        assert_eq!(report.outcome, Outcome::Succeeded);
+        assert_eq!(
+            judge(&config(json!({"expect_status": ["3xx"]})), &response(200, "")).outcome,
+            Outcome::Failed
+        );
+    }
+
+    #[test]
+    fn what_is_asked_for_is_picked_or_the_response_is_invalid() {
+        let wants = config(json!({"result": "/data", "metrics": {"rows": "/n", "share": "/data/x"}}));
+        let report = judge(&wants, &response(200, r#"{"data": {"x": 0.5, "s": "a\u0000"}, "n": 7}"#));
+        let expected = json!({
+            "status": 200, "result": {"x": 0.5, "s": "a\u{FFFD}"}, "metrics": {"rows": 7, "share": 0.5},
+        });
+        assert_eq!(report.result, Some(expected));
+        for body in ["", "{", r#"{"data": {"x": "0.5"}, "n": 7}"#, r#"{"data": {"x": 1}}"#] {
+            let report = judge(&wants, &response(200, body));
+            assert_eq!(report.error_class, Some(ErrorClass::ResponseInvalid), "{body}");
+        }
+        let cut = Response { is_cut: true, ..response(200, "{}") };
+        assert_eq!(judge(&wants, &cut).error_class, Some(ErrorClass::ResponseInvalid));
+        let packed = Response { encoding: Some("gzip".into()), ..response(200, "{}") };
+        assert_eq!(judge(&wants, &packed).error_class, Some(ErrorClass::ResponseInvalid));
+    }
+
+    #[test]
+    fn a_long_response_is_cut_at_a_character_and_the_cut_is_counted() {
+        let short = config(json!({"max_response_chars": 3}));
+        let kept = |response: &Response| {
+            let kept = super::kept(&short, response);
+            (kept.head, kept.total_bytes, kept.dropped_bytes)
+        };
+        assert_eq!(kept(&response(200, "a€b")), ("a€b".to_owned(), 5, 0));
+        assert_eq!(kept(&response(200, "a€bc")), ("a€b".to_owned(), 6, 1));
+        let unread = Response { is_cut: true, announced: Some(1_000), ..response(200, "a€b") };
+        assert_eq!(kept(&unread), ("a€b".to_owned(), 1_000, 995));
+        let unknown = Response { is_cut: true, ..response(200, "abc") };
+        assert_eq!(kept(&unknown), ("abc".to_owned(), 4, 1));
+        let nul = kept(&response(200, "\0\0"));
+        assert_eq!((nul.0.as_str(), nul.2), ("\u{FFFD}\u{FFFD}", 0));
+    }
+
+    #[test]
+    fn the_wait_is_what_the_server_asks_for_by_its_own_clock() {
+        let date = Some("Sun, 06 Nov 1994 08:49:00 GMT".to_owned());
+        let wait = |retry_after: &str, date: &Option<String>| {
+            let response =
+                Response { retry_after: Some(retry_after.into()), date: date.clone(), ..response(503, "") };
+            judge(&config(json!({"retry_after_max_seconds": 600})), &response)
+                .retry_after
+                .map(|wait| wait.as_secs())
+        };
+        assert_eq!(wait("120", &None), Some(120));
+        assert_eq!(wait("99999999999999999999999", &None), Some(600));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT", &date), Some(37));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT", &None), None, "no clock to compare with");
+        for nothing in ["0", "-5", "soon", "", "Sun, 06 Nov 1994 08:48:37 GMT", "1.5"] {
+            assert_eq!(wait(nothing, &date), None, "{nothing}");
+        }
+        let ignores = config(json!({"retry_after_max_seconds": 0}));
+        let response = Response { retry_after: Some("5".into()), ..response(429, "") };
+        assert_eq!(judge(&ignores, &response).retry_after, None);
+    }
+}

@@ -1,0 +1,94 @@
+//! Says how an attempt ended: the outcome and the sentence people read.
+
+use std::time::Duration;
+
+use sched_model::domain::FieldError;
+use sched_runtime::tasks::TaskError;
+
+use super::super::report::{ErrorClass, Outcome, Report};
+use super::context::Ctx;
+use super::registry::Ending;
+
+/// Longest error message that is kept, in bytes.
+const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+
+/// Why an attempt was made to stop.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stopped {
+    Cancelled,
+    TimedOut,
+}
+
+impl Stopped {
+    fn report(self, how: &str, ctx: &Ctx) -> Report {
+        let (outcome, class, why) = match self {
+            Self::Cancelled => (Outcome::Cancelled, ErrorClass::Cancelled, "cancelled".to_owned()),
+            Self::TimedOut => {
+                (Outcome::TimedOut, ErrorClass::Timeout, format!("timed out after {:?}", ctx.timeout()))
+            }
+        };
+        Report::ended(outcome, Some((class, &format!("{why}; {how}"))))
+    }
+
+    /// What is stopped is never a success, but what it gave back is kept.
+    pub(super) fn after_return(self, returned: Report, ctx: &Ctx) -> Report {
+        let how = match &returned.error_message {
+            None => "it returned within the grace".to_owned(),
+            Some(error) => format!("it ended within the grace: {error}"),
+        };
+        let stopped = self.report(&how, ctx);
+        Report { result: returned.result, notes: returned.notes, ..stopped }
+    }
+
+    pub(super) fn after_drop(self, is_gone: bool, grace: Duration, ctx: &Ctx) -> Report {
+        let how = match (ctx.began(), is_gone) {
+            (None, _) => "it never began, because other handlers block the threads of this worker".to_owned(),
+            (Some(_), true) => format!("dropped when the grace of {grace:?} was over"),
+            (Some(_), false) => format!(
+                "it still runs although the grace of {grace:?} is over: it blocks its thread and does not look at its cancellation"
+            ),
+        };
+        let mut report = self.report(&how, ctx);
+        if !is_gone {
+            report.notes.push("a native handler does not end and keeps its thread".to_owned());
+        }
+        report
+    }
+}
+
+/// Judges a handler that ended by itself, or whose task did not come to its end.
+pub(super) fn judge(ended: Result<Ending, TaskError>, ctx: &Ctx) -> Report {
+    match ended {
+        Ok(Ending::Returned { result, note }) => {
+            let mut report = Report::ended(Outcome::Succeeded, None);
+            report.result = result;
+            report.notes.extend(note);
+            report
+        }
+        Ok(Ending::Failed(error)) => {
+            let (class, again, message) = error.into_parts();
+            Report { again, ..Report::failed(class, bounded(&message)) }
+        }
+        Ok(Ending::Panicked(panic)) => {
+            if let Some(backtrace) = panic.backtrace {
+                ctx.log(backtrace);
+            }
+            Report::failed(ErrorClass::Panic, bounded(&panic.message))
+        }
+        Err(error) => Report::failed(ErrorClass::Worker, &format!("the handler was cut off: {error}")),
+    }
+}
+
+/// A configuration that the API would refuse.
+pub(super) fn invalid_config(mistakes: &[FieldError]) -> Report {
+    let mistakes: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    Report::failed(
+        ErrorClass::InvalidConfig,
+        &format!("handler_config is not valid: {}", mistakes.join("; ")),
+    )
+}
+
+/// The beginning of a message that may be very long.
+fn bounded(message: &str) -> &str {
+    message.get(..message.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or(message)
+}

@@ -1,0 +1,203 @@
+//! The groups of one attempt: made with their limits, entered by its program, emptied and removed at its end.
+//!
+//! A group cannot be removed while somebody is in it. What is dropped in a hurry may therefore be left; it is tried again now and then
+//! ([`tidy`]), and in the end by the next worker.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sched_model::domain::handler_config::ResourceLimits;
+
+use super::super::procfs::{self, Identity};
+use super::{Controller, LimitError, Usable, Version};
+
+/// Length of the window over which processor time is counted out, in microseconds; the kernel's default.
+const CPU_WINDOW_US: u64 = 100_000;
+/// Rounds of killing what is in a group; a group without a bound on processes may fork while it is killed.
+const ROUNDS: usize = 100;
+
+/// Groups that could not be removed yet.
+static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Tries again to remove the groups of attempts that were dropped.
+pub(in super::super) fn tidy() {
+    let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
+    for group in left {
+        remove_or_keep(&group);
+    }
+}
+
+fn remove_or_keep(group: &Path) {
+    if !empty_and_remove(group) {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(group.to_owned());
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(in super::super) struct Leaf {
+    groups: Vec<(Usable, PathBuf)>,
+}
+
+/// The files through which a process enters the groups; to be written to between fork and exec.
+#[derive(Debug)]
+pub(in super::super) struct Entrance(Vec<OwnedFd>);
+
+impl Entrance {
+    /// Puts the calling process into the groups. Makes plain system calls only.
+    pub(in super::super) fn enter(&self) -> io::Result<()> {
+        for file in &self.0 {
+            // Zero means whoever writes it.
+            nix::unistd::write(file, b"0")?;
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to enter; then nobody needs to wait for it.
+    pub(in super::super) fn nowhere() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl Leaf {
+    pub(super) fn make(wanted: &[Usable], name: &str, limits: &ResourceLimits) -> Result<Self, LimitError> {
+        let mut leaf = Self { groups: Vec::new() };
+        for usable in wanted {
+            let group = usable.base.join(name);
+            let fault = |source| LimitError::Group { group: group.clone(), source };
+            let is_made = leaf.groups.iter().any(|(_, made)| *made == group);
+            if !is_made {
+                fs::create_dir(&group).map_err(fault)?;
+            }
+            // From here on dropping it removes the group.
+            leaf.groups.push((usable.clone(), group.clone()));
+            bound(usable, &group, limits).map_err(fault)?;
+        }
+        Ok(leaf)
+    }
+
+    /// Opens the way into the groups.
+    pub(in super::super) fn entrance(&self) -> Result<Entrance, LimitError> {
+        let mut files = Vec::new();
+        for group in self.paths() {
+            let opened = OpenOptions::new().write(true).open(group.join("cgroup.procs"));
+            let file: File =
+                opened.map_err(|source| LimitError::Group { group: group.to_owned(), source })?;
+            files.push(file.into());
+        }
+        Ok(Entrance(files))
+    }
+
+    /// The groups, each once.
+    fn paths(&self) -> Vec<&Path> {
+        let mut paths: Vec<&Path> = self.groups.iter().map(|(_, group)| group.as_path()).collect();
+        paths.dedup();
+        paths
+    }
+
+    /// Living processes in the groups.
+    pub(in super::super) fn members(&self) -> Vec<Identity> {
+        self.paths().first().map(|group| living_in(group)).unwrap_or_default()
+    }
+
+    /// How often the kernel killed something in the group for want of memory.
+    pub(in super::super) fn memory_kills(&self) -> u64 {
+        let memory = self.groups.iter().find(|(usable, _)| usable.controller == Controller::Memory);
+        memory.map_or(0, |(usable, group)| {
+            let file = match usable.version {
+                Version::Two => "memory.events",
+                Version::One => "memory.oom_control",
+            };
+            let text = fs::read_to_string(group.join(file)).unwrap_or_default();
+            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+        })
+    }
+
+    /// Kills everything in the groups, whatever it does meanwhile.
+    pub(in super::super) fn kill(&self) {
+        if let Some(group) = self.paths().first() {
+            kill_all_in(group);
+        }
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        for group in self.paths() {
+            remove_or_keep(group);
+        }
+    }
+}
+
+/// Kills what is in a group and removes it. Tells whether it is gone: what dies may take a moment more.
+pub(super) fn empty_and_remove(group: &Path) -> bool {
+    kill_all_in(group);
+    match fs::remove_dir(group) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn kill_all_in(group: &Path) {
+    // Version 2, since Linux 5.14: all at once, those that are just being forked included.
+    if fs::write(group.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    for _ in 0..ROUNDS {
+        let members = living_in(group);
+        if members.is_empty() {
+            return;
+        }
+        for member in members {
+            // One that is gone needs no signal.
+            let _ = kill(Pid::from_raw(member.pid), Signal::SIGKILL);
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn living_in(group: &Path) -> Vec<Identity> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let pids = text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0);
+    pids.filter_map(procfs::stat).filter(|stat| !stat.is_zombie).map(|stat| stat.identity).collect()
+}
+
+fn bound(usable: &Usable, group: &Path, limits: &ResourceLimits) -> io::Result<()> {
+    let set = |file: &str, value: String| fs::write(group.join(file), value);
+    match (usable.version, usable.controller) {
+        (Version::Two, Controller::Memory) => {
+            set("memory.max", limits.memory_bytes.unwrap_or_default().to_string())?;
+            // One without the other would be half a program. A kernel without swap has no file for it.
+            set("memory.oom.group", "1".into())?;
+            set_where_it_exists(group, "memory.swap.max", "0")
+        }
+        (Version::One, Controller::Memory) => {
+            let bytes = limits.memory_bytes.unwrap_or_default().to_string();
+            set("memory.limit_in_bytes", bytes.clone())?;
+            set_where_it_exists(group, "memory.memsw.limit_in_bytes", &bytes)
+        }
+        (version, Controller::Cpu) => {
+            let quota = u64::from(limits.cpu_percent.unwrap_or_default()) * CPU_WINDOW_US / 100;
+            match version {
+                Version::Two => set("cpu.max", format!("{quota} {CPU_WINDOW_US}")),
+                Version::One => {
+                    set("cpu.cfs_period_us", CPU_WINDOW_US.to_string())?;
+                    set("cpu.cfs_quota_us", quota.to_string())
+                }
+            }
+        }
+        (_, Controller::Pids) => set("pids.max", limits.pids.unwrap_or_default().to_string()),
+    }
+}
+
+fn set_where_it_exists(group: &Path, file: &str, value: &str) -> io::Result<()> {
+    match fs::write(group.join(file), value) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        set => set,
+    }
+}

@@ -1,0 +1,83 @@
+//! The secrets of one attempt: read from the database and opened, just before it runs.
+//!
+//! One statement for an attempt whose configuration names any, none for the others; nothing is kept for the next, so a new value
+//! holds from the next attempt on. What cannot be had is the report of a failed attempt: a secret that does not exist or does not
+//! open is told as such, a database that is away as the worker's own failure. Retries are the policy's business.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use sched_model::db::claims::Claimed;
+use sched_model::db::secrets::{self, SealedSecret};
+use sched_model::db::{Database, DbResult};
+use sched_model::domain::secret::{KeyFileError, SecretKeys, named_secrets};
+use sched_runtime::config::SecretsSettings;
+use sched_runtime::private_file::{self, PrivateFileError};
+use secrecy::ExposeSecret as _;
+
+use crate::handlers::{ErrorClass, MissingSecret, Report, Secrets};
+use crate::session::Worker;
+
+/// Why the key file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// It is not to be trusted, or cannot be read.
+    #[error("the file of secrets-key-file (SECRETS_KEY_FILE) cannot be used")]
+    File(#[from] PrivateFileError),
+    /// It holds something else.
+    #[error("{path} of secrets-key-file (SECRETS_KEY_FILE) holds no keys", path = path.display())]
+    Keys {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: KeyFileError,
+    },
+}
+
+/// The keys of this worker, where it has a key file.
+pub(crate) fn keys(settings: &SecretsSettings) -> Result<Option<SecretKeys>, KeysError> {
+    let Some(path) = &settings.key_file else { return Ok(None) };
+    let text = private_file::read(path)?;
+    let keys = SecretKeys::parse(text.expose_secret());
+    keys.map(Some).map_err(|source| KeysError::Keys { path: path.clone(), source })
+}
+
+/// The secrets that the configuration of a claimed dispatch names; else the report of why it cannot run.
+pub(crate) async fn load(worker: &Worker, claimed: &Claimed) -> Result<Secrets, Box<Report>> {
+    let named = named_secrets(&claimed.handler_config).into_iter().map(|named| named.name);
+    let names: Vec<String> = named.collect::<BTreeSet<_>>().into_iter().collect();
+    if names.is_empty() {
+        return Ok(Secrets::default());
+    }
+    let failed = |class, message: &str| Box::new(Report::failed(class, message));
+    let Some(keys) = &worker.secret_keys else {
+        let message = "the function names secrets, and this worker has no SECRETS_KEY_FILE to open them with";
+        return Err(failed(ErrorClass::SecretUnreadable, message));
+    };
+    let sealed = read(&worker.database, claimed, &names).await.map_err(|error| {
+        tracing::warn!(
+            job.name = claimed.job_name,
+            error = error.with_causes(),
+            "Reading the secrets of an attempt failed."
+        );
+        failed(ErrorClass::Worker, &format!("the secrets could not be read: {error}"))
+    })?;
+    if let Some(name) = names.iter().find(|name| !sealed.iter().any(|secret| secret.name == **name)) {
+        let missing = MissingSecret { name: name.clone() };
+        return Err(failed(ErrorClass::MissingSecret, &missing.to_string()));
+    }
+    let open = |secret: &SealedSecret| match secret.open(keys) {
+        Ok(value) => Ok((secret.name.clone(), value.into_inner())),
+        Err(error) => {
+            let message = format!("secret {:?} cannot be opened: {error}", secret.name);
+            Err(failed(ErrorClass::SecretUnreadable, &message))
+        }
+    };
+    sealed.iter().map(open).collect()
+}
+
+async fn read(database: &Database, claimed: &Claimed, names: &[String]) -> DbResult<Vec<SealedSecret>> {
+    let mut conn = database.conn().await?;
+    secrets::of_attempt(&mut conn, claimed.tenant_id, claimed.job_id, names).await
+}

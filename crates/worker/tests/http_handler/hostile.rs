@@ -1,0 +1,272 @@
+//! A list of targets that nobody may reach, in every disguise we know; the handler is asked to call each of them.
+//!
+//! A listener on all addresses of this machine, on the port that the targets name, sees whether any of them got through.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use sched_worker::handlers::http::{HttpHandler, HttpSettings};
+use sched_worker::handlers::{ErrorClass, Report};
+use serde_json::json;
+
+use super::support::{Server, Told, response, run, settings};
+
+/// One address of every network that is not public, and those where clouds keep credentials.
+const ADDRESSES: [[u8; 4]; 23] = [
+    [0, 0, 0, 0],
+    [0, 1, 2, 3],
+    [10, 0, 0, 1],
+    [10, 255, 255, 255],
+    [100, 64, 0, 1],
+    [100, 100, 100, 200],
+    [127, 0, 0, 1],
+    [127, 255, 255, 254],
+    [168, 63, 129, 16],
+    [169, 254, 169, 254],
+    [169, 254, 170, 2],
+    [172, 16, 0, 1],
+    [172, 31, 255, 255],
+    [192, 0, 0, 192],
+    [192, 0, 2, 1],
+    [192, 88, 99, 1],
+    [192, 168, 1, 1],
+    [198, 18, 0, 1],
+    [198, 51, 100, 7],
+    [203, 0, 113, 9],
+    [224, 0, 0, 1],
+    [240, 0, 0, 1],
+    [255, 255, 255, 255],
+];
+
+/// The ways to write an IPv4 address into a URL, and to reach it through an IPv6 one.
+fn disguises(address: [u8; 4]) -> Vec<String> {
+    let [a, b, c, d] = address;
+    let v4 = Ipv4Addr::from(address);
+    let number = u32::from(v4);
+    let (high, low) = (number >> 16, number & 0xffff);
+    let full_width: String = v4
+        .to_string()
+        .chars()
+        .map(|digit| digit.to_digit(10).map_or(digit, |digit| char::from_u32(0xff10 + digit).unwrap()))
+        .collect();
+    let escaped: String = v4.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect();
+    vec![
+        v4.to_string(),
+        format!("{v4}."),
+        number.to_string(),
+        format!("{number:#010x}"),
+        format!("{number:#X}").replace("0X", "0x"),
+        format!("0{number:o}"),
+        format!("{a:#x}.{b:#x}.{c:#x}.{d:#x}"),
+        format!("0{a:o}.0{b:o}.0{c:o}.0{d:o}"),
+        format!("{a}.{}", (u32::from(b) << 16) | (u32::from(c) << 8) | u32::from(d)),
+        format!("{a}.{b}.{}", (u32::from(c) << 8) | u32::from(d)),
+        full_width,
+        v4.to_string().replace('.', "。"),
+        escaped,
+        format!("[::ffff:{v4}]"),
+        format!("[::FFFF:{high:x}:{low:x}]"),
+        format!("[0:0:0:0:0:ffff:{high:04x}:{low:04x}]"),
+        format!("[::{v4}]"),
+        format!("[::ffff:0:{v4}]"),
+        format!("[64:ff9b::{v4}]"),
+        format!("[64:ff9b:1::{v4}]"),
+        format!("[2002:{high:x}:{low:x}::1]"),
+        format!("[2001:0:4136:e378:8000:63bf:{:x}:{:x}]", !high & 0xffff, !low & 0xffff),
+    ]
+}
+
+/// IPv6 addresses that are not public.
+const V6: [&str; 30] = [
+    "::",
+    "::1",
+    "0:0:0:0:0:0:0:1",
+    "::2",
+    "100::1",
+    "1::1",
+    "fc00::1",
+    "fd00::1",
+    "fd00:ec2::254",
+    "fd20:ce::254",
+    "fdff:ffff::1",
+    "fe80::1",
+    "fe80::a9fe:a9fe",
+    "febf::1",
+    "fec0::1",
+    "feff::1",
+    "ff00::1",
+    "ff02::1",
+    "ff05::2",
+    "ff0e::1",
+    "2001:db8::1",
+    "2001:db8:ffff::1",
+    "2001::1",
+    "2001:10::1",
+    "2001:20::1",
+    "2001:2::1",
+    "2002::1",
+    "3fff::1",
+    "4000::1",
+    "64:ff9b::808:808",
+];
+
+/// Names that mean this machine, and URLs that are none or hide one in another.
+const URLS: [&str; 40] = [
+    "http://localhost:PORT/",
+    "http://LOCALHOST:PORT/",
+    "http://localhost.:PORT/",
+    "http://LocalHost.LocalDomain:PORT/",
+    "http://a.b.localhost:PORT/",
+    "http://ip6-localhost:PORT/",
+    "http://ip6-loopback:PORT/",
+    "http://loc%61lhost:PORT/",
+    "http://ｌｏｃａｌｈｏｓｔ:PORT/",
+    "http://LOCALHOſT:PORT/",
+    "http://user@127.0.0.1:PORT/",
+    "http://user:password@127.0.0.1:PORT/",
+    "http://example.com@127.0.0.1:PORT/",
+    "http://example.com:80@127.0.0.1:PORT/",
+    "http://127.0.0.1:PORT\\@example.com/",
+    "http://127.0.0.1:PORT#@example.com/",
+    "http://127.0.0.1:PORT/#/",
+    "http://127.0.0.1:PORT?@example.com/",
+    "http:127.0.0.1:PORT/",
+    "http:/127.0.0.1:PORT/",
+    "http:///127.0.0.1:PORT/",
+    "http:\\\\127.0.0.1:PORT\\",
+    "http://\t127.0.0.1:PORT/",
+    "http://127.0.\n0.1:PORT/",
+    " http://127.0.0.1:PORT/",
+    "//127.0.0.1:PORT/",
+    "127.0.0.1:PORT",
+    "http://[fe80::1%25eth0]:PORT/",
+    "http://[::1%25lo]:PORT/",
+    "http://[::1]:PORT/../",
+    "http://127.0.0.1:0/",
+    "http://0:PORT/",
+    "http://0x7f.1:PORT/",
+    "http://{{args.host}}:PORT/",
+    "http://127.0.0.1:{{args.port}}/",
+    "file:///etc/passwd",
+    "ftp://127.0.0.1:PORT/",
+    "gopher://127.0.0.1:PORT/_x",
+    "dict://127.0.0.1:PORT/x",
+    "unix:/var/run/docker.sock",
+];
+
+/// Ports that are refused even on public addresses.
+const PORTS: [u16; 12] = [1, 22, 25, 53, 110, 143, 2375, 3306, 5432, 6379, 6667, 11211];
+
+struct Tally {
+    blocked: usize,
+    through: Vec<String>,
+}
+
+impl Tally {
+    fn note(&mut self, what: &str, report: &Report, accepted: &[ErrorClass]) {
+        if report.error_class.is_some_and(|class| accepted.contains(&class)) {
+            self.blocked += 1;
+        } else {
+            self.through.push(format!("{what}: {:?} {:?}", report.error_class, report.error_message));
+        }
+    }
+}
+
+const REFUSED: [ErrorClass; 2] = [ErrorClass::TargetRefused, ErrorClass::InvalidConfig];
+
+#[tokio::test]
+async fn hostile_targets_are_all_blocked() {
+    let canary = Server::bound("0.0.0.0:0", vec![response(200, "", "")]).await;
+    let port = canary.address.port();
+    let told = Arc::new(Told::default());
+    let handler =
+        HttpHandler::new(HttpSettings { resolver: told.clone(), ..HttpSettings::default() }).unwrap();
+    let mut tally = Tally { blocked: 0, through: Vec::new() };
+
+    let mut urls: Vec<String> = URLS.iter().map(|url| url.replace("PORT", &port.to_string())).collect();
+    urls.extend(
+        ADDRESSES.iter().flat_map(|address| disguises(*address)).map(|host| format!("http://{host}:{port}/")),
+    );
+    urls.extend(V6.iter().map(|address| format!("http://[{address}]:{port}/")));
+    urls.extend(PORTS.iter().map(|port| format!("http://8.8.8.8:{port}/")));
+    // Names that lead to refused addresses, alone and hidden among public ones, in either order.
+    for (number, address) in ADDRESSES.iter().enumerate() {
+        let refused = Ipv4Addr::from(*address).to_string();
+        let mapped = format!("::ffff:{refused}");
+        let answers: [&[&str]; 4] = [
+            &[&refused],
+            &["8.8.8.8", &refused],
+            &[&refused, "2606:4700::1111", "8.8.8.8"],
+            &["8.8.8.8", &mapped],
+        ];
+        for (kind, answer) in answers.iter().enumerate() {
+            let name = format!("n{number}-{kind}.example.com");
+            told.name(&name, &[answer]);
+            urls.push(format!("https://{name}:{port}/"));
+        }
+    }
+    for (number, address) in V6.iter().enumerate() {
+        let name = format!("v6-{number}.example.com");
+        told.name(&name, &[&["2606:4700::1111", address]]);
+        urls.push(format!("http://{name}:{port}/"));
+    }
+    for url in &urls {
+        let report = run(&handler, json!({"url": url, "circuit_breaker": {"failures": 0}})).await;
+        tally.note(url, &report, &REFUSED);
+    }
+
+    let redirects = redirects(&mut tally, &canary).await;
+    let rebound = rebinding(&mut tally, &canary).await;
+    let all = urls.len() + redirects + rebound;
+    println!("blocked {} of {all}", tally.blocked);
+    assert_eq!(tally.through, Vec::<String>::new());
+    assert!(all >= 300 && tally.blocked == all);
+    assert_eq!(canary.connections(), 0, "not one connection was opened");
+}
+
+/// Redirects of a server that may be called, to those that may not: they are responses and nothing more.
+async fn redirects(tally: &mut Tally, canary: &Server) -> usize {
+    let targets = [
+        format!("http://127.0.0.2:{}/", canary.address.port()),
+        format!("http://2130706434:{}/", canary.address.port()),
+        format!("//127.0.0.2:{}/", canary.address.port()),
+        "http://169.254.169.254/latest/meta-data/".to_owned(),
+        "file:///etc/passwd".to_owned(),
+    ];
+    let mut count = 0;
+    for status in [301, 302, 303, 307, 308] {
+        for target in &targets {
+            let location = format!("Location: {target}\r\nRefresh: 0; url={target}\r\n");
+            let server = Server::start(vec![response(status, &location, "")]).await;
+            let handler = HttpHandler::new(settings(&[&server.address.to_string()])).unwrap();
+            let report = run(&handler, json!({"url": server.url("/"), "method": "GET"})).await;
+            tally.note(&format!("{status} to {target}"), &report, &[ErrorClass::RequestRejected]);
+            assert_eq!(server.connections(), 1, "{status} to {target}");
+            count += 1;
+        }
+    }
+    count
+}
+
+/// Names whose second answer is another one: the first was checked and used, the second is checked anew.
+async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
+    let server = Server::start(vec![response(200, "Connection: close\r\n", "first")]).await;
+    let (told, port) = (Arc::new(Told::default()), server.address.port());
+    let allowed = [server.address.to_string()];
+    let settings = settings(&allowed.each_ref().map(String::as_str));
+    let handler = HttpHandler::new(HttpSettings { resolver: told.clone(), ..settings }).unwrap();
+    assert_ne!(port, canary.address.port());
+    let second = ["127.0.0.2", "10.0.0.1", "169.254.169.254", "::1", "0.0.0.0", "::ffff:127.0.0.2"];
+    for (number, address) in second.iter().enumerate() {
+        let name = format!("rebind{number}.example.com");
+        told.name(&name, &[&["127.0.0.1"], &[address]]);
+        let config = json!({"url": format!("http://{name}:{port}/")});
+        let asked = told.asked.load(std::sync::atomic::Ordering::SeqCst);
+        let report = run(&handler, config.clone()).await;
+        assert_eq!(report.stdout.head, "first", "{:?}", report.error_message);
+        let asked = told.asked.load(std::sync::atomic::Ordering::SeqCst) - asked;
+        assert_eq!(asked, 1, "what was checked is what was called");
+        tally.note(&format!("{name}, then {address}"), &run(&handler, config).await, &REFUSED);
+    }
+    second.len()
+}

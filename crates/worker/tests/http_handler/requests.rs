@@ -1,0 +1,116 @@
+//! What is sent, and what of a good response is kept.
+
+use secrecy::SecretString;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use sched_worker::handlers::{ErrorClass, Outcome};
+
+use super::support::{Server, Step, call, config, execution, handler, response, run};
+
+#[tokio::test]
+async fn a_request_carries_its_arguments_and_says_who_sends_it() {
+    let server = Server::start(vec![response(201, "", "made")]).await;
+    let fields = json!({
+        "url": format!("http://{}/days/{{{{args.day}}}}?job={{{{job.name}}}}", server.address),
+        "headers": {"X-Attempt": "try {{attempt}}", "Authorization": {"secret": "api"}},
+    });
+    let mut execution = execution(config(&server, fields));
+    execution.secrets = [("api".to_owned(), SecretString::from("Bearer t0p"))].into_iter().collect();
+    let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
+    assert_eq!(report.outcome, Outcome::Succeeded, "{:?}", report.error_message);
+    assert_eq!((report.stdout.head.as_str(), report.result), ("made", Some(json!({"status": 201}))));
+    let request = server.requests().remove(0);
+    assert!(request.starts_with("POST /days/mon%2Fday?job=nightly%20report HTTP/1.1\r\n"), "{request}");
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert_eq!(body, r#"{"day":"mon/day","n":3}"#);
+    let head = head.to_ascii_lowercase();
+    for line in [
+        format!("host: {}", server.address),
+        format!("user-agent: sched/{}", env!("CARGO_PKG_VERSION")),
+        "content-type: application/json".into(),
+        "accept-encoding: identity".into(),
+        "idempotency-key: key-1".into(),
+        "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
+        "x-attempt: try 2".into(),
+        "authorization: bearer t0p".into(),
+    ] {
+        assert!(head.lines().any(|known| known == line), "{line} in {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_signed_request_has_the_time_of_the_database_and_a_signature_for_each_secret() {
+    let server = Server::start(vec![response(200, "", "")]).await;
+    let old = format!("whsec_{}", "B".repeat(40));
+    let fields = json!({"sign": {"secrets": [{"secret": "new"}, old]}});
+    let mut execution = execution(config(&server, fields));
+    let secret = SecretString::from(format!("whsec_{}", "A".repeat(40)));
+    execution.secrets = [("new".to_owned(), secret)].into_iter().collect();
+    let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
+    assert_eq!(report.outcome, Outcome::Succeeded, "{:?}", report.error_message);
+    let request = server.requests().remove(0);
+    let header = |name: &str| {
+        request.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap().to_owned()
+    };
+    assert_eq!(header("webhook-id"), execution.dispatch_id.to_string());
+    let timestamp: i64 = header("webhook-timestamp").parse().unwrap();
+    // Fire time and lateness make the instant of the claim, by the database's clock; this machine's is another.
+    let claimed = execution.fire_time.timestamp();
+    assert!((claimed..claimed + 60).contains(&timestamp), "{timestamp} after {claimed}");
+    let signatures = header("webhook-signature");
+    assert_eq!(signatures.split(' ').filter(|one| one.starts_with("v1,")).count(), 2, "{signatures}");
+}
+
+#[tokio::test]
+async fn result_and_metrics_are_picked() {
+    let server = Server::start(vec![response(200, "", r#"{"data": [{"id": 7}], "took": 1.5}"#)]).await;
+    let report = call(&server, json!({"result": "/data/0", "metrics": {"took": "/took"}})).await;
+    assert_eq!(report.result, Some(json!({"status": 200, "result": {"id": 7}, "metrics": {"took": 1.5}})));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_when_something_is_missing() {
+    let server = Server::start(vec![response(200, "", "")]).await;
+    let url = |path: &str| json!({"url": server.url(path)});
+    for (fields, class, words) in [
+        (url("/{{args.nothing}}"), ErrorClass::InvalidArgs, "args.nothing"),
+        (json!({"body": "{{args.nothing}}"}), ErrorClass::InvalidArgs, "args.nothing"),
+        (json!({"headers": {"X-A": {"secret": "absent"}}}), ErrorClass::InvalidConfig, "absent"),
+        (json!({"sign": {"secrets": [{"secret": "absent"}]}}), ErrorClass::InvalidConfig, "absent"),
+        (json!({"metod": "GET"}), ErrorClass::InvalidConfig, "metod"),
+    ] {
+        let report = call(&server, fields).await;
+        let message = report.error_message.unwrap();
+        assert_eq!(report.error_class, Some(class), "{message}");
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_argument_with_a_line_end_makes_no_header() {
+    let server = Server::start(vec![response(200, "", "")]).await;
+    let mut execution = execution(config(&server, json!({"headers": {"X-A": "{{args.v}}"}})));
+    execution.args = json!({"v": "a\r\nX-Evil: 1"});
+    let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
+    assert_eq!(report.error_class, Some(ErrorClass::InvalidArgs));
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn connections_are_used_again_and_stale_ones_are_replaced() {
+    let server = Server::start(vec![response(200, "", "ok"), Step::Next]).await;
+    let handler_ = handler(&["127.0.0.1"]);
+    for _ in 0..3 {
+        assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
+    }
+    assert_eq!((server.connections(), server.requests().len()), (1, 3));
+
+    let closing = Server::start(vec![response(200, "", "ok")]).await;
+    for calls in 1..=3 {
+        assert_eq!(run(&handler_, config(&closing, json!({}))).await.outcome, Outcome::Succeeded);
+        super::support::wait_for("the server closes", || closing.ended() == calls).await;
+    }
+    assert_eq!(closing.requests().len(), 3);
+}

@@ -1,0 +1,123 @@
+//! Hostile servers: whatever they do, the attempt ends in time, within its bounds and with the right word.
+
+use std::time::Duration;
+
+use sched_runtime::clock::monotonic;
+use sched_worker::handlers::{ErrorClass, Outcome};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::support::{Server, Step, call, config, execution, handler, response, send, wait_for};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n";
+
+#[tokio::test]
+async fn a_slow_drip_ends_with_the_attempts_time() {
+    let drip = |bytes: &str| Step::Drip(bytes.as_bytes().to_vec(), Duration::from_millis(50));
+    for (steps, doing) in [
+        (vec![send(&format!("{HEAD}\r\n")), drip("x")], "while reading the response"),
+        (vec![send(HEAD), drip("X-A: b\r\n")], "while waiting for the response"),
+        (vec![drip("HTTP/1.1 100 Continue\r\n\r\n")], "while waiting for the response"),
+        (vec![Step::Hang], "while waiting for the response"),
+    ] {
+        let server = Server::start(steps).await;
+        let mut execution = execution(config(&server, json!({})));
+        execution.timeout = Duration::from_secs(2);
+        let began = monotonic();
+        let report = handler(&["127.0.0.1"]).run(&execution, &CancellationToken::new()).await;
+        let message = report.error_message.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30), "{message}");
+        assert_eq!(report.error_class, Some(ErrorClass::Timeout), "{message}");
+        assert_eq!(report.outcome, Outcome::TimedOut);
+        assert!(message.contains(doing), "{message}");
+        let is_reading = doing.contains("reading");
+        assert_eq!(report.stdout.head.contains('x'), is_reading, "what came by then is kept");
+        wait_for("the connection is closed", || server.ended() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn heads_without_end_and_other_garbage_are_no_response() {
+    let header = format!("X-Long: {}\r\n", "y".repeat(8_000));
+    for steps in [
+        vec![send(HEAD), Step::Flood(header.into_bytes())],
+        vec![send(HEAD), Step::Send(b"X-A: b\r\n".repeat(200)), send("\r\n")],
+        vec![send("SSH-2.0-OpenSSH_9.2\r\n\r\n")],
+        vec![Step::Flood(vec![0; 1024])],
+        vec![send("HTTP/1.1 two hundred\r\n\r\n")],
+        vec![send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello")],
+        vec![send("HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhello")],
+        vec![send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nhello")],
+        vec![send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")],
+    ] {
+        let shown = format!("{steps:.60?}");
+        let server = Server::start(steps).await;
+        let report = call(&server, json!({})).await;
+        let message = report.error_message.unwrap_or_default();
+        assert_eq!(report.error_class, Some(ErrorClass::ResponseInvalid), "{shown}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_end_is_cut_and_marked() {
+    let endless = vec![send(&format!("{HEAD}\r\n")), Step::Flood(b"0123456789".repeat(1000))];
+    let server = Server::start(endless.clone()).await;
+    let report = call(&server, json!({"max_response_chars": 25})).await;
+    assert_eq!(report.outcome, Outcome::Succeeded);
+    assert_eq!(report.stdout.head, "0123456789012345678901234");
+    assert!(report.stdout.dropped_bytes > 0 && report.stdout.total_bytes > 25);
+    wait_for("the connection is closed", || server.ended() == 1).await;
+
+    let server = Server::start(endless).await;
+    let report = call(&server, json!({"result": "/a"})).await;
+    assert_eq!(report.error_class, Some(ErrorClass::ResponseInvalid));
+}
+
+#[tokio::test]
+async fn a_compressed_response_is_not_unpacked() {
+    // What a million blanks become; nobody asked for it.
+    let bomb = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3].repeat(100);
+    let head = format!("{HEAD}Content-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", bomb.len());
+    let server = Server::start(vec![send(&head), Step::Send(bomb)]).await;
+    let report = call(&server, json!({})).await;
+    assert_eq!(
+        (report.outcome, report.stdout.head.as_str()),
+        (Outcome::Succeeded, "(gzip of 1000 bytes, not unpacked)\n")
+    );
+    assert_eq!(report.stdout.dropped_bytes, 1000);
+}
+
+#[tokio::test]
+async fn a_redirect_to_the_metadata_address_is_a_response() {
+    let location = "Location: http://169.254.169.254/latest/meta-data/\r\n";
+    let server = Server::start(vec![response(302, location, "moved")]).await;
+    let report = call(&server, json!({})).await;
+    assert_eq!(report.error_class, Some(ErrorClass::RequestRejected));
+    assert!(report.error_message.unwrap().contains("redirects are not followed"));
+    assert_eq!((report.stdout.head.as_str(), server.connections()), ("moved", 1));
+    let expected = call(&server, json!({"expect_status": [302]})).await;
+    assert_eq!(expected.outcome, Outcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_request_whose_response_is_lost_is_not_sent_again_by_itself() {
+    for steps in [vec![Step::Reset], vec![]] {
+        let server = Server::start(steps).await;
+        let report = call(&server, json!({})).await;
+        assert_eq!(report.error_class, Some(ErrorClass::Unreachable), "{:?}", report.error_message);
+        assert_eq!((server.connections(), server.requests().len()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_attempt_closes_its_connection() {
+    let server = Server::start(vec![Step::Hang]).await;
+    let cancel = CancellationToken::new();
+    let (handler, execution) = (handler(&["127.0.0.1"]), execution(config(&server, json!({}))));
+    let (report, ()) = tokio::join!(handler.run(&execution, &cancel), async {
+        wait_for("the request came", || server.requests().len() == 1).await;
+        cancel.cancel();
+    });
+    assert_eq!((report.outcome, report.error_class), (Outcome::Cancelled, Some(ErrorClass::Cancelled)));
+    wait_for("the connection is closed", || server.ended() == 1).await;
+}

@@ -1,0 +1,208 @@
+//! What programs may be and use: users, privileges, limits, core dumps, and the worker's own secrets.
+//!
+//! Users can only be changed by root, and limits need control groups; where a machine has neither, the tests of them say so and check
+//! that the attempt is refused instead.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use sched_worker::handlers::{ErrorClass, Outcome, Report};
+use serde_json::{Value, json};
+
+use crate::support::{Bench, alive_with, entries, execution, run, token, within};
+
+/// The user that has no rights anywhere, by number: it need not have a name.
+const NOBODY: u32 = 65_534;
+
+fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .unwrap()
+        .lines()
+        .any(|line| line.starts_with("CapEff:") && !line.ends_with("0000000000000000"))
+}
+
+fn limited(command: &str, limits: Value) -> Value {
+    json!({"shell": true, "command": command, "grace_seconds": 0, "limits": limits})
+}
+
+/// Whether the attempt was refused for want of control groups, in so many words.
+fn is_refused(report: &Report) -> bool {
+    let refused = report.error_class == Some(ErrorClass::LimitsUnavailable);
+    if refused {
+        let message = report.error_message.clone().unwrap_or_default();
+        assert!(message.contains("control group"), "{message}");
+        assert!(report.started_after.is_none(), "nothing may run unbounded");
+        eprintln!("skipped: {message}");
+    }
+    refused
+}
+
+#[tokio::test]
+async fn no_program_gains_privileges_unless_its_function_says_so() {
+    for (said, expected) in
+        [(None, "NoNewPrivs:\t1\n"), (Some(true), "NoNewPrivs:\t1\n"), (Some(false), "NoNewPrivs:\t0\n")]
+    {
+        let mut config = json!({"program": "grep", "args": ["NoNewPrivs", "/proc/self/status"]});
+        if let Some(said) = said {
+            config["no_new_privs"] = json!(said);
+        }
+        assert_eq!(run(config).await.stdout.head, expected, "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_core() {
+    let report = run(json!({"shell": true, "command": "ulimit -Hc; kill -SEGV $$"})).await;
+    assert_eq!(report.stdout.head, "0\n");
+    assert_eq!(report.error_message.as_deref(), Some("killed by signal 11 (SIGSEGV)"));
+}
+
+#[tokio::test]
+async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
+    let bench = Bench::new();
+    // The way to the private directory, which the system's directory for such things leaves open too.
+    fs::set_permissions(bench.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+    let command = "id -u; id -g; grep Groups /proc/self/status; touch mine $TMPDIR/too; cat $SCHED_ARGS_FILE; echo '{\"ok\":1}' > $SCHED_RESULT_FILE";
+    let mut config = json!({"shell": true, "command": command});
+    config["run_as"] = json!({"user": NOBODY.to_string(), "group": NOBODY.to_string()});
+    let report = bench.run(execution(config.clone())).await;
+    if !is_root() {
+        assert_eq!(report.error_class, Some(ErrorClass::RunAsUnavailable));
+        assert!(report.error_message.unwrap().contains("CAP_SETUID"));
+        return;
+    }
+    assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    assert_eq!(report.stdout.head, format!("{NOBODY}\n{NOBODY}\nGroups:\t \n{{\"day\":\"monday\"}}"));
+    assert_eq!(report.result, Some(json!({"ok": 1})));
+    assert_eq!((report.notes.len(), entries(bench.root.path())), (0, 0), "{:?}", report.notes);
+
+    let token = token();
+    config["command"] =
+        json!(format!("setsid sleep {token} & setsid setsid env -i sleep {token} & sleep 0.2"));
+    assert_eq!(bench.run(execution(config.clone())).await.outcome, Outcome::Succeeded);
+    assert_eq!(alive_with(&token), Vec::<u32>::new(), "what runs as another user is killed too");
+
+    config["run_as"] = json!({"user": "no-such-user"});
+    let report = bench.run(execution(config)).await;
+    assert_eq!(report.error_message.as_deref(), Some("there is no user \"no-such-user\" on this worker"));
+}
+
+#[tokio::test]
+async fn a_fork_bomb_stays_within_its_limit_and_dies_with_its_attempt() {
+    let token = token();
+    let bomb = format!("f() {{ f | f & sleep {token}; }}; f & exec sleep {token}");
+    let mut execution = execution(limited(&bomb, json!({"pids": 20})));
+    execution.timeout = Duration::from_secs(2);
+    let bench = Bench::new();
+    let most = async {
+        let mut most = 0;
+        for _ in 0..40 {
+            most = most.max(alive_with(&token).len());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        most
+    };
+    let (report, most) =
+        within(Duration::from_secs(60), async { tokio::join!(bench.run(execution), most) }).await;
+    if is_refused(&report) {
+        return;
+    }
+    assert_eq!(report.outcome, Outcome::TimedOut, "{report:?}");
+    assert!((2..=20).contains(&most), "{most} processes");
+    assert_eq!(alive_with(&token), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn what_needs_too_much_memory_is_killed_and_told_so() {
+    let limits = json!({"memory_bytes": 64 * 1024 * 1024});
+    let greedy = "head -c 1G /dev/zero | tail -c 1G";
+    let report = within(Duration::from_secs(60), run(limited(greedy, limits.clone()))).await;
+    if is_refused(&report) {
+        return;
+    }
+    assert_eq!(
+        (report.outcome, report.error_class),
+        (Outcome::Failed, Some(ErrorClass::OutOfMemory)),
+        "{report:?}"
+    );
+    let message = report.error_message.unwrap();
+    assert!(message.contains("memory limit of 67108864 bytes"), "{message}");
+    assert_eq!(
+        run(limited("head -c 1M /dev/zero | tail -c 1M | wc -c", limits)).await.stdout.head,
+        "1048576\n"
+    );
+}
+
+#[tokio::test]
+async fn processor_time_is_counted_out() {
+    let busy = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
+    let mut execution = execution(limited(busy, json!({"cpu_percent": 5})));
+    execution.timeout = Duration::from_secs(2);
+    let report = Bench::new().run(execution).await;
+    if is_refused(&report) {
+        return;
+    }
+    assert_eq!(
+        report.outcome,
+        Outcome::TimedOut,
+        "a loop of well under a second of processor time: {report:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_attempt_leaves_no_process_in_its_group() {
+    let (bench, token) = (Bench::new(), token());
+    let escapes = format!("setsid setsid env -i sleep {token} & setsid sleep {token} & sleep {token}");
+    let run = bench.run(execution(limited(&escapes, json!({"pids": 50}))));
+    let is_there = async { crate::support::wait_for_sleepers(&token, 3).await };
+    tokio::select! {
+        report = run => assert!(is_refused(&report), "{report:?}"),
+        () = is_there => {}
+    }
+    crate::support::wait_for_silence(&token).await;
+}
+
+/// Not a test: the one below runs it as a user without rights.
+#[tokio::test]
+#[ignore = "it is the worker of another test"]
+async fn a_worker_without_rights() {
+    let report =
+        run(json!({"shell": true, "command": "cat /proc/$PPID/environ; cat /proc/$PPID/maps"})).await;
+    // No attempt started is no proof.
+    assert_eq!(report.exit_code, Some(1), "{report:?}");
+    assert_eq!(
+        (report.stdout.head.as_str(), report.stderr.head.matches("Permission denied").count()),
+        ("", 2),
+        "{report:?}"
+    );
+    println!("the worker kept its secrets");
+}
+
+#[tokio::test]
+async fn a_program_of_the_same_user_cannot_read_the_worker() {
+    // Whoever is not root is that user already; the worker runs in a process of its own all the same.
+    let user = is_root().then_some(NOBODY);
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let program = place.path().join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut worker = Command::new(&program);
+    if let Some(user) = user {
+        worker.uid(user).gid(user);
+    }
+    let worker = worker
+        .args(["--exact", "confined::a_worker_without_rights", "--ignored", "--nocapture"])
+        .env("TMPDIR", place.path())
+        .env("MY_SECRET", "for the worker only")
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&worker.stdout);
+    assert!(
+        said.contains("the worker kept its secrets"),
+        "{said} {}",
+        String::from_utf8_lossy(&worker.stderr)
+    );
+}

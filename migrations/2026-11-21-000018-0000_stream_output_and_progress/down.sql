@@ -1,0 +1,2 @@
+DROP TABLE live_progress;
+DROP TABLE live_output;

@@ -1,0 +1,154 @@
+//! Guards of the worker: the status that a claim tests again, the token of what an attempt writes, the end of work whose lease is lost.
+
+use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, retried, shell_jobs};
+use test_support::{Proxy, wait_for};
+
+use super::Case;
+
+const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
+const LOST: &str = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST'";
+const REFUSED: &str = "Results were refused";
+
+/// Two workers claim the same dispatch at the same time: both have picked it before either writes. The lock that would make one of
+/// them skip it is taken away in any case: the status that is tested again is what is left.
+async fn claim_at_once(broken: &str) -> Vec<String> {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    system.apply(&shell_jobs(&effects.command("work=10"), &[manual("contended")])).await;
+    let eager = [
+        ("SCHED_BREAK", broken),
+        ("WORKER_POLL_INTERVAL", "200ms"),
+        ("WORKER_MAX_POLL_INTERVAL", "200ms"),
+        ("DATABASE_LOCK_TIMEOUT", "20s"),
+        ("WORKER_OFFLINE_THRESHOLD", "30s"),
+    ];
+    system.start_worker(&eager).await;
+    system.start_worker(&eager).await;
+    system.execute("UPDATE queues SET is_paused = true").await;
+    system.trigger("contended").await;
+    let holder = system.database.client().await;
+    holder.batch_execute("BEGIN; SELECT FROM job_dispatch FOR UPDATE").await.unwrap();
+    system.execute("UPDATE queues SET is_paused = false").await;
+    let both = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-worker'
+                AND wait_event_type = 'Lock'";
+    system.wait_count("two claims of one dispatch", both, 2).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    system.wait_count("the run", COMPLETED, 1).await;
+    // Without the guard there are two; whoever lost its claim has reported in vain by then.
+    let claims = usize::try_from(system.count("SELECT sum(attempt) FROM job_dispatch").await).unwrap();
+    effects.wait("end", claims).await;
+    system.broken_with_effects(&effects, &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn claim_status() {
+    let case = Case {
+        fence: "claim_status",
+        provoked_by: "two workers that pick the same dispatch before either writes (row lock away in both)",
+        finding: "effects: two of one dispatch overlap",
+    };
+    case.holds(&claim_at_once("claim_lock").await);
+    case.is_found(&claim_at_once("claim_lock,claim_status").await);
+}
+
+/// The network of a worker is stuck when its work ends, and fair again when another runs the second attempt: the result of the first
+/// comes late.
+async fn report_late(broken: &str) -> Vec<String> {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    let work = effects.command("case $SCHED_ATTEMPT in 1) work=5 ;; *) work=40 ;; esac");
+    system.apply(&shell_jobs(&work, &[retried("late")])).await;
+    let proxy = Proxy::before(system.database.url()).await;
+    system.start_worker(&[("SCHED_BREAK", broken), ("DATABASE_URL", proxy.url())]).await;
+    system.trigger("late").await;
+    effects.wait("begin", 1).await;
+    proxy.hold();
+    system.start_worker(&[]).await;
+    effects.wait("begin", 2).await;
+    proxy.clear();
+    wait_for("one of them to be refused", PATIENCE, async || {
+        let logs = [system.workers[0].stderr(), system.workers[1].stderr()];
+        if logs.iter().any(|log| log.contains(REFUSED)) { Ok(()) } else { Err(logs.join("\n")) }
+    })
+    .await;
+    effects.wait("end", 2).await;
+    system.wait_count("the end", COMPLETED, 1).await;
+    system.broken_with_effects(&effects, &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn claim_token() {
+    let case = Case {
+        fence: "claim_token",
+        provoked_by: "a worker whose network is stuck when its work ends, and fair during the next attempt",
+        finding: "7: COMPLETED has exactly one successful attempt",
+    };
+    case.holds(&report_late("").await);
+    case.is_found(&report_late("claim_token").await);
+}
+
+/// A worker is frozen past its lease, while its child goes on, and wakes when another has taken over.
+async fn freeze_past_the_lease(broken: &str) -> Vec<String> {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    let work = effects.command("case $SCHED_ATTEMPT in 1) work=120 ;; *) work=20 ;; esac");
+    system.apply(&shell_jobs(&work, &[retried("frozen")])).await;
+    system.start_worker(&[("SCHED_BREAK", broken)]).await;
+    system.trigger("frozen").await;
+    effects.wait("begin", 1).await;
+    let from = system.now().await;
+    system.workers[0].pause();
+    system.wait_count("the lost attempt", LOST, 1).await;
+    system.start_worker(&[]).await;
+    effects.wait("begin", 2).await;
+    system.workers[0].resume();
+    let until = system.now().await;
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    if !broken.is_empty() {
+        effects.wait("end", 2).await;
+    }
+    system.broken_with_effects(&effects, &[Frozen { from, until }]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn worker_lease() {
+    let case = Case {
+        fence: "worker_lease",
+        provoked_by: "SIGSTOP of a worker past its lease, and SIGCONT",
+        finding: "effects: two of one dispatch overlap",
+    };
+    case.holds(&freeze_past_the_lease("").await);
+    case.is_found(&freeze_past_the_lease("worker_lease").await);
+}
+
+/// The network of a worker is stuck past its lease while its work goes on.
+async fn work_without_a_network(broken: &str) -> Vec<String> {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    let work = effects.command("case $SCHED_ATTEMPT in 1) work=100 ;; *) work=10 ;; esac");
+    system.apply(&shell_jobs(&work, &[retried("stuck")])).await;
+    let proxy = Proxy::before(system.database.url()).await;
+    system.start_worker(&[("SCHED_BREAK", broken), ("DATABASE_URL", proxy.url())]).await;
+    system.trigger("stuck").await;
+    effects.wait("begin", 1).await;
+    proxy.hold();
+    system.start_worker(&[]).await;
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    proxy.clear();
+    system.broken_with_effects(&effects, &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn trust_window_of_a_worker() {
+    let case = Case {
+        fence: "trust_window",
+        provoked_by: "a worker whose network is stuck past its lease",
+        finding: "effects: two of one dispatch overlap",
+    };
+    case.holds(&work_without_a_network("").await);
+    case.is_found(&work_without_a_network("trust_window").await);
+}

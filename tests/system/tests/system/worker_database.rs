@@ -1,0 +1,72 @@
+//! Workers whose database goes away in the worst moment: around a commit, in order, by a crash.
+
+use system_tests::{Effects, Frozen, Installation, PATIENCE, retried, shell_jobs};
+use test_support::{OwnServer, Proxy, http, wait_for};
+
+const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
+
+/// Every second commit of the worker is cut, by turns before the server sees it and before the worker sees the answer: what is unknown
+/// is read back, so nothing is lost and nothing runs again.
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_whose_commits_are_cut_loses_no_result_and_repeats_no_work() {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    system.apply(&shell_jobs(&effects.command("work=1"), &[retried("short")])).await;
+    let proxy = Proxy::cutting_around(system.database.url(), "COMMIT", 2).await;
+    let settings =
+        [("DATABASE_URL", proxy.url()), ("WORKER_CONCURRENCY", "2"), ("WORKER_OFFLINE_THRESHOLD", "30s")];
+    system.start_worker(&settings).await;
+    for _ in 0..30 {
+        system.trigger("short").await;
+    }
+    system.wait_count("all work", COMPLETED, 30).await;
+    println!("30 results, {} commits cut", proxy.cut_so_far());
+    assert!(proxy.cut_so_far() >= 4, "{} commits were cut: nothing is shown", proxy.cut_so_far());
+    assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 30, "each ran once");
+    assert_eq!(effects.count("begin"), 30);
+    system.check_what_is_left(&effects, &[], usize::MAX).await;
+}
+
+/// Scenario 8: the database restarts in order and by a crash while work runs. What ran twice says why.
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_rides_out_restarts_of_the_database_in_either_mode() {
+    let mut server = OwnServer::start().await;
+    let mut system = Installation::on(server.database().await).await;
+    system.start_api().await;
+    system.start_scheduler(&[("WORKER_OFFLINE_THRESHOLD", "10s")]).await;
+    let patient = [("WORKER_OFFLINE_THRESHOLD", "10s"), ("WORKER_CONCURRENCY", "4")];
+    system.start_worker(&patient).await;
+    system.start_worker(&patient).await;
+    let effects = Effects::new();
+    system.apply(&shell_jobs(&effects.command("work=2"), &[retried("short")])).await;
+    let mut accepted = 0;
+    for is_crash in [false, true, false, true] {
+        for _ in 0..15 {
+            system.trigger("short").await;
+            accepted += 1;
+        }
+        effects.wait("begin", accepted - 12).await;
+        if is_crash {
+            server.crash().await;
+        } else {
+            server.restart_in_order().await;
+        }
+        system.reconnect().await;
+        let api = system.api_addr();
+        wait_for("the API to be ready again", PATIENCE, async || {
+            match http::get(api, "/health/ready").await {
+                Ok(answer) if answer.status == 200 => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    let accepted = i64::try_from(accepted).unwrap();
+    system.wait_count("what was accepted", COMPLETED, accepted).await;
+    // Attempts that are more than one each have a record of how the one before ended.
+    let unexplained = "SELECT count(*) FROM job_execution_log l WHERE l.attempt > 1 AND NOT EXISTS (
+        SELECT FROM job_execution_log b WHERE b.dispatch_id = l.dispatch_id AND b.attempt = l.attempt - 1
+        AND b.status IN ('LOST', 'RELEASED') AND b.error_message IS NOT NULL)";
+    assert_eq!(system.count(unexplained).await, 0);
+    system.check_what_is_left(&effects, &[] as &[Frozen], usize::MAX).await;
+}
