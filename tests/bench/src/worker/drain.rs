@@ -14,7 +14,7 @@ use crate::figures::{Bar, Figure, Reference, median};
 use crate::rows::Bench;
 
 pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow::Result<Vec<Figure>> {
-    let count = bench.scale.pick(200_000, 20_000);
+    let count = bench.scale.pick(200_000, 60_000);
     let db = bench.place.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
     let (mut tuned, mut limit, mut default) = (Vec::new(), Vec::new(), Vec::new());

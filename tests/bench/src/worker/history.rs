@@ -16,7 +16,7 @@ use crate::seed::{self, Jobs};
 const EACH: usize = 10;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let count = bench.scale.pick(200_000, 20_000);
+    let count = bench.scale.pick(200_000, 60_000);
     let empty = bench.place.database().await?;
     backlog::prepare(&empty, Function::NOOP).await?;
     let full = bench.place.second_database().await?;

@@ -11,7 +11,7 @@ use crate::rows::Bench;
 use crate::sql::Db;
 
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let count = bench.scale.pick(200_000, 20_000);
+    let count = bench.scale.pick(200_000, 60_000);
     let db = bench.place.database().await?;
     backlog::prepare(&db, Function::NOOP).await?;
     let (mut with, mut without) = (Vec::new(), Vec::new());
