@@ -13,6 +13,7 @@ mod poller;
 mod seen;
 mod session;
 mod status;
+mod system;
 pub mod testing;
 
 pub use builder::{BuildError, Builder, Worker};
@@ -20,6 +21,7 @@ pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
 pub use session::UnkillableWork;
+pub use system::{ArchiveTarget, SystemSettings};
 
 /// Name, version and purpose of this daemon.
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(

@@ -10,6 +10,7 @@ use sched_model::domain::dependency::After;
 use sched_model::domain::handler_config::{NativeConfig, ProcessConfig};
 use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::system;
 use sched_wire::{AfterSpec, FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -44,12 +45,22 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<M
             config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, ProcessConfig::validate)
         }
         HandlerType::Native => {
-            config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, NativeConfig::validate)
+            config_mistakes(&format!("{at}/handler_config"), &spec.handler_config, check_native)
         }
     };
     let settings = function_settings(spec);
     mistakes.extend(function_mistakes(at, &settings));
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+}
+
+/// The rules of the configuration, and that built-in handlers are for built-in functions: they act for all tenants.
+fn check_native(config: &NativeConfig) -> Result<(), Vec<FieldError>> {
+    config.validate()?;
+    if system::is_reserved(&config.handler) {
+        let message = format!("begins with {:?}, which is kept for built-in functions", system::PREFIX);
+        return Err(vec![FieldError { field: "handler".to_owned(), message }]);
+    }
+    Ok(())
 }
 
 fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {

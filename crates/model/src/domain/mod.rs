@@ -21,6 +21,7 @@ pub mod lease;
 pub mod retention;
 pub mod retry;
 pub mod schedule;
+pub mod system;
 pub mod simulation;
 
 pub use handler_config::FieldError;

@@ -33,6 +33,7 @@ mod races;
 mod recovery;
 mod retention;
 mod step_down;
+mod system;
 mod tick;
 mod timetables;
 mod waiting;
