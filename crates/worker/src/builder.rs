@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn names_of_built_in_handlers_are_refused() {
-        let built = Worker::builder().handler("sched.backup", nothing).blocking_handler("sched.x", |_, (): ()| {
-            Ok::<_, HandlerError>(())
-        });
+        let built = Worker::builder()
+            .handler("sched.backup", nothing)
+            .blocking_handler("sched.x", |_, (): ()| Ok::<_, HandlerError>(()));
         let text = built.build().unwrap_err().to_string();
         assert!(text.contains("\"sched.backup\"") && text.contains("\"sched.x\" is no name"), "{text}");
     }

@@ -65,7 +65,12 @@ const SYSTEM: &[Setting] = &[
         "URL",
         "Where sched.archive puts months of history: file:///folder or s3://bucket/prefix, with the AWS_* variables of the environment",
     ),
-    Setting::new("backup-dir", "BACKUP_DIR", "DIRECTORY", "Where sched.backup puts dumps of the scheduler's own database"),
+    Setting::new(
+        "backup-dir",
+        "BACKUP_DIR",
+        "DIRECTORY",
+        "Where sched.backup puts dumps of the scheduler's own database",
+    ),
     Setting::new("backup-keep", "BACKUP_KEEP", "COUNT", "How many of these dumps are kept").default("7"),
     Setting::new(
         "pg-bin-dir",

@@ -76,11 +76,9 @@ impl ExitStatus for StartError {
             Self::Settings(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Prepare(_)
-            | Self::Threads(_)
-            | Self::Register(_)
-            | Self::Unkillable(_)
-            | Self::Task(_) => exit::FAILURE,
+            Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unkillable(_) | Self::Task(_) => {
+                exit::FAILURE
+            }
         }
     }
 }

@@ -56,12 +56,9 @@ pub async fn install(conn: &mut Conn) -> Result<Installed, SaveError> {
     .await
 }
 
-async fn install_one(
-    conn: &mut Conn,
-    builtin: &Builtin,
-    installed: &mut Installed,
-) -> Result<(), SaveError> {
-    let Some((function, is_changed)) = functions::save_builtin(conn, DEFAULT_TENANT, &function(builtin)).await?
+async fn install_one(conn: &mut Conn, builtin: &Builtin, installed: &mut Installed) -> Result<(), SaveError> {
+    let Some((function, is_changed)) =
+        functions::save_builtin(conn, DEFAULT_TENANT, &function(builtin)).await?
     else {
         installed.taken.push(builtin.name);
         return Ok(());

@@ -77,7 +77,9 @@ pub fn builtins() -> [Builtin; 5] {
             job_type: JobType::Cron,
             schedule: json!({"expression": "20 1 * * *"}),
             timeout_seconds: 6 * hours,
-            disabled_reason: Some("set BACKUP_DIR on the workers that serve the queue system, then enable the job"),
+            disabled_reason: Some(
+                "set BACKUP_DIR on the workers that serve the queue system, then enable the job",
+            ),
         },
         Builtin {
             name: PARTITIONS,

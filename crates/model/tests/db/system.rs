@@ -17,9 +17,17 @@ async fn an_installation_gets_its_built_in_jobs_once() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let installed = system::install(&mut conn).await.unwrap();
-    assert_eq!((installed.functions, installed.jobs, installed.taken), (NAMES.to_vec(), NAMES.to_vec(), vec![]));
-    assert_eq!(system::install(&mut conn).await.unwrap(), system::Installed::default(), "and nothing the second time");
-    let jobs = "SELECT name, scope, is_enabled, next_run_at > now(), disabled_reason IS NOT NULL, project_id IS NULL
+    assert_eq!(
+        (installed.functions, installed.jobs, installed.taken),
+        (NAMES.to_vec(), NAMES.to_vec(), vec![])
+    );
+    assert_eq!(
+        system::install(&mut conn).await.unwrap(),
+        system::Installed::default(),
+        "and nothing the second time"
+    );
+    let jobs =
+        "SELECT name, scope, is_enabled, next_run_at > now(), disabled_reason IS NOT NULL, project_id IS NULL
                 FROM scheduled_jobs ORDER BY name";
     let expected = [
         ["sched.archive", "system", "f", "-", "t", "t"],
@@ -120,7 +128,11 @@ async fn a_detached_month_is_read_block_by_block_with_every_row_once() {
         .await;
     let months = archive::months(&mut conn).await.unwrap();
     let names: Vec<&str> = months.iter().map(|month| month.name.as_str()).collect();
-    assert_eq!(names, ["maintenance_archive.job_execution_log_y2020m01", "history_archive.events_y2020m02"], "oldest first");
+    assert_eq!(
+        names,
+        ["maintenance_archive.job_execution_log_y2020m01", "history_archive.events_y2020m02"],
+        "oldest first"
+    );
     let month = &months[1];
     assert!(month.blocks > 10, "{month:?}");
     assert_eq!(archive::count(&mut conn, month).await.unwrap(), 3000);

@@ -13,9 +13,9 @@ mod retention;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sched_model::db::Conn;
 use sched_model::db::Database;
 use sched_model::db::housekeeping::{self, Housekeeping};
-use sched_model::db::Conn;
 use sched_model::domain::system;
 use secrecy::SecretString;
 
@@ -82,5 +82,7 @@ impl System {
 /// What schedulers were told.
 async fn told(conn: &mut Conn) -> Result<Housekeeping, HandlerError> {
     let told = housekeeping::told(conn).await?;
-    told.ok_or_else(|| HandlerError::new("no_leader_yet", "no scheduler has led yet and said how long things are kept"))
+    told.ok_or_else(|| {
+        HandlerError::new("no_leader_yet", "no scheduler has led yet and said how long things are kept")
+    })
 }

@@ -3,8 +3,8 @@
 //! The leader does not leave these to a job, because its correctness depends on months being there and its lists on being short; so these
 //! jobs usually find nothing. They are how an operator has it done now and sees what was done.
 
-use sched_model::db::{Conn, DbError, instances, partitions, transact, workers};
 use sched_model::db::clock;
+use sched_model::db::{Conn, DbError, instances, partitions, transact, workers};
 use serde::{Deserialize, Serialize};
 
 use super::{System, told};
@@ -47,7 +47,8 @@ pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<
         match removing.await {
             Ok(()) => {
                 ctx.log(format!("{}: {}", told.expiry, month.name));
-                metrics::counter!("sched_partitions_removed_total", "how" => told.expiry.as_str()).increment(1);
+                metrics::counter!("sched_partitions_removed_total", "how" => told.expiry.as_str())
+                    .increment(1);
                 done.removed.push(month.name);
             }
             Err(error) if error.is_outage() => return Err(error.into()),

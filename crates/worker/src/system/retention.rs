@@ -159,7 +159,10 @@ async fn others(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64, gone: &mut Remov
 }
 
 fn instant_before(now: DateTime<Utc>, time: Duration) -> DateTime<Utc> {
-    TimeDelta::from_std(time).ok().and_then(|time| now.checked_sub_signed(time)).unwrap_or(DateTime::<Utc>::MIN_UTC)
+    TimeDelta::from_std(time)
+        .ok()
+        .and_then(|time| now.checked_sub_signed(time))
+        .unwrap_or(DateTime::<Utc>::MIN_UTC)
 }
 
 impl Removed {

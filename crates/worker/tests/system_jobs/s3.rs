@@ -57,7 +57,8 @@ async fn serve(stream: TcpStream, objects: Objects) {
             _ => match objects.lock().unwrap().get(&path) {
                 Some(object) => {
                     let length = object.len();
-                    let mut answer = format!("HTTP/1.1 200 OK\r\n{head}content-length: {length}\r\n\r\n").into_bytes();
+                    let mut answer =
+                        format!("HTTP/1.1 200 OK\r\n{head}content-length: {length}\r\n\r\n").into_bytes();
                     answer.extend(object);
                     answer
                 }

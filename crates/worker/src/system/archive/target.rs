@@ -132,7 +132,9 @@ mod tests {
         };
         assert_eq!("s3://history".parse(), s3("history", ""));
         assert_eq!("s3://history/a/b/".parse(), s3("history", "a/b"));
-        for wrong in ["", "/var/a", "file://a", "file:///", "s3://", "s3://UPPER/x", "https://x/y", "gs://bucket"] {
+        for wrong in
+            ["", "/var/a", "file://a", "file:///", "s3://", "s3://UPPER/x", "https://x/y", "gs://bucket"]
+        {
             let refused = wrong.parse::<ArchiveTarget>();
             assert!(refused.is_err_and(|text| text.contains("must be file:///")), "{wrong}");
         }

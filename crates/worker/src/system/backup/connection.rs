@@ -29,8 +29,10 @@ impl Connection {
             let text = "DATABASE_URL is not of the form postgresql://user@host/database, which pg_dump is to be given";
             HandlerError::new("unusable_url", text).no_retry()
         };
-        let (scheme, rest) =
-            SCHEMES.iter().find_map(|scheme| Some((*scheme, url.strip_prefix(scheme)?))).ok_or_else(refused)?;
+        let (scheme, rest) = SCHEMES
+            .iter()
+            .find_map(|scheme| Some((*scheme, url.strip_prefix(scheme)?)))
+            .ok_or_else(refused)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = place.split_once('/').unwrap_or((place, ""));
         let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -44,7 +46,8 @@ impl Connection {
             match option.split_once('=').unwrap_or((option, "")) {
                 ("password", value) => password = Some(value.to_owned()),
                 ("sslmode", "require" | "verify-ca" | "verify-full") => {
-                    let root = ca_file.map_or_else(|| "system".to_owned(), |path| encoded(&path.to_string_lossy()));
+                    let root =
+                        ca_file.map_or_else(|| "system".to_owned(), |path| encoded(&path.to_string_lossy()));
                     options.extend(["sslmode=verify-full".to_owned(), format!("sslrootcert={root}")]);
                 }
                 _ => options.push(option.to_owned()),
@@ -106,14 +109,16 @@ mod tests {
             let url = format!("postgresql://a@h/d?sslmode={mode}&application_name=x");
             let system = "postgresql://a@h/d?sslmode=verify-full&sslrootcert=system&application_name=x";
             assert_eq!(connection(&url, None).0, system);
-            let own = "postgresql://a@h/d?sslmode=verify-full&sslrootcert=/etc/my%20ca.pem&application_name=x";
+            let own =
+                "postgresql://a@h/d?sslmode=verify-full&sslrootcert=/etc/my%20ca.pem&application_name=x";
             assert_eq!(connection(&url, Some("/etc/my ca.pem")).0, own);
         }
     }
 
     #[test]
     fn what_is_no_url_is_refused_without_being_repeated() {
-        for wrong in ["host=h password=secret", "postgresql://a:b%zz@secret/d", "postgresql://a:b%4@secret/d"] {
+        for wrong in ["host=h password=secret", "postgresql://a:b%zz@secret/d", "postgresql://a:b%4@secret/d"]
+        {
             let text = Connection::of(&wrong.into(), None).unwrap_err().to_string();
             assert!(text.contains("DATABASE_URL") && !text.contains("secret"), "{text}");
         }

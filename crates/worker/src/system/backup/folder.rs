@@ -169,7 +169,11 @@ mod tests {
         let are_there: Vec<bool> = made.iter().map(|backup| Path::new(&backup.path).exists()).collect();
         assert_eq!(are_there, [false, false, true, true]);
         assert!(other.exists());
-        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 5, "two with their checksums, and the other's");
+        assert_eq!(
+            std::fs::read_dir(&folder.0).unwrap().count(),
+            5,
+            "two with their checksums, and the other's"
+        );
     }
 
     #[tokio::test]

@@ -24,7 +24,16 @@ const COMPLAINT_BYTES: usize = 16 * 1024;
 const TELL_EVERY: u64 = 64 * 1024 * 1024;
 /// Settings of libpq in our environment that are not about our database.
 const FOREIGN: [&str; 10] = [
-    "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGSERVICEFILE", "PGOPTIONS", "PGSSLMODE",
+    "PGHOST",
+    "PGHOSTADDR",
+    "PGPORT",
+    "PGDATABASE",
+    "PGUSER",
+    "PGPASSWORD",
+    "PGSERVICE",
+    "PGSERVICEFILE",
+    "PGOPTIONS",
+    "PGSSLMODE",
 ];
 
 /// A `pg_dump` that can dump our server.
@@ -36,7 +45,8 @@ impl PgDump {
     pub(super) async fn find(dir: Option<&Path>, server: u32) -> Result<Self, HandlerError> {
         let program = dir.map_or_else(|| PathBuf::from(PROGRAM), |dir| dir.join(PROGRAM));
         let shown = program.display().to_string();
-        let asked = Command::new(&program).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output().await;
+        let asked =
+            Command::new(&program).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output().await;
         let answer = asked.map_err(|error| {
             let text = match error.kind() {
                 io::ErrorKind::NotFound => format!(
@@ -68,7 +78,9 @@ impl PgDump {
         file: &mut Unfinished,
     ) -> Result<(), HandlerError> {
         let mut command = Command::new(&self.0);
-        command.args(["--format=custom", "--no-password", "--lock-wait-timeout=60s", "--dbname"]).arg(&connection.url);
+        command
+            .args(["--format=custom", "--no-password", "--lock-wait-timeout=60s", "--dbname"])
+            .arg(&connection.url);
         for name in FOREIGN {
             command.env_remove(name);
         }
@@ -76,8 +88,7 @@ impl PgDump {
             command.env("PGPASSWORD", password.expose_secret());
         }
         command.env("LC_ALL", "C").kill_on_drop(true);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (Some(dump), Some(complaints)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(HandlerError::from("pg_dump has no pipes"));
         };
@@ -97,7 +108,10 @@ impl PgDump {
         if status.success() {
             return Ok(());
         }
-        Err(HandlerError::new("pg_dump_failed", format!("pg_dump ended with {status}: {}", complaints.trim())))
+        Err(HandlerError::new(
+            "pg_dump_failed",
+            format!("pg_dump ended with {status}: {}", complaints.trim()),
+        ))
     }
 }
 
