@@ -238,7 +238,8 @@ mod tests {
 
     #[test]
     fn built_in_handlers_are_refused() {
-        let value = json!({"name": "f", "handler_type": "native", "handler_config": {"handler": "sched.backup"}});
+        let value =
+            json!({"name": "f", "handler_type": "native", "handler_config": {"handler": "sched.backup"}});
         let mistakes = function(value, "").unwrap_err();
         assert_eq!(mistakes[0].pointer, "/handler_config/handler");
         assert!(mistakes[0].message.contains("kept for built-in functions"), "{}", mistakes[0].message);
