@@ -21,8 +21,8 @@ pub mod lease;
 pub mod retention;
 pub mod retry;
 pub mod schedule;
-pub mod system;
 pub mod simulation;
+pub mod system;
 
 pub use handler_config::FieldError;
 
