@@ -130,6 +130,9 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
         SaveError::Exists(name) => {
             (Reason::AlreadyExists, "name", format!("a job named {name:?} exists already"))
         }
+        SaveError::BuiltIn(name) => {
+            (Reason::Invalid, "name", format!("the function {name:?} is built in and cannot be changed"))
+        }
         SaveError::SingletonTaken { scope, function } => (
             Reason::SingletonTaken,
             "function",

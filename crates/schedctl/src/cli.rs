@@ -152,7 +152,7 @@ pub(crate) struct DatabaseArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateCommand {
-    /// Apply every pending migration
+    /// Apply every pending migration, and make the built-in jobs that are missing
     Up {
         #[command(flatten)]
         database: DatabaseArgs,

@@ -7,6 +7,7 @@
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use sched_model::db::housekeeping::Housekeeping;
 use sched_model::db::instances::NewInstance;
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
@@ -234,10 +235,13 @@ impl Parts {
             starting.start(
                 Maintain {
                     scope,
-                    retention: config.retention.ages.retention,
-                    expiry: config.retention.expiry,
-                    stale_scheduler: config.retention.stale_scheduler,
-                    stale_worker: config.retention.stale_worker,
+                    told: Housekeeping {
+                        retention: config.retention.ages.retention,
+                        idempotency_keys: config.retention.ages.idempotency_keys,
+                        expiry: config.retention.expiry,
+                        stale_scheduler: config.retention.stale_scheduler,
+                        stale_worker: config.retention.stale_worker,
+                    },
                 },
                 maintain::PERIOD,
             );

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
 
+use sched_model::domain::system;
 use sched_runtime::config::Program;
 use sched_runtime::daemon::{self, Context};
 use sched_runtime::exit::{self, ExitError, ExitStatus};
@@ -83,7 +84,7 @@ impl Worker {
         }
     }
 
-    /// The names of its native handlers, in order.
+    /// The names of its native handlers, in order, without the built-in ones that every worker has.
     #[must_use]
     pub fn handlers(&self) -> Vec<&str> {
         self.native.registry.names()
@@ -130,7 +131,10 @@ impl Builder {
         R: Serialize,
         E: Into<HandlerError>,
     {
-        self.mistakes.extend(self.registry.add(name, handler).err());
+        match refused(name) {
+            Some(mistake) => self.mistakes.push(mistake),
+            None => self.mistakes.extend(self.registry.add(name, handler).err()),
+        }
         self
     }
 
@@ -144,7 +148,10 @@ impl Builder {
         R: Serialize,
         E: Into<HandlerError>,
     {
-        self.mistakes.extend(self.registry.add_blocking(name, handler).err());
+        match refused(name) {
+            Some(mistake) => self.mistakes.push(mistake),
+            None => self.mistakes.extend(self.registry.add_blocking(name, handler).err()),
+        }
         self
     }
 
@@ -164,7 +171,7 @@ impl Builder {
     /// The worker.
     ///
     /// # Errors
-    /// Two handlers have the same name, or one has a name that no function could give.
+    /// Two handlers have the same name, or one has a name that no function could give or that begins with `sched.`.
     pub fn build(self) -> Result<Worker, BuildError> {
         if !self.mistakes.is_empty() {
             return Err(BuildError { mistakes: self.mistakes });
@@ -185,6 +192,11 @@ impl Builder {
             }
         }
     }
+}
+
+/// Why a handler of one's own may not have that name, whatever the registry says.
+fn refused(name: &str) -> Option<RegisterError> {
+    system::is_reserved(name).then(|| RegisterError::Reserved { name: name.to_owned() })
 }
 
 impl fmt::Debug for Builder {
@@ -216,6 +228,15 @@ mod tests {
             .build();
         assert_eq!(worker.unwrap().handlers(), ["a", "b", "c"]);
         assert!(Worker::builder().build().unwrap().handlers().is_empty());
+    }
+
+    #[test]
+    fn names_of_built_in_handlers_are_refused() {
+        let built = Worker::builder()
+            .handler("sched.backup", nothing)
+            .blocking_handler("sched.x", |_, (): ()| Ok::<_, HandlerError>(()));
+        let text = built.build().unwrap_err().to_string();
+        assert!(text.contains("\"sched.backup\"") && text.contains("\"sched.x\" is no name"), "{text}");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::handlers::http::AllowList;
 
 use crate::weights;
 
+use crate::system::{ArchiveTarget, SystemSettings};
+
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
     Setting::new("worker-concurrency", "WORKER_CONCURRENCY", "COUNT", "How many dispatches run at once").default("10"),
@@ -17,10 +19,10 @@ pub const SETTINGS: &[Setting] = &[
         "worker-queues",
         "WORKER_QUEUES",
         "NAMES",
-        "Queues to serve, separated by commas. With weights (critical=5,default=1) they share the free slots in that proportion; without, \
-         priority decides across them",
+        "Queues to serve, separated by commas; built-in jobs wait in the queue system. With weights (critical=5,default=1) they share the \
+         free slots in that proportion; without, priority decides across them",
     )
-    .default("default"),
+    .default("default,system"),
     Setting::new(
         "worker-listen",
         "WORKER_LISTEN",
@@ -91,8 +93,31 @@ pub const SETTINGS: &[Setting] = &[
     .default("3"),
 ];
 
+/// The settings of the built-in jobs that need some; see docs/system-jobs.md.
+const SYSTEM: &[Setting] = &[
+    Setting::new(
+        "archive-url",
+        "ARCHIVE_URL",
+        "URL",
+        "Where sched.archive puts months of history: file:///folder or s3://bucket/prefix, with the AWS_* variables of the environment",
+    ),
+    Setting::new(
+        "backup-dir",
+        "BACKUP_DIR",
+        "DIRECTORY",
+        "Where sched.backup puts dumps of the scheduler's own database",
+    ),
+    Setting::new("backup-keep", "BACKUP_KEEP", "COUNT", "How many of these dumps are kept").default("7"),
+    Setting::new(
+        "pg-bin-dir",
+        "PG_BIN_DIR",
+        "DIRECTORY",
+        "Where pg_dump is, which must not be older than the server; on the PATH by default",
+    ),
+];
+
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, config::SECRETS, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::HEALTH, config::SECRETS, SETTINGS, SYSTEM];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -129,6 +154,8 @@ pub struct Config {
     pub http_ca_file: Option<PathBuf>,
     /// Attempts of jobs without a policy.
     pub max_retry_attempts: u32,
+    /// Where the built-in jobs put archives and backups.
+    pub system: SystemSettings,
 }
 
 impl Config {
@@ -183,6 +210,7 @@ impl Config {
             http_allow: allow_list(values),
             http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
+            system: read_system(values),
         }
     }
 }
@@ -196,4 +224,17 @@ fn allow_list(values: &mut Values) -> AllowList {
         }
     }
     allowed.into_iter().collect()
+}
+
+fn read_system(values: &mut Values) -> SystemSettings {
+    let archive = values.optional_string("archive-url").map(|text| text.parse::<ArchiveTarget>());
+    if let Some(Err(wrong)) = &archive {
+        values.mistake("archive-url", wrong);
+    }
+    SystemSettings {
+        archive: archive.and_then(Result::ok),
+        backup_dir: values.optional_string("backup-dir").map(PathBuf::from),
+        backup_keep: values.integer("backup-keep", 1..=10_000),
+        pg_bin_dir: values.optional_string("pg-bin-dir").map(PathBuf::from),
+    }
 }

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::crowd;
 use crate::handlers::Handlers;
 use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
-use crate::handlers::native::{NativeHandler, Registry};
+use crate::handlers::native::{NativeHandler, RegisterError, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
 use crate::live::{self, Board};
 use crate::pace::{MOST_AHEAD, Pace};
@@ -32,6 +32,7 @@ use crate::secrets::{self, KeysError};
 use crate::seen::Seen;
 use crate::session::{UnkillableWork, Worker};
 use crate::status::{Phase, WorkerStatus};
+use crate::system::System;
 
 /// How long the listeners may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -60,6 +61,9 @@ pub enum StartError {
     /// Native handlers got no threads of their own.
     #[error("failed to start the threads of native handlers")]
     Threads(#[source] std::io::Error),
+    /// A handler of the program has a name that is kept for built-in ones, which the builder would have refused.
+    #[error(transparent)]
+    Register(RegisterError),
     /// Work could not be killed.
     #[error(transparent)]
     Unkillable(#[from] UnkillableWork),
@@ -81,7 +85,9 @@ impl ExitStatus for StartError {
             Self::Settings(_) | Self::SecretKeys(_) | Self::Certificates(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Prepare(_) | Self::Threads(_) | Self::Unkillable(_) | Self::Task(_) => exit::FAILURE,
+            Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unkillable(_) | Self::Task(_) => {
+                exit::FAILURE
+            }
         }
     }
 }
@@ -124,7 +130,15 @@ pub(crate) async fn run(
         ..HttpSettings::default()
     };
     let http = HttpHandler::new(http).map_err(StartError::from)?;
-    let native = NativeHandler::new(native.registry, native.threads).map_err(StartError::Threads)?;
+    let mut registry = native.registry;
+    let system = System {
+        database: database.clone(),
+        database_url: config.database.url.clone(),
+        ca_file: config.database.ca_file.clone(),
+        settings: config.system.clone(),
+    };
+    system.register(&mut registry).map_err(StartError::Register)?;
+    let native = NativeHandler::new(registry, native.threads).map_err(StartError::Threads)?;
     let handlers = Handlers::new(settings, http).map_err(StartError::from)?.with_native(native);
     let handlers = Arc::new(handlers);
 

@@ -16,6 +16,7 @@ mod secrets;
 mod seen;
 mod session;
 mod status;
+mod system;
 pub mod testing;
 mod weights;
 
@@ -25,6 +26,7 @@ pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
 pub use secrets::KeysError;
 pub use session::UnkillableWork;
+pub use system::{ArchiveTarget, SystemSettings};
 /// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
 pub use tokio_util::sync::CancellationToken;
 

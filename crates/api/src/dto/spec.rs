@@ -10,6 +10,7 @@ use sched_model::domain::dependency::After;
 use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
 use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::system;
 use sched_wire::{AfterSpec, FunctionSpec, HandlerType, JobSpec, RetryPolicySpec};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -43,11 +44,21 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<M
     let mut mistakes = match spec.handler_type {
         HandlerType::Process => config_mistakes(&at_config, &spec.handler_config, ProcessConfig::validate),
         HandlerType::Http => config_mistakes(&at_config, &spec.handler_config, HttpConfig::validate),
-        HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, NativeConfig::validate),
+        HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, check_native),
     };
     let settings = function_settings(spec);
     mistakes.extend(function_mistakes(at, &settings));
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+}
+
+/// The rules of the configuration, and that built-in handlers are for built-in functions: they act for all tenants.
+fn check_native(config: &NativeConfig) -> Result<(), Vec<FieldError>> {
+    config.validate()?;
+    if system::is_reserved(&config.handler) {
+        let message = format!("begins with {:?}, which is kept for built-in functions", system::PREFIX);
+        return Err(vec![FieldError { field: "handler".to_owned(), message }]);
+    }
+    Ok(())
 }
 
 fn job_settings(spec: JobSpec, default_timezone: &str) -> JobSettings {
@@ -235,6 +246,15 @@ mod tests {
         assert_eq!(function(value, "").unwrap().handler_config["handler"], "a::b");
         let value = json!({"name": "f", "handler_type": "native", "handler_config": {"program": "x"}});
         assert_eq!(pointers(function(value, "")), ["/handler_config/program"]);
+    }
+
+    #[test]
+    fn built_in_handlers_are_refused() {
+        let value =
+            json!({"name": "f", "handler_type": "native", "handler_config": {"handler": "sched.backup"}});
+        let mistakes = function(value, "").unwrap_err();
+        assert_eq!(mistakes[0].pointer, "/handler_config/handler");
+        assert!(mistakes[0].message.contains("kept for built-in functions"), "{}", mistakes[0].message);
     }
 
     #[test]

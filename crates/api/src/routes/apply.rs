@@ -205,6 +205,9 @@ impl Work<'_> {
         entries: &mut Vec<AuditEntry>,
     ) -> Result<Applied, SaveError> {
         let before = functions::by_name(conn, self.tenant, &settings.name).await?;
+        if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
+            return Err(SaveError::BuiltIn(settings.name.clone()));
+        }
         let (id, change) = functions::save(conn, self.tenant, settings).await?;
         if change != Change::Unchanged {
             let before = before.as_ref().map(|function| &function.settings);

@@ -167,6 +167,22 @@ struct Write<'a> {
     retry_policy: Option<serde_json::Value>,
 }
 
+impl<'a> Write<'a> {
+    fn of(tenant_id: TenantId, settings: &'a FunctionSettings) -> Self {
+        Self {
+            tenant_id,
+            name: &settings.name,
+            display_name: &settings.display_name,
+            description: &settings.description,
+            handler_type: settings.handler_type,
+            handler_config: &settings.handler_config,
+            queue: &settings.queue,
+            default_timeout_seconds: settings.default_timeout_seconds,
+            retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+        }
+    }
+}
+
 /// Writes a function under its name: a new one, or over the old.
 ///
 /// # Errors
@@ -177,26 +193,9 @@ pub async fn save(
     settings: &FunctionSettings,
 ) -> DbResult<(FunctionId, Change)> {
     use task_functions as f;
-    let existing: Option<Row> = f::table
-        .filter(f::tenant_id.eq(tenant))
-        .filter(f::name.eq(&settings.name))
-        .select(Row::as_select())
-        .for_update()
-        .get_result(conn)
-        .await
-        .optional()?;
-    let write = Write {
-        tenant_id: tenant,
-        name: &settings.name,
-        display_name: &settings.display_name,
-        description: &settings.description,
-        handler_type: settings.handler_type,
-        handler_config: &settings.handler_config,
-        queue: &settings.queue,
-        default_timeout_seconds: settings.default_timeout_seconds,
-        retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
-    };
-    let Some(existing) = existing.map(Row::into_function) else {
+    let existing = lock_by_name(conn, tenant, &settings.name).await?;
+    let write = Write::of(tenant, settings);
+    let Some(existing) = existing else {
         let created = diesel::insert_into(f::table).values(&write).returning(f::id).get_result(conn).await;
         let id = created.map_err(|error| match DbError::from(error) {
             // Somebody created it since we looked: the transaction, run again, finds it and changes it.
@@ -215,4 +214,37 @@ pub async fn save(
         .execute(conn)
         .await?;
     Ok((existing.id, Change::Updated))
+}
+
+/// Writes a built-in function under its name; returns it and whether anything was written, or `None` when the name is that of a function
+/// which is not built in.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub(super) async fn save_builtin(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &FunctionSettings,
+) -> DbResult<Option<(FunctionId, bool)>> {
+    use task_functions as f;
+    if lock_by_name(conn, tenant, &settings.name).await?.is_some_and(|function| !function.is_system) {
+        return Ok(None);
+    }
+    let (id, change) = save(conn, tenant, settings).await?;
+    if change == Change::Created {
+        diesel::update(f::table.find((tenant, id))).set(f::is_system.eq(true)).execute(conn).await?;
+    }
+    Ok(Some((id, change != Change::Unchanged)))
+}
+
+async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
+    let row: Option<Row> = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::name.eq(name))
+        .select(Row::as_select())
+        .for_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(row.map(Row::into_function))
 }

@@ -111,6 +111,32 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// One row: how long things are kept, as the leader was told by its settings, for the built-in jobs; none until somebody has led.
+    housekeeping (is_only) {
+        /// True: there is one row.
+        is_only -> Bool,
+        /// Days for finished dispatches, skips, history and events.
+        finished_days -> Int4,
+        /// Days for dead letters.
+        dead_letter_days -> Int4,
+        /// Days for the audit log and the terms of leadership.
+        audit_days -> Int4,
+        /// How long the keys of triggers are remembered, in seconds.
+        idempotency_key_seconds -> Int8,
+        /// What becomes of old months of history: dropped, or detached for an archiver.
+        history_expiry -> Text,
+        /// Silence after which a standby is removed from the list, in seconds.
+        stale_scheduler_seconds -> Int8,
+        /// How long a worker that was given up stays in the list, in seconds.
+        stale_worker_seconds -> Int8,
+        /// When a leader last changed this, by the database clock.
+        told_at -> Timestamptz,
+        /// When a built-in job last removed all that was due, by the database clock; long ago, or NULL, and the leader does it itself.
+        retained_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     /// Which job runs after which others have ended, and what has been met of it; without cycles.
     job_dependencies (tenant_id, job_id, after_job_id) {
         /// Owner of both jobs.
@@ -505,7 +531,7 @@ diesel::table! {
         retry_policy -> Nullable<Jsonb>,
         /// False: the schedule does not fire. Manual triggers still work.
         is_enabled -> Bool,
-        /// Why the scheduler disabled the job; NULL when a person did or while enabled.
+        /// Why the scheduler disabled the job, or why a built-in job was not enabled from the start; NULL when a person disabled it, and while enabled.
         disabled_reason -> Nullable<Text>,
         /// True: the schedule does not fire for a while; not any more once paused_until has passed.
         is_paused -> Bool,

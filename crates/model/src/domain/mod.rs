@@ -23,6 +23,7 @@ pub mod retry;
 pub mod schedule;
 pub mod secret;
 pub mod simulation;
+pub mod system;
 
 pub use handler_config::FieldError;
 

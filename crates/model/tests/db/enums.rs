@@ -59,6 +59,7 @@ fn stored() -> Vec<Stored> {
 /// Columns with a list of words that are no enum of `db/columns.rs`, each with the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("maintenance.job_execution_output.stream", "written as text by the worker"),
+    ("public.housekeeping.history_expiry", "written as text by db::housekeeping"),
     ("public.job_ends.status", "the final states that may meet a condition"),
     ("public.job_execution_output.stream", "written as text by the worker"),
     ("public.live_output.stream", "written as text by the worker"),

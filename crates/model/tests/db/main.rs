@@ -37,6 +37,7 @@ mod recovery;
 mod retention;
 mod secrets;
 mod step_down;
+mod system;
 mod tick;
 mod timetables;
 mod waiting;

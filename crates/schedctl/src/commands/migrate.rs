@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use sched_model::db::migrations::{self, MigrationError, MigrationState, SchemaError, Steps};
-use sched_model::db::{Conn, Database, DatabaseSettings, DbError};
+use sched_model::db::{Conn, Database, DatabaseSettings, DbError, system};
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit::{self, ExitError};
 use serde::Serialize;
@@ -43,6 +43,7 @@ pub(super) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
             known(&mut conn).await?;
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let applied = up(&database).await?;
+            install(&database).await?;
             report(session, &applied, &before, "applied", "the schema is up to date already")?;
         }
         MigrateCommand::Down { database, steps, all, yes } => {
@@ -69,6 +70,19 @@ pub(super) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
 /// Applies every pending migration.
 pub(crate) async fn up(database: &Database) -> Result<Vec<String>, ExitError> {
     migrations::up(database).await.map_err(migration_error)
+}
+
+/// Makes the built-in functions and jobs that are missing, and tells which.
+pub(crate) async fn install(database: &Database) -> Result<(), ExitError> {
+    let mut conn = database.dedicated().await.map_err(unreachable)?;
+    let installed = system::install(&mut conn).await.map_err(failure)?;
+    if !installed.jobs.is_empty() {
+        tell(&format!("built-in jobs: {} (docs/system-jobs.md)", installed.jobs.join(", ")));
+    }
+    for name in installed.taken {
+        tell(&format!("the built-in job {name} was left out: something of yours has its name"));
+    }
+    Ok(())
 }
 
 /// Prepares the way to a database.

@@ -28,7 +28,7 @@ use crate::{dev, place};
 
 pub(crate) use calendars::CalendarsCommand;
 pub(crate) use jobs::{apply, trigger};
-pub(crate) use migrate::{prepare, up, wait_for};
+pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use queues::QueuesCommand;
 pub(crate) use runs::EXECUTIONS;
 pub(crate) use schedules::SchedulesCommand;

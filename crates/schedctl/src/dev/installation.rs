@@ -21,7 +21,7 @@ use super::ports;
 use super::postgres::Postgres;
 use super::programs::Programs;
 use crate::cli::DevArgs;
-use crate::commands::{prepare, up, wait_for};
+use crate::commands::{install, prepare, up, wait_for};
 use crate::failure::{failure, listen};
 
 /// How often the processes are looked at.
@@ -59,6 +59,7 @@ impl Installation {
         let database = prepare(self.postgres.url())?;
         drop(wait_for(&database, DATABASE_LIMIT).await?);
         let applied = up(&database).await?;
+        install(&database).await?;
         database.close();
         if !applied.is_empty() {
             self.log.say(&format!("Applied {} migrations.", applied.len()));

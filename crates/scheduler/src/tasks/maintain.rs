@@ -3,12 +3,16 @@
 //! Nothing here is urgent: rows of a month without a partition go to the default one, old months only take room, and stale
 //! registrations only clutter lists. So it runs seldom, and what is in use is simply tried again. Making partitions and
 //! removing registrations do the same whoever does it; removing history is fenced. A run that dies leaves the rest to the next.
+//!
+//! The built-in jobs `sched.partitions` and `sched.stale_instances` do the same on a worker. The leader does not wait for them: months must be
+//! there before they are needed, with or without workers. Each run also writes down what this scheduler was told about retention, for
+//! the built-in jobs to go by.
 
 use std::time::Duration;
 
+use sched_model::db::housekeeping::{self, Housekeeping};
 use sched_model::db::partitions::{self, ExpiredMonth};
 use sched_model::db::{Conn, DbError, instances, tick, transact, workers};
-use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
@@ -25,14 +29,9 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 pub struct Maintain {
     /// The term it works in.
     pub scope: Scope,
-    /// How long history is kept.
-    pub retention: Retention,
-    /// What becomes of months that are older.
-    pub expiry: HistoryExpiry,
-    /// Standbys silent for this long are removed.
-    pub stale_scheduler: Duration,
-    /// OFFLINE workers are shown for this long, so that an operator sees what happened, and then removed.
-    pub stale_worker: Duration,
+    /// How long history is kept and what becomes of months that are older; after which silence standbys are removed; how long OFFLINE workers
+    /// are shown, so that an operator sees what happened.
+    pub told: Housekeeping,
 }
 
 impl Activation for Maintain {
@@ -48,8 +47,13 @@ impl Activation for Maintain {
 impl Maintain {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let schedulers = instances::remove_stale(&mut conn, self.stale_scheduler).await?;
-        let workers = workers::remove_stale(&mut conn, self.stale_worker).await?;
+        transact(&mut conn, "tell_housekeeping", async |conn: &mut Conn| {
+            tick::fence(conn, self.scope.instance, self.scope.term).await?;
+            housekeeping::tell(conn, &self.told).await
+        })
+        .await?;
+        let schedulers = instances::remove_stale(&mut conn, self.told.stale_scheduler).await?;
+        let workers = workers::remove_stale(&mut conn, self.told.stale_worker).await?;
         let made = partitions::make_ahead(&mut conn).await?;
         let removed = self.remove_behind(&mut conn).await?;
         if made.is_empty() && removed.is_empty() && schedulers.is_empty() && workers.is_empty() {
@@ -67,7 +71,7 @@ impl Maintain {
     async fn remove_behind(&self, conn: &mut Conn) -> Result<Vec<String>, DbError> {
         let months = transact(conn, "find_expired_months", async |conn: &mut Conn| {
             let now = tick::fence(conn, self.scope.instance, self.scope.term).await?;
-            partitions::expired(conn, self.retention.cutoffs(now).finished).await
+            partitions::expired(conn, self.told.retention.cutoffs(now).finished).await
         })
         .await?;
         let mut removed = Vec::new();
@@ -76,8 +80,8 @@ impl Maintain {
                 .await
             {
                 Ok(()) => {
-                    tracing::info!(partition = month.name, how = %self.expiry, "A month of history is over.");
-                    metrics::counter!("sched_partitions_removed_total", "how" => self.expiry.as_str())
+                    tracing::info!(partition = month.name, how = %self.told.expiry, "A month of history is over.");
+                    metrics::counter!("sched_partitions_removed_total", "how" => self.told.expiry.as_str())
                         .increment(1);
                     removed.push(month.name);
                 }
@@ -101,6 +105,6 @@ impl Maintain {
 
     async fn remove(&self, conn: &mut Conn, month: &ExpiredMonth) -> Result<(), DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
-        partitions::remove(conn, month, self.expiry).await
+        partitions::remove(conn, month, self.told.expiry).await
     }
 }

@@ -7,8 +7,8 @@
 //! at the oldest.
 //!
 //! # Design notes
-//! - The leader does this itself for now. The functions of [`sched_model::db::retention`] know no leader, so that a job of the
-//!   installation can call them once workers run such jobs.
+//! - The built-in job `sched.retention` does this on a worker, with the same functions. While it has removed all that was due within the last hour,
+//!   the leader leaves it to the job; otherwise (no worker serves its queue, the job is paused, or it cannot keep up) the leader does it too.
 //! - A pause between pages costs nobody anything and leaves room for ticks and completions on a busy database; the time a run takes is
 //!   bounded, and not the number of pages, so that a slow database gets less to do.
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::db::retention::{self, Page, Strays};
-use sched_model::db::{Conn, DbError, tick, transact};
+use sched_model::db::{Conn, DbError, housekeeping, tick, transact};
 use sched_model::domain::retention::{Cutoffs, Retention};
 use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
@@ -38,6 +38,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const SOON: Duration = Duration::from_secs(5);
 /// Time between two passes from the oldest on.
 const PASS: Duration = Duration::from_secs(3600);
+/// A built-in job that has removed everything this short a time ago is doing it.
+const LEFT_TO_JOB: Duration = Duration::from_secs(3600);
 
 /// What is kept for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,9 @@ impl Retain {
             self.pass_started = Some(started);
         }
         let mut conn = self.scope.database.conn().await?;
+        if housekeeping::was_retained_within(&mut conn, LEFT_TO_JOB).await? {
+            return Ok(Report::idle());
+        }
         let mut gone = Gone::default();
         let result = self.work(&mut conn, started, &mut gone).await;
         // Also of a run that failed half-way: its pages are committed.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sched_model::db::housekeeping::{self, Housekeeping};
 use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::Scope;
@@ -12,11 +13,30 @@ use crate::fixture::{World, assert_refused, run};
 fn maintain(scope: Scope, expiry: HistoryExpiry) -> Maintain {
     Maintain {
         scope,
-        retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
-        expiry,
-        stale_scheduler: Duration::from_secs(120),
-        stale_worker: Duration::from_secs(24 * 3600),
+        told: Housekeeping {
+            retention: Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 },
+            idempotency_keys: Duration::from_secs(24 * 3600),
+            expiry,
+            stale_scheduler: Duration::from_secs(120),
+            stale_worker: Duration::from_secs(24 * 3600),
+        },
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_leader_was_told_is_written_down_for_the_built_in_jobs() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    assert_eq!(housekeeping::told(&mut conn).await.unwrap(), None);
+    for expiry in [HistoryExpiry::Drop, HistoryExpiry::Detach] {
+        let mut maintain = maintain(world.scope.clone(), expiry);
+        run(&mut maintain).await;
+        assert_eq!(housekeeping::told(&mut conn).await.unwrap(), Some(maintain.told));
+    }
+    // Who does not lead any more says nothing.
+    assert_refused(&maintain(world.deposed(), HistoryExpiry::Drop).run_once().await);
+    let told = housekeeping::told(&mut conn).await.unwrap().unwrap();
+    assert_eq!(told.expiry, HistoryExpiry::Detach);
 }
 
 /// A month of events that is long over.

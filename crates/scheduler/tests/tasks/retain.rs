@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use sched_model::db::housekeeping::{self, Housekeeping};
 use sched_model::domain::ids::DEFAULT_TENANT;
-use sched_model::domain::retention::Retention;
+use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::Scope;
 use sched_scheduler::tasks::retain::{Ages, Retain};
@@ -77,4 +78,31 @@ async fn who_does_not_lead_any_more_removes_nothing() {
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6);
     assert_eq!(world.number("SELECT count(idempotency_key) FROM job_dispatch").await, 5);
     assert_eq!(run(&mut retain(world.scope.clone())).await.counts["dispatches"], 5, "the leader does");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
+    let world = World::new().await;
+    world.job("busy", 1).await;
+    finished(&world, 5, 40).await;
+    let mut conn = world.conn().await;
+    let told = Housekeeping {
+        retention: AGES.retention,
+        idempotency_keys: AGES.idempotency_keys,
+        expiry: HistoryExpiry::Drop,
+        stale_scheduler: Duration::from_secs(120),
+        stale_worker: Duration::from_secs(3600),
+    };
+    housekeeping::tell(&mut conn, &told).await.unwrap();
+    housekeeping::note_retained(&mut conn).await.unwrap();
+    let mut retain = retain(world.scope.clone());
+    assert_eq!(run(&mut retain).await, Report::idle());
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
+    // A mark from the future counts as little as an old one.
+    for mark in ["now() + interval '1 minute'", "now() - interval '61 minutes'"] {
+        finished(&world, 1, 41).await;
+        world.sql(&format!("UPDATE housekeeping SET retained_at = {mark}")).await;
+        assert!(run(&mut retain).await.counts["dispatches"].as_i64().is_some_and(|gone| gone > 0), "{mark}");
+        retain = self::retain(world.scope.clone());
+    }
 }

@@ -90,6 +90,9 @@ pub enum SaveError {
     /// A job of that name exists and must not.
     #[error("name: a job named {0:?} exists already")]
     Exists(String),
+    /// The function is built in and is not changed.
+    #[error("name: the function {0:?} is built in and cannot be changed")]
+    BuiltIn(String),
     /// Another job holds the only place for this scope and function.
     #[error("function: another job of scope {scope} runs {function:?}; there can be one")]
     SingletonTaken {

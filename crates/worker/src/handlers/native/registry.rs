@@ -50,6 +50,12 @@ pub enum RegisterError {
         /// The name.
         name: String,
     },
+    /// The name is kept for built-in handlers.
+    #[error("{name:?} is no name for a handler: names that begin with {prefix:?} are kept for built-in ones", prefix = sched_model::domain::system::PREFIX)]
+    Reserved {
+        /// The name.
+        name: String,
+    },
     /// No function could ever name it.
     #[error("{name:?} is no name for a handler: it {message}")]
     Name {
