@@ -136,7 +136,7 @@ impl Claiming {
         let mut has_work = vec![true; self.groups.len()];
         while !progress.places.is_empty() && has_work.contains(&true) {
             let dealt = weights::deal(&mut self.groups, &has_work, progress.places.len());
-            let groups = self.groups.iter().zip(&mut self.last).zip(&mut has_work).zip(dealt);
+            let groups = self.groups.iter_mut().zip(&mut self.last).zip(&mut has_work).zip(dealt);
             for (((group, last), has_work), places) in groups.filter(|(_, places)| *places > 0) {
                 let wanted =
                     Wanted { worker: session.id, queues: &group.queues, limit: most(places), last: *last };
@@ -149,6 +149,7 @@ impl Claiming {
                 // Where several tenants shared and some had less than their share, others may have more.
                 *has_work =
                     looked.claimed.len() == places || (looked.shared_by > 1 && !looked.claimed.is_empty());
+                group.used(looked.claimed.len());
                 progress.start(session, looked);
             }
         }

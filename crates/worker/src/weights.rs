@@ -41,18 +41,35 @@ pub(crate) fn parse(items: &[String]) -> Result<(Vec<String>, Vec<u32>), QueueEr
     Ok((names, weights))
 }
 
+/// What a place costs a group of weight 1; the heavier the group, the less it costs.
+const COST: u64 = 1_000_000;
+
 /// A group of queues that are claimed from together.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) queues: Vec<String>,
-    weight: i64,
-    /// What it is owed; grows by its weight with every place, and falls by the weight of all when it gets one.
-    credit: i64,
+    cost: u64,
+    /// What it has paid for the places it used. The one that has paid least is next.
+    paid: u64,
+    /// It had no work when it was last asked.
+    was_idle: bool,
+}
+
+impl Group {
+    /// Notes that it had work for so many places.
+    pub(crate) fn used(&mut self, places: usize) {
+        self.paid += self.cost * u64::try_from(places).unwrap_or(0);
+    }
 }
 
 /// The groups for queues with these weights.
 pub(crate) fn groups(queues: &[String], weights: &[u32]) -> Vec<Group> {
-    let group = |queues: Vec<String>, weight: u32| Group { queues, weight: weight.into(), credit: 0 };
+    let group = |queues: Vec<String>, weight: u32| Group {
+        queues,
+        cost: COST / u64::from(weight.max(1)),
+        paid: 0,
+        was_idle: false,
+    };
     match weights.first() {
         Some(first) if weights.iter().any(|weight| weight != first) => {
             queues.iter().zip(weights).map(|(queue, weight)| group(vec![queue.clone()], *weight)).collect()
@@ -61,29 +78,27 @@ pub(crate) fn groups(queues: &[String], weights: &[u32]) -> Vec<Group> {
     }
 }
 
-/// Deals out `places` among the groups that have work: how many each gets.
+/// Deals out `places` among the groups that have work: how many each gets. Only what they use of it is held against them ([`Group::used`]).
 pub(crate) fn deal(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
     let mut dealt = vec![0; groups.len()];
-    for (group, has_work) in groups.iter_mut().zip(has_work) {
-        if !has_work {
-            group.credit = 0;
+    // Who comes back has not saved up for what it could not use.
+    let working = groups.iter().zip(has_work).filter(|(group, works)| **works && !group.was_idle);
+    let least = working.map(|(group, _)| group.paid).min().unwrap_or(0);
+    for (group, works) in groups.iter_mut().zip(has_work) {
+        if *works && group.was_idle {
+            group.paid = group.paid.max(least);
         }
+        group.was_idle = !works;
     }
-    let all: i64 =
-        groups.iter().zip(has_work).filter(|(_, works)| **works).map(|(group, _)| group.weight).sum();
+    let mut costs: Vec<u64> = groups.iter().map(|group| group.paid).collect();
     for _ in 0..places {
-        let mut next: Option<(&mut Group, &mut usize)> = None;
-        for ((group, works), dealt) in groups.iter_mut().zip(has_work).zip(&mut dealt) {
-            if *works {
-                group.credit += group.weight;
-                if next.as_ref().is_none_or(|(best, _)| group.credit > best.credit) {
-                    next = Some((group, dealt));
-                }
-            }
+        let working =
+            groups.iter().zip(&mut costs).zip(&mut dealt).zip(has_work).filter(|(_, works)| **works);
+        let next = working.min_by_key(|(((group, cost), _), _)| **cost + group.cost);
+        if let Some((((group, cost), dealt), _)) = next {
+            *cost += group.cost;
+            *dealt += 1;
         }
-        let Some((group, dealt)) = next else { break };
-        group.credit -= all;
-        *dealt += 1;
     }
     dealt
 }
@@ -99,6 +114,13 @@ mod tests {
     fn groups_of(text: &str) -> Vec<Group> {
         let (queues, weights) = read(text).unwrap();
         groups(&queues, &weights)
+    }
+
+    /// Deals out places, all of which are used.
+    fn use_all(groups: &mut [Group], has_work: &[bool], places: usize) -> Vec<usize> {
+        let dealt = deal(groups, has_work, places);
+        groups.iter_mut().zip(&dealt).for_each(|(group, used)| group.used(*used));
+        dealt
     }
 
     #[test]
@@ -131,20 +153,33 @@ mod tests {
     #[test]
     fn places_are_dealt_in_proportion_also_one_at_a_time() {
         let mut groups = groups_of("critical=5,default=1");
-        assert_eq!(deal(&mut groups, &[true, true], 12), [10, 2]);
+        assert_eq!(use_all(&mut groups, &[true, true], 12), [10, 2]);
         let mut sums = [0, 0];
         for _ in 0..60 {
-            let dealt = deal(&mut groups, &[true, true], 1);
+            let dealt = use_all(&mut groups, &[true, true], 1);
             sums = [sums[0] + dealt[0], sums[1] + dealt[1]];
         }
         assert_eq!(sums, [50, 10]);
     }
 
     #[test]
+    fn a_heavy_group_that_never_has_work_changes_nothing_between_the_others() {
+        let mut groups = groups_of("critical=3,bulk=1,idle=9");
+        let mut sums = [0, 0];
+        for _ in 0..40 {
+            // Nobody knows before the claim that it has none.
+            deal(&mut groups, &[true, true, true], 1);
+            let dealt = use_all(&mut groups, &[true, true, false], 1);
+            sums = [sums[0] + dealt[0], sums[1] + dealt[1]];
+        }
+        assert_eq!(sums, [30, 10]);
+    }
+
+    #[test]
     fn who_has_no_work_leaves_its_places_to_others_and_saves_nothing_up() {
         let mut groups = groups_of("a=5,b=1,c=1");
-        assert_eq!(deal(&mut groups, &[false, true, true], 10), [0, 5, 5]);
-        assert_eq!(deal(&mut groups, &[true, true, true], 7), [5, 1, 1]);
+        assert_eq!(use_all(&mut groups, &[false, true, true], 10), [0, 5, 5]);
+        assert_eq!(use_all(&mut groups, &[true, true, true], 7), [5, 1, 1]);
         assert_eq!(deal(&mut groups, &[false, false, false], 7), [0, 0, 0]);
     }
 }

@@ -220,10 +220,11 @@ pub async fn claim(
 }
 
 fn looked(rows: Vec<Row>, last: TenantId) -> Looked {
-    let (shared_by, last, has_limited, room_in) = rows.iter().next().map_or((0, last, false, None), |row| {
-        let room_in = row.room_in_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        (row.shared_by, row.last.map_or(last, TenantId), row.has_limited, room_in)
-    });
+    let (shared_by, last, has_limited, room_in) =
+        <[Row]>::first(&rows).map_or((0, last, false, None), |row| {
+            let room_in = row.room_in_ms.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+            (row.shared_by, row.last.map_or(last, TenantId), row.has_limited, room_in)
+        });
     Looked {
         claimed: rows.into_iter().filter_map(Row::into_claimed).collect(),
         shared_by: u32::try_from(shared_by).unwrap_or(0),
