@@ -104,7 +104,7 @@ mod tests {
         let short = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
         assert_eq!(short.room(10), MOST_AHEAD + 10);
         let middling = after(std::iter::repeat_n(Duration::from_millis(10), 1_000));
-        assert_eq!(middling.room(0), 40, "ten slots begin four each within the window, and a fraction");
+        assert_eq!(middling.room(0), 50, "ten slots begin five each within the window");
         let long = after(std::iter::repeat_n(Duration::from_millis(51), 1_000));
         assert_eq!((long.room(0), long.room(7)), (0, 7));
     }

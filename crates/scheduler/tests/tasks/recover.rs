@@ -125,7 +125,7 @@ async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothi
     let history = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST' AND error_class = 'overdue'
                    AND error_message LIKE 'overdue: worker % lives but has not ended the attempt after 345s, though it may run for 310s%'";
     assert_eq!(world.number(history).await, 1);
-    assert_eq!(world.events().await, ["schedule_execution_lost"]);
+    assert_eq!(world.events().await, ["schedule_execution_completed", "schedule_execution_lost"]);
     assert_eq!(world.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'overdue'").await, 1);
     assert_eq!(world.number("SELECT active_dispatches FROM scheduled_jobs").await, 1);
 

@@ -1,5 +1,11 @@
 //! The `http` handler against servers on loopback, most of them hostile.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot get what it needs fails, and says where"
+)]
+
 mod hostile;
 mod requests;
 mod servers;

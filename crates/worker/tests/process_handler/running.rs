@@ -146,17 +146,14 @@ async fn a_program_that_cannot_start_fails_with_the_reason() {
 #[tokio::test]
 async fn kinds_without_a_handler_are_said_to_be_unsupported() {
     let handlers = Bench::new().handlers;
-    let mut asked = 0;
-    for kind in HandlerType::ALL.iter().filter(|kind| **kind != HandlerType::Process) {
+    for kind in [HandlerType::Celery, HandlerType::Sql] {
         let report =
-            handlers.run(*kind, execution(json!({"program": "true"})), CancellationToken::new()).await;
+            handlers.run(kind, execution(json!({"program": "true"})), CancellationToken::new()).await;
         assert_eq!(
             (report.outcome, report.error_class),
             (Outcome::Failed, Some(ErrorClass::UnsupportedHandler))
         );
-        asked += 1;
     }
-    assert!(asked > 0);
 }
 
 #[tokio::test]

@@ -115,7 +115,8 @@ mod tests {
         let whole = [chunk("one two three", 0)];
         let cut = [chunk("head", 0), chunk("tail", 92)];
         // Seen live up to here; what the stored output adds.
-        let table: &[(u64, &[Output], &[(u64, &str)])] = &[
+        type Row<'a> = (u64, &'a [Output], &'a [(u64, &'a str)]);
+        let table: &[Row<'_>] = &[
             (0, &whole, &[(0, "one two three")]),
             (4, &whole, &[(0, "two three")]),
             (13, &whole, &[]),

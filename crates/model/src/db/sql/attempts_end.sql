@@ -48,7 +48,8 @@ followed AS (
     SELECT tenant_id, project_id, job_id, id, 'schedule_execution_completed',
            jsonb_strip_nulls(jsonb_build_object('execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
                                                 'error_class', error_class))
-    FROM ended
+    -- An attempt that is lost has an event of its own, and one that is handed back has not ended anything.
+    FROM ended WHERE outcome NOT IN ('LOST', 'RELEASED')
 ),
 told AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)

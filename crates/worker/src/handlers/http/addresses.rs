@@ -1,6 +1,6 @@
 //! Which addresses belong to the public Internet: everything else is refused unless the worker's settings allow it.
 //!
-//! The rule for IPv6 is an allow-list (2000::/3 is all that has been given out) less what is special in it; IPv4 has no such
+//! The rule for IPv6 is an allow-list (`2000::/3` is all that has been given out) less what is special in it; IPv4 has no such
 //! bound, so its special networks are listed, after the registries of special purposes. Networks through which an IPv4 address
 //! is reached by way of an IPv6 one (NAT64, 6to4, Teredo) are refused as a whole. Pure.
 
@@ -27,7 +27,7 @@ const REFUSED_V4: &[([u8; 4], u8, &str)] = &[
     ([168, 63, 129, 16], 32, "a cloud's internal"),
 ];
 
-/// What is not public within 2000::/3.
+/// What is not public within `2000::/3`.
 const REFUSED_V6: &[([u16; 8], u8, &str)] = &[
     // Teredo, ORCHID, benchmarks and the other protocols' own.
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "a protocol's"),

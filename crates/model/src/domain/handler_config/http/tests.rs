@@ -22,7 +22,7 @@ fn values(args: &Value) -> TemplateValues<'_> {
 
 #[test]
 fn a_url_alone_gets_the_defaults() {
-    let config = HttpConfig::parse(&json!({"url": "https://example.com"})).unwrap();
+    let config = HttpConfig::parse(json!({"url": "https://example.com"})).unwrap();
     assert_eq!(config.method, HttpMethod::Post);
     assert_eq!((config.connect_timeout_seconds, config.max_response_chars), (10, 10_000));
     assert_eq!(config.circuit_breaker, CircuitBreaker { failures: 10, cooldown_seconds: 30 });
@@ -47,7 +47,7 @@ fn good_configurations_are_accepted_and_survive_being_stored() {
             "circuit_breaker": {"failures": 0}, "retry_after_max_seconds": 0}),
     ] {
         let read = HttpConfig::parse(&config).unwrap_or_else(|wrong| panic!("{config}: {wrong:?}"));
-        assert_eq!(HttpConfig::parse(&serde_json::to_value(&read).unwrap()).as_ref(), Ok(&read));
+        assert_eq!(HttpConfig::parse(serde_json::to_value(&read).unwrap()).as_ref(), Ok(&read));
     }
 }
 
@@ -137,7 +137,7 @@ fn each_mistake_names_its_field() {
 
 #[test]
 fn arguments_stay_within_their_part_of_the_url() {
-    let config = HttpConfig::parse(&json!({"url": "https://example.com/a/{{args.v}}?q={{args.v}}"})).unwrap();
+    let config = HttpConfig::parse(json!({"url": "https://example.com/a/{{args.v}}?q={{args.v}}"})).unwrap();
     let url = |value: &str| config.filled_url(&values(&json!({"v": value}))).map(String::from);
     assert_eq!(url("x y").unwrap(), "https://example.com/a/x%20y?q=x%20y");
     assert_eq!(
