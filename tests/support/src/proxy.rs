@@ -55,11 +55,11 @@ impl Trap {
             return Around::Pass;
         }
         let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-        if seen % self.every != 0 {
+        if !seen.is_multiple_of(self.every) {
             return Around::Pass;
         }
         let cut = self.cut.fetch_add(1, Ordering::Relaxed);
-        if cut % 2 == 0 { Around::CutBefore } else { Around::CutAfter }
+        if cut.is_multiple_of(2) { Around::CutBefore } else { Around::CutAfter }
     }
 }
 
