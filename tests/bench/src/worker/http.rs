@@ -42,6 +42,8 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 }
 
 async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
+    // The client wants a provider even for what needs no TLS; a second call finds the first one's.
+    let (Ok(()) | Err(_)) = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("http://{address}/");
     let left = AtomicUsize::new(count);
