@@ -69,7 +69,12 @@ impl Fence {
             Self::CursorLock => Some(("tick_lock_due.sql", "FOR NO KEY UPDATE SKIP LOCKED", "")),
             Self::CursorCas => Some(("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", "")),
             Self::ClaimLock => Some(("claim.sql", "FOR UPDATE SKIP LOCKED", "")),
-            Self::ClaimStatus => Some(("claim.sql", " AND d.status = 'PENDING'", "")),
+            // With where it was locked, which refuses a row that was changed since as well.
+            Self::ClaimStatus => Some((
+                "claim.sql",
+                "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'",
+                "d.id = picked.id",
+            )),
             Self::ClaimToken => Some((
                 "attempts_end.sql",
                 " AND d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS'",
