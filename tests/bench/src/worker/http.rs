@@ -1,8 +1,9 @@
 //! Requests per second in 50 slots, against the same client in a bare loop, 50 at once.
 //!
 //! A backlog of dispatches that post their arguments to an echo on loopback, drained by the standard worker with 50 slots; loopback is
-//! on its list of allowed targets. The loop posts as many bodies of the same size through the same client library, with one client for all,
-//! as the worker has. The echo answers both, on the same two cores. Repetitions alternate.
+//! on its list of allowed targets. The loop posts as many bodies of the same size through one reqwest client, which rests on the
+//! implementation of HTTP that the worker uses; both keep connections. The echo answers both, on the same cores. Repetitions
+//! alternate.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +38,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         bare.push(loop_bare(address, count).await?);
     }
     drop(echo);
-    let reference = Reference::value("the same client, 50 at once, same run", median(&bare));
+    let reference = Reference::value("reqwest on the same hyper, 50 at once, same run", median(&bare));
     Ok(vec![Figure::new("http", "1/s", &ours, reference, Bar::RatioAtLeast(0.5))])
 }
 
