@@ -75,11 +75,9 @@ impl Fence {
                 "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'",
                 "d.id = picked.id",
             )),
-            Self::ClaimToken => Some((
-                "attempts_end.sql",
-                " AND d.claim_token = i.claim_token AND d.status = 'IN_PROGRESS'",
-                " AND d.status = 'IN_PROGRESS'",
-            )),
+            Self::ClaimToken => {
+                Some(("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE"))
+            }
             Self::WorkerLease | Self::TrustWindow => None,
         }
     }

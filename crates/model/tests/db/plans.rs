@@ -63,13 +63,39 @@ async fn plans(world: &World, statement: &str, types: &str, arguments: &str) -> 
 }
 
 /// The array of that many equal literals.
-fn array(literal: &str, sql_type: &str) -> String {
-    format!("ARRAY[{}]::{sql_type}[]", [literal; ENDING].join(", "))
+fn array(count: usize, literal: &str, sql_type: &str) -> String {
+    format!("ARRAY[{}]::{sql_type}[]", vec![literal; count].join(", "))
 }
 
-fn uuids() -> String {
-    let ids: Vec<String> = (0..ENDING).map(|_| format!("'{}'", Uuid::new_v4())).collect();
+fn uuids(count: usize) -> String {
+    let ids: Vec<String> = (0..count).map(|_| format!("'{}'", Uuid::new_v4())).collect();
     format!("ARRAY[{}]::uuid[]", ids.join(", "))
+}
+
+/// The types of what ends attempts, and that many ends.
+fn ends(count: usize) -> (&'static str, String) {
+    let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
+                 text[], text[], bigint[], uuid[], boolean[], boolean[]";
+    let arguments = [
+        uuids(count),
+        array(count, "1", "bigint"),
+        array(count, "'COMPLETED'", "text"),
+        array(count, "0", "bigint"),
+        array(count, "false", "boolean"),
+        array(count, "'COMPLETED'", "text"),
+        uuids(count),
+        array(count, "'2026-01-01'", "timestamptz"),
+        array(count, "1", "bigint"),
+        array(count, "0", "integer"),
+        array(count, "'{}'", "jsonb"),
+        array(count, "NULL", "text"),
+        array(count, "NULL", "text"),
+        array(count, "0", "bigint"),
+        array(count, "NULL", "uuid"),
+        array(count, "false", "boolean"),
+        array(count, "false", "boolean"),
+    ];
+    (types, arguments.join(", "))
 }
 
 #[track_caller]
@@ -123,32 +149,26 @@ async fn what_waits_is_counted_in_the_indexes_of_what_waits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ending_attempts_reaches_dispatches_by_their_primary_key() {
     let world = churned().await;
-    let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
-                 text[], text[], bigint[], uuid[], boolean[], boolean[]";
-    let arguments = [
-        uuids(),
-        array("1", "bigint"),
-        array("'COMPLETED'", "text"),
-        array("0", "bigint"),
-        array("false", "boolean"),
-        array("'COMPLETED'", "text"),
-        uuids(),
-        array("'2026-01-01'", "timestamptz"),
-        array("1", "bigint"),
-        array("0", "integer"),
-        array("'{}'", "jsonb"),
-        array("NULL", "text"),
-        array("NULL", "text"),
-        array("0", "bigint"),
-        array("NULL", "uuid"),
-        array("false", "boolean"),
-        array("false", "boolean"),
-    ];
-    for plan in plans(&world, END, types, &arguments.join(", ")).await {
+    let (types, arguments) = ends(ENDING);
+    for plan in plans(&world, END, types, &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
     }
-    for plan in plans(&world, LOCK_JOBS, "uuid[], uuid[]", &format!("{}, {}", uuids(), uuids())).await {
+    for plan in
+        plans(&world, LOCK_JOBS, "uuid[], uuid[]", &format!("{}, {}", uuids(ENDING), uuids(ENDING))).await
+    {
         assert!(!plan.contains("job_dispatch"), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_ends_do_not_read_a_small_table_once_each_while_statistics_say_that_nothing_runs() {
+    let world = churned().await;
+    world.sql("UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE status = 'IN_PROGRESS'; ANALYZE").await;
+    let (types, arguments) = ends(500);
+    for plan in plans(&world, END, types, &arguments).await {
+        let by_key = plan.contains("using job_dispatch_pkey on job_dispatch");
+        assert!(by_key || plan.contains("Hash Join"), "neither by key nor once:\n{plan}");
+        assert!(!plan.contains("Join Filter: ((d.id"), "compares every end with every dispatch:\n{plan}");
     }
 }
 
