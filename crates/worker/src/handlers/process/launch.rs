@@ -1,22 +1,21 @@
-//! Builds the command of an attempt and forks it, on threads that live long enough.
+//! Puts together the program of an attempt and starts it, on threads that live long enough.
 //!
-//! Linux kills the program when the *thread* that forked it ends, which is how programs die with a worker that was
-//! killed. So the forking threads must outlive all programs: threads of the async runtime's blocking pool end when
+//! Linux kills the program when the *thread* that started it ends, which is how programs die with a worker that was
+//! killed. So the starting threads must outlive all programs: threads of the async runtime's blocking pool end when
 //! idle, and its workers can become such threads. [`Launcher`] therefore keeps a few threads of its own, which end
-//! with it; forking, which takes a good part of a millisecond, does not hold up the runtime's threads either. An
+//! with it; starting, which takes a good part of a millisecond, does not hold up the runtime's threads either. An
 //! attempt borrows its launcher, so no program outlives its thread. An answer that nobody takes any more is dropped,
 //! which kills the program again.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use sched_model::domain::handler_config::{ProcessConfig, StdinSource};
-use tokio::process::Command;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -27,9 +26,10 @@ use super::cgroups::Leaf;
 use super::confine::{Confinement, Identity};
 use super::environment::{self, SAFE_PATH};
 use super::running::Running;
+use super::spawn::Program;
 use super::workspace::Workspace;
 
-/// Most launching threads: forks of one process hinder each other in the kernel, more threads gain nothing.
+/// Most launching threads: more than there are processors gain nothing.
 const MAX_THREADS: usize = 4;
 /// Attempts that wait for a launching thread. The worker's slots are the real bound; this keeps the queue finite.
 const QUEUE: usize = 64;
@@ -40,7 +40,7 @@ pub(super) type Prepare = Box<dyn FnOnce() -> Result<Prepared, StartError> + Sen
 /// A program that can be started.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    pub(super) command: Command,
+    pub(super) program: Program,
     pub(super) confinement: Confinement,
     pub(super) leaf: Option<Leaf>,
     pub(super) workspace: Workspace,
@@ -56,7 +56,7 @@ struct Job {
     reply: oneshot::Sender<Started>,
 }
 
-/// The threads that fork.
+/// The threads that start programs.
 #[derive(Debug)]
 pub(super) struct Launcher {
     jobs: mpsc::Sender<Job>,
@@ -99,8 +99,8 @@ fn launch(job: Job) {
     let Job { execution_id, prepare, runtime, reply } = job;
     let _in_runtime = runtime.enter();
     let started = prepare().and_then(|prepared| {
-        let Prepared { command, confinement, leaf, workspace } = prepared;
-        Ok((Running::start(command, execution_id, confinement, leaf)?, workspace))
+        let Prepared { program, confinement, leaf, workspace } = prepared;
+        Ok((Running::start(program, execution_id, confinement, leaf)?, workspace))
     });
     if let Err(unwanted) = reply.send(started) {
         // Whoever asked was dropped meanwhile: dropping the answer kills the program and removes its files.
@@ -108,39 +108,33 @@ fn launch(job: Job) {
     }
 }
 
-/// The command of an attempt, complete but for its start.
-pub(super) fn command(
+/// The program of an attempt, with all it is given.
+pub(super) fn program(
     config: &ProcessConfig,
     execution: &Execution,
     workspace: &Workspace,
     worker: &environment::Worker,
     identity: Option<&Identity>,
-) -> Result<Command, StartError> {
-    let mut command = match (&config.program, &config.command) {
-        (Some(program), _) => Command::new(find(program)?),
-        (None, shell_command) => {
-            let mut shell = Command::new("/bin/sh");
-            shell.arg("-c").arg(shell_command.as_deref().unwrap_or_default()).arg("sh");
-            shell
+) -> Result<Program, StartError> {
+    let own_args = config.args.iter().map(OsString::from);
+    let (path, args) = match (&config.program, &config.command) {
+        (Some(program), _) => (find(program)?, own_args.collect()),
+        (None, script) => {
+            let script = script.as_deref().unwrap_or_default();
+            let args = ["-c", script, "sh"].map(OsString::from).into_iter().chain(own_args).collect();
+            (PathBuf::from("/bin/sh"), args)
         }
     };
     let stdin = match config.stdin {
-        StdinSource::None => Stdio::null(),
+        StdinSource::None => None,
         // A file and not a pipe: nothing has to be fed, and a program that does not read is no error.
-        StdinSource::Args => File::open(workspace.args_file())
-            .map_err(|source| StartError::Workspace { root: workspace.args_file(), source })?
-            .into(),
+        StdinSource::Args => Some(
+            File::open(workspace.args_file())
+                .map_err(|source| StartError::Workspace { root: workspace.args_file(), source })?,
+        ),
     };
-    command
-        .args(&config.args)
-        .env_clear()
-        .envs(environment::variables(config, execution, workspace, worker, identity)?)
-        .current_dir(working_directory(config, workspace)?)
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    Ok(command)
+    let env = environment::variables(config, execution, workspace, worker, identity)?;
+    Ok(Program { path, args, env, cwd: working_directory(config, workspace)?, stdin })
 }
 
 fn working_directory(config: &ProcessConfig, workspace: &Workspace) -> Result<PathBuf, StartError> {

@@ -1,7 +1,7 @@
 //! The `process` handler: runs a program of the operating system and leaves nothing of it behind.
 //!
 //! An attempt goes through five steps, one module each: `workspace` makes a private directory with the arguments,
-//! `environment` builds the variables from nothing, `launch` forks, `pipes` keeps head and tail of the output while
+//! `environment` builds the variables from nothing, `launch` starts the program (`spawn`), `pipes` keeps head and tail of the output while
 //! `supervise` waits for the exit, the timeout or the cancellation, and `strays` finds and kills what outlived the
 //! program. `outcome` says in words how it ended.
 //!
@@ -29,6 +29,7 @@ mod outcome;
 mod pipes;
 mod procfs;
 mod running;
+mod spawn;
 mod strays;
 mod supervise;
 mod workspace;
@@ -278,11 +279,11 @@ impl ProcessHandler {
             let owner = identity.map(|identity| (identity.uid, identity.gid));
             let workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
                 .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
-            let command = launch::command(&config, &execution, &workspace, &place.worker, identity)?;
+            let program = launch::program(&config, &execution, &workspace, &place.worker, identity)?;
             let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;
             let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
             let confinement = Confinement::new(&config, identity, entrance);
-            Ok(Prepared { command, confinement, leaf, workspace })
+            Ok(Prepared { program, confinement, leaf, workspace })
         };
         self.launcher.start(execution_id, Box::new(prepare)).await
     }

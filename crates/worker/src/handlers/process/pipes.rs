@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::net::unix::pipe::Receiver;
 
 use super::super::Live;
 use super::super::capture::{Capture, Captured};
@@ -21,8 +21,8 @@ const READ_BYTES: usize = 16 * 1024;
 /// Both output streams of a process.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    stdout: Stream<ChildStdout>,
-    stderr: Stream<ChildStderr>,
+    stdout: Stream<Receiver>,
+    stderr: Stream<Receiver>,
 }
 
 impl Pipes {

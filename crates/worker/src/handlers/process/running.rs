@@ -9,19 +9,22 @@ use std::process::ExitStatus;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::net::unix::pipe::Receiver;
 use uuid::Uuid;
 
 use super::attempts::{self, Registration};
 use super::cgroups::Leaf;
 use super::confine::Confinement;
 use super::procfs::{self, Identity};
+use super::spawn::{self, Child, Program, Spawned};
 use super::{StartError, strays};
 
 /// A program that was started, with all that descends from it.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
+    /// Its stdout and stderr, until they are taken.
+    output: Option<(Receiver, Receiver)>,
     program: Identity,
     execution_id: Uuid,
     /// Its exit status was taken, so its number may be anyone's by now.
@@ -34,24 +37,24 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts `command`, which must be complete but for what contains it. Blocks for the time of a fork.
+    /// Starts a program in its confinement. Blocks until it has begun.
     pub(super) fn start(
-        mut command: Command,
+        program: Program,
         execution_id: Uuid,
         confinement: Confinement,
         leaf: Option<Leaf>,
     ) -> Result<Self, StartError> {
-        contain(&mut command, confinement);
         let spawned = attempts::start(execution_id, || {
-            let child = command.spawn()?;
-            let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or(io::ErrorKind::NotFound)?;
+            let spawned = start_contained(&program, confinement)?;
+            let pid = spawned.child.pid().ok_or(io::ErrorKind::NotFound)?;
             // It cannot be reaped yet, so this is it.
-            let program = procfs::stat(pid).map_or(Identity { pid, start: 0 }, |stat| stat.identity);
-            Ok(((child, program), program))
+            let identity = procfs::stat(pid).map_or(Identity { pid, start: 0 }, |stat| stat.identity);
+            Ok(((spawned, identity), identity))
         });
         match spawned {
-            Ok(((child, program), registration)) => Ok(Self {
+            Ok(((Spawned { child, stdout, stderr }, program), registration)) => Ok(Self {
                 child,
+                output: Some((stdout, stderr)),
                 program,
                 execution_id,
                 has_exited: false,
@@ -60,7 +63,7 @@ impl Running {
                 _registration: registration,
             }),
             Err(source) => {
-                let program = command.as_std().get_program().to_string_lossy().into_owned();
+                let program = program.path.to_string_lossy().into_owned();
                 Err(match source.kind() {
                     io::ErrorKind::NotFound => StartError::NoInterpreter { program, source },
                     _ => StartError::Spawn { program, source },
@@ -70,8 +73,8 @@ impl Running {
     }
 
     /// Its output pipes; `None` when they were taken before.
-    pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
-        (self.child.stdout.take(), self.child.stderr.take())
+    pub(super) fn take_output(&mut self) -> (Option<Receiver>, Option<Receiver>) {
+        self.output.take().unzip()
     }
 
     /// Waits for the program to exit. May be abandoned and called again.
@@ -163,9 +166,9 @@ impl Drop for Running {
     }
 }
 
-/// Lets the forked child, before it becomes the program, lead its own session and die with the worker.
-#[expect(unsafe_code, reason = "only code that runs between fork and exec can set these for the child")]
-fn contain(command: &mut Command, confinement: Confinement) {
+/// Starts a program that leads its own session and dies with the worker.
+#[expect(unsafe_code, reason = "only code that runs in the child before its program can set these")]
+fn start_contained(program: &Program, confinement: Confinement) -> io::Result<Spawned> {
     let worker = nix::unistd::getpid();
     let enter = move || {
         nix::unistd::setsid()?;
@@ -187,7 +190,6 @@ fn contain(command: &mut Command, confinement: Confinement) {
         }
         Ok(())
     };
-    // SAFETY: the closure makes plain system calls only. It allocates nothing, takes no lock and cannot panic, so it
-    // may run in the child of a process with many threads.
-    unsafe { command.pre_exec(enter) };
+    // SAFETY: the closure makes plain system calls only. It allocates nothing, takes no lock and cannot panic.
+    unsafe { spawn::spawn(program, enter) }
 }

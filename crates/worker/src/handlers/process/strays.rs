@@ -100,12 +100,14 @@ struct Orphan {
     mark: Option<Uuid>,
 }
 
-fn orphans(running: &[Attempt]) -> Vec<Orphan> {
+/// The orphans among these children of ours.
+fn orphans(children: Vec<i32>, running: &[Attempt]) -> Vec<Orphan> {
     // Without a session of our own to compare with, nothing is anybody's orphan.
     let Ok(own_session) = getsid(None) else { return Vec::new() };
     let is_program = |stat: &Stat| running.iter().any(|attempt| attempt.program == stat.identity);
-    let own_children = procfs::children(own_pid()).into_iter().filter_map(procfs::stat);
-    own_children
+    children
+        .into_iter()
+        .filter_map(procfs::stat)
         .filter(|stat| stat.parent == own_pid() && stat.session != own_session.as_raw() && !is_program(stat))
         .map(|stat| Orphan { stat, mark: mark_on(stat.identity.pid) })
         .collect()
@@ -136,18 +138,24 @@ fn owner(orphan: &Orphan, running: &[Attempt]) -> Option<Uuid> {
 
 /// Strays of an attempt and everything below them, living ones only. Reaps the zombies among all orphans.
 pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
+    // What comes to us as an orphan comes to our first thread, and programs are started by others.
+    let adopted = || procfs::adopted(own_pid());
+    let children = adopted();
+    if children.is_empty() {
+        return Vec::new();
+    }
     let running = attempts::running();
     let is_anothers = |orphan: &Orphan| {
         orphan.mark.is_some_and(|mark| mark != execution_id && running.iter().any(|a| a.execution_id == mark))
     };
     // The common case needs no lock: we have no children but programs.
-    if orphans(&running).iter().all(is_anothers) {
+    if orphans(children, &running).iter().all(is_anothers) {
         return Vec::new();
     }
     attempts::while_none_starts(|| {
         let running = attempts::running();
         let mut found = Vec::new();
-        for orphan in orphans(&running) {
+        for orphan in orphans(adopted(), &running) {
             if orphan.stat.is_zombie {
                 reap(orphan.stat.identity.pid);
             } else if owner(&orphan, &running) == Some(execution_id) {
@@ -165,13 +173,15 @@ pub(super) fn of(execution_id: Uuid) -> Vec<Identity> {
 /// An attempt does this for itself when it ends in order. One that was dropped, because its lease was lost, leaves its zombies
 /// and whatever was forked while it was being killed; so this is done now and then besides.
 pub(super) fn tidy() -> usize {
-    if orphans(&attempts::running()).is_empty() {
+    // Programs whose attempt was dropped are still the children of the thread that started them.
+    let children = || procfs::children(own_pid());
+    if orphans(children(), &attempts::running()).is_empty() {
         return 0;
     }
     attempts::while_none_starts(|| {
         let running = attempts::running();
         let mut killed = 0;
-        for orphan in orphans(&running) {
+        for orphan in orphans(children(), &running) {
             let is_nobodys = orphan.mark.is_some() || running.is_empty();
             if orphan.stat.is_zombie {
                 reap(orphan.stat.identity.pid);

@@ -1,0 +1,226 @@
+//! Turns a description of a program into a process, and waits for that.
+//!
+//! There are two ways. `direct`, on Linux: the child borrows the worker's memory until it has become the program, so starting one costs
+//! the same however much memory and however many threads the worker has; copying them for each attempt (fork) took the larger part of
+//! a short attempt's time, most of it afterwards, when every thread had to fault its pages back. `portable`, elsewhere and on kernels
+//! before 5.3, is the runtime's own. Which one is used is found out once, by trying.
+//!
+//! Both run the same code in the child before it becomes the program, give the same pipes, and never let a child that failed on its
+//! way become anything. Killing is not this module's part but for children that nobody has heard of yet.
+
+#[cfg(target_os = "linux")]
+mod direct;
+mod portable;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use tokio::net::unix::pipe::Receiver;
+
+/// What is to be started.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// Its file, as an absolute path.
+    pub(super) path: PathBuf,
+    /// Arguments after its own name.
+    pub(super) args: Vec<OsString>,
+    /// All of its environment.
+    pub(super) env: BTreeMap<OsString, OsString>,
+    /// Working directory.
+    pub(super) cwd: PathBuf,
+    /// What it reads; `None` for nothing.
+    pub(super) stdin: Option<File>,
+}
+
+/// A process that was started.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    pub(super) child: Child,
+    pub(super) stdout: Receiver,
+    pub(super) stderr: Receiver,
+}
+
+/// A child that is waited for. Dropping it neither kills nor waits.
+#[derive(Debug)]
+pub(super) enum Child {
+    #[cfg(target_os = "linux")]
+    Direct(direct::Child),
+    Portable(tokio::process::Child),
+}
+
+/// Starts a program. In the child `enter` runs before it; its failure is ours, and then there is no program. Blocks until the child has
+/// become the program; to be called within the runtime.
+///
+/// # Safety
+/// `enter` may make plain system calls only: no allocation, no lock, no panic. It runs in the child of a process with many threads,
+/// and may do so in this process's memory.
+#[expect(
+    unsafe_code,
+    reason = "what runs between the birth of a child and its program is held to rules the compiler does not know"
+)]
+pub(super) unsafe fn spawn(
+    program: &Program,
+    enter: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Spawned> {
+    #[cfg(target_os = "linux")]
+    if direct::is_possible() {
+        // SAFETY: passed on.
+        return unsafe { direct::spawn(program, &enter) };
+    }
+    // SAFETY: passed on.
+    unsafe { portable::spawn(program, enter) }
+}
+
+impl Child {
+    /// Its number, which is its own as long as its exit status was not taken.
+    pub(super) fn pid(&self) -> Option<i32> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Direct(child) => Some(child.pid()),
+            Self::Portable(child) => child.id().and_then(|pid| i32::try_from(pid).ok()),
+        }
+    }
+
+    /// Waits for its end and takes its exit status. May be abandoned and called again, also afterwards.
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Direct(child) => child.wait().await,
+            Self::Portable(child) => child.wait().await,
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+#[expect(unsafe_code, reason = "spawning is")]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+    use std::path::Path;
+
+    use nix::sys::signal::Signal;
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    fn shell(script: &str) -> Program {
+        Program {
+            path: "/bin/sh".into(),
+            args: ["-c", script].map(OsString::from).into(),
+            env: BTreeMap::from([("GREETING".into(), "hello".into())]),
+            cwd: "/".into(),
+            stdin: None,
+        }
+    }
+
+    type Enter = fn() -> io::Result<()>;
+
+    /// Both ways, as tests take them.
+    const WAYS: [(&str, unsafe fn(&Program, Enter) -> io::Result<Spawned>); 2] = [
+        ("direct", |program, enter| unsafe { direct::spawn(program, &enter) }),
+        ("portable", |program, enter| unsafe { portable::spawn(program, enter) }),
+    ];
+
+    async fn ended(spawned: Spawned) -> (ExitStatus, String, String) {
+        let Spawned { mut child, mut stdout, mut stderr } = spawned;
+        let (mut out, mut err) = (String::new(), String::new());
+        stdout.read_to_string(&mut out).await.unwrap();
+        stderr.read_to_string(&mut err).await.unwrap();
+        let status = child.wait().await.unwrap();
+        assert_eq!(child.wait().await.unwrap(), status, "asked again");
+        (status, out, err)
+    }
+
+    #[tokio::test]
+    async fn both_ways_give_a_program_what_was_described_and_nothing_else() {
+        assert!(direct::is_possible());
+        for (way, spawn) in WAYS {
+            let mut file = tempfile::tempfile().unwrap();
+            std::io::Write::write_all(&mut file, b"line\n").unwrap();
+            std::io::Seek::rewind(&mut file).unwrap();
+            let program = Program {
+                stdin: Some(file),
+                cwd: "/usr".into(),
+                ..shell("read -r x; echo \"$x $GREETING $PWD\"; env | wc -l; echo oops >&2; exit 3")
+            };
+            let spawned = unsafe { spawn(&program, || Ok(())) }.unwrap();
+            let (status, out, err) = ended(spawned).await;
+            // The shell adds PWD, and some add more of their own.
+            let lines: Vec<&str> = out.lines().collect();
+            assert_eq!((lines[0], err.as_str()), ("line hello /usr", "oops\n"), "{way}");
+            assert!(lines[1].trim().parse::<u32>().unwrap() <= 4, "{way}: {out}");
+            assert_eq!(status.code(), Some(3), "{way}");
+        }
+    }
+
+    #[tokio::test]
+    async fn signals_are_as_a_program_expects_them() {
+        for (way, spawn) in WAYS {
+            let program = shell("grep -E '^Sig(Blk|Ign)|^SigCgt' /proc/self/status; kill -9 $$");
+            let (status, out, _) = ended(unsafe { spawn(&program, || Ok(())) }.unwrap()).await;
+            for line in out.lines() {
+                let (name, mask) = line.split_once(":\t").unwrap();
+                // Those that the worker handles or ignores. Of others the test may have been started with some ignored.
+                let ours = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGPIPE, Signal::SIGCHLD];
+                let ours: u64 = ours.iter().map(|signal| 1 << (*signal as u64 - 1)).sum();
+                assert_eq!(u64::from_str_radix(mask, 16).unwrap() & ours, 0, "{way}: {name}");
+            }
+            assert_eq!(out.lines().count(), 3);
+            assert_eq!(status.signal(), Some(9), "{way}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_fails_on_the_way_is_told_and_leaves_no_child() {
+        let not_there = Program { path: "/no/such/program".into(), ..shell("") };
+        let no_directory = Program { cwd: "/no/such/directory".into(), ..shell("") };
+        let children = || {
+            let own = std::process::id();
+            std::fs::read_dir(format!("/proc/{own}/task"))
+                .unwrap()
+                .flatten()
+                .map(|task| {
+                    let mut list = String::new();
+                    std::fs::File::open(task.path().join("children"))
+                        .unwrap()
+                        .read_to_string(&mut list)
+                        .unwrap();
+                    list.split_whitespace().count()
+                })
+                .sum::<usize>()
+        };
+        for (way, spawn) in WAYS {
+            for program in [&not_there, &no_directory] {
+                let error = unsafe { spawn(program, || Ok(())) }.unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::NotFound, "{way}");
+            }
+            let refused = || Err(io::Error::from_raw_os_error(nix::libc::EPERM));
+            let error = unsafe { spawn(&shell("exit 0"), refused) }.unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(nix::libc::EPERM), "{way}");
+            let with_nul = Program { args: vec!["a\0b".into()], ..shell("") };
+            assert_eq!(
+                unsafe { spawn(&with_nul, || Ok(())) }.unwrap_err().kind(),
+                io::ErrorKind::InvalidInput
+            );
+            assert_eq!(children(), 0, "{way}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_script_without_a_first_line_is_one_of_the_shell() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("script");
+        std::fs::write(&path, "echo \"$0 $1\"").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        for (way, spawn) in WAYS {
+            let program = Program { path: path.clone(), args: vec!["x".into()], ..shell("") };
+            let (status, out, _) = ended(unsafe { spawn(&program, || Ok(())) }.unwrap()).await;
+            assert_eq!((status.code(), out), (Some(0), format!("{} x\n", path.display())), "{way}");
+        }
+        assert!(Path::new(&path).exists());
+    }
+}

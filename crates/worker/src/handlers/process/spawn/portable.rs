@@ -1,0 +1,47 @@
+//! The runtime's way to start a process: a copy of the worker that then becomes the program.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+
+use tokio::net::unix::pipe::Receiver;
+use tokio::process::Command;
+
+use super::{Child, Program, Spawned};
+
+/// See [`super::spawn`].
+///
+/// # Safety
+/// As there.
+#[expect(unsafe_code, reason = "see super::spawn")]
+pub(super) unsafe fn spawn(
+    program: &Program,
+    enter: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Spawned> {
+    let stdin = match &program.stdin {
+        None => Stdio::null(),
+        Some(file) => file.try_clone()?.into(),
+    };
+    let mut command = Command::new(&program.path);
+    command
+        .args(&program.args)
+        .env_clear()
+        .envs(&program.env)
+        .current_dir(&program.cwd)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // SAFETY: by the contract of this function.
+    unsafe { command.pre_exec(enter) };
+    let mut child = command.spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
+        return Err(io::Error::other("the process was started without pipes"));
+    };
+    let pipe = |pipe: io::Result<OwnedFd>| Receiver::from_owned_fd(pipe?);
+    Ok(Spawned {
+        stdout: pipe(stdout.into_owned_fd())?,
+        stderr: pipe(stderr.into_owned_fd())?,
+        child: Child::Portable(child),
+    })
+}
