@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::select_all;
 use sched_model::db::attempts::{self, Ended, Record};
@@ -23,13 +23,16 @@ use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{ClaimToken, DispatchId};
 use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::{BoxError, OwnedTask, TaskError, spawn_owned};
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::seen::Seen;
 
 /// How long the first result waits for others.
 const GATHER: Duration = Duration::from_millis(3);
+/// Between the beginnings of two transactions of a worker whose slots are all taken and wanted. There the work that a transaction takes
+/// from handlers counts for more than the milliseconds by which a result is stored sooner.
+const SPACING: Duration = Duration::from_millis(20);
 /// Most results in one transaction.
 const MOST_AT_ONCE: usize = 500;
 /// Transactions at once.
@@ -165,6 +168,10 @@ pub(crate) struct Completer {
     receiver: mpsc::Receiver<Message>,
     /// Gathered so far. Not a variable of the waiting future, which may be dropped at any time.
     batch: Vec<Message>,
+    /// Those of the worker.
+    slots: Arc<Semaphore>,
+    /// When the last batch was handed to its writer.
+    handed_over: Option<Instant>,
 }
 
 /// Writes results.
@@ -178,7 +185,12 @@ struct Writer {
 }
 
 impl Completer {
-    pub(crate) fn new(database: Database, seen: Arc<Seen>, wake: Arc<Notify>) -> (Self, CompleterHandle) {
+    pub(crate) fn new(
+        database: Database,
+        seen: Arc<Seen>,
+        wake: Arc<Notify>,
+        slots: Arc<Semaphore>,
+    ) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
         let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0) };
         (
@@ -186,6 +198,8 @@ impl Completer {
                 writer: Writer { database, seen, wake, handle: handle.clone() },
                 receiver,
                 batch: Vec::new(),
+                slots,
+                handed_over: None,
             },
             handle,
         )
@@ -214,6 +228,7 @@ impl Completer {
                 return Ok(());
             }
             let (writer, batch) = (self.writer.clone(), std::mem::take(&mut self.batch));
+            self.handed_over = Some(monotonic());
             writers.push(spawn_owned("completer", async move { writer.write(batch).await }));
         }
     }
@@ -224,7 +239,10 @@ impl Completer {
             let Some(first) = self.receiver.recv().await else { return false };
             self.batch.push(first);
         }
-        let until = tokio::time::sleep(GATHER);
+        let until = tokio::time::sleep(patience(
+            self.handed_over.map(|at| at.elapsed()),
+            self.slots.available_permits() > 0,
+        ));
         tokio::pin!(until);
         while self.batch.len() < MOST_AT_ONCE {
             tokio::select! {
@@ -237,6 +255,14 @@ impl Completer {
             }
         }
         true
+    }
+}
+
+/// How long a first result waits for others, given how long ago the last batch went and whether slots are free.
+fn patience(since_last: Option<Duration>, has_free_slot: bool) -> Duration {
+    match since_last {
+        Some(since) if !has_free_slot => SPACING.saturating_sub(since).max(GATHER),
+        _ => GATHER,
     }
 }
 
@@ -441,6 +467,21 @@ fn bare(ended: Ended, error: &DbError) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_busy_worker_writes_less_often_and_an_idle_one_at_once() {
+        let ms = Duration::from_millis;
+        for (since_last, has_free_slot, expected) in [
+            (None, false, GATHER),
+            (None, true, GATHER),
+            (Some(ms(1)), true, GATHER),
+            (Some(ms(1)), false, ms(19)),
+            (Some(ms(19)), false, GATHER),
+            (Some(ms(500)), false, GATHER),
+        ] {
+            assert_eq!(patience(since_last, has_free_slot), expected, "{since_last:?} {has_free_slot}");
+        }
+    }
 
     #[test]
     fn a_claim_is_released_with_the_last_of_its_dispatches() {

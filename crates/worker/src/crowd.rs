@@ -26,12 +26,14 @@ impl Worker {
     pub(crate) fn another(&self) -> (Self, Completer) {
         let seen = Arc::new(Seen::new());
         let wake = Arc::new(Notify::new());
-        let slots = usize::try_from(self.config.concurrency).unwrap_or(1);
-        let (completer, handle) = Completer::new(self.database.clone(), seen.clone(), wake.clone());
+        let count_of_slots = usize::try_from(self.config.concurrency).unwrap_or(1);
+        let slots = Arc::new(Semaphore::new(count_of_slots));
+        let (completer, handle) =
+            Completer::new(self.database.clone(), seen.clone(), wake.clone(), slots.clone());
         let another = Self {
             completer: handle,
-            slots: Arc::new(Semaphore::new(slots)),
-            places: Arc::new(Semaphore::new(slots + KEPT_RESULTS)),
+            slots,
+            places: Arc::new(Semaphore::new(count_of_slots + KEPT_RESULTS)),
             pace: Arc::new(Pace::new(self.config.concurrency)),
             wake,
             beat_now: Arc::new(Notify::new()),

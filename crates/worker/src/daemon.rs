@@ -154,8 +154,10 @@ pub(crate) async fn run(
     if is_usable {
         phase.send_replace(Phase::Running);
         let wake = Arc::new(Notify::new());
-        let (completer, completer_handle) = Completer::new(database.clone(), seen.clone(), wake.clone());
-        let slots = usize::try_from(config.concurrency).unwrap_or(1);
+        let count_of_slots = usize::try_from(config.concurrency).unwrap_or(1);
+        let slots = Arc::new(Semaphore::new(count_of_slots));
+        let (completer, completer_handle) =
+            Completer::new(database.clone(), seen.clone(), wake.clone(), slots.clone());
         let pace = Arc::new(Pace::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
@@ -169,8 +171,8 @@ pub(crate) async fn run(
             handlers,
             secret_keys,
             completer: completer_handle,
-            slots: Arc::new(Semaphore::new(slots)),
-            places: Arc::new(Semaphore::new(slots + KEPT_RESULTS)),
+            slots,
+            places: Arc::new(Semaphore::new(count_of_slots + KEPT_RESULTS)),
             pace,
             wake,
             beat_now,

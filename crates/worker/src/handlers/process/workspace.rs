@@ -57,15 +57,12 @@ impl Workspace {
         let mut folder = DirBuilder::new();
         folder.mode(0o700);
         folder.create(workspace.work())?;
-        folder.create(workspace.temp())?;
         let mut args =
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(workspace.args_file())?;
         args.write_all(execution.args.to_string().as_bytes())?;
         if let Some((uid, gid)) = owner {
             // The directory comes last: until then nobody else can get at what is in it.
-            for path in
-                [workspace.args_file(), workspace.work(), workspace.temp(), workspace.dir.path().into()]
-            {
+            for path in [workspace.args_file(), workspace.work(), workspace.dir.path().into()] {
                 std::os::unix::fs::lchown(path, Some(uid.as_raw()), Some(gid.as_raw()))?;
             }
         }
@@ -78,8 +75,8 @@ impl Workspace {
     }
 
     /// Scratch space.
-    pub(super) fn temp(&self) -> PathBuf {
-        self.dir.path().join("tmp")
+    pub(super) fn temp(&self) -> &Path {
+        self.dir.path()
     }
 
     /// The arguments as JSON.
@@ -105,8 +102,16 @@ impl Workspace {
             Ok(result) => left.result = result,
             Err(problem) => left.notes.push(format!("the result file was ignored: {problem}")),
         }
-        let path = self.dir.path().to_path_buf();
-        if let Err(error) = self.dir.close() {
+        // What is known to be there mostly is all; only what a program left besides has to be looked for.
+        let files = [self.args_file(), self.result_file()];
+        let work = self.work();
+        let path = self.dir.keep();
+        for file in files {
+            // One that is not there, or is not a file, is no matter: the last removal tells.
+            let (Ok(()) | Err(_)) = fs::remove_file(file);
+        }
+        let removed = fs::remove_dir(work).and_then(|()| fs::remove_dir(&path));
+        if let Err(error) = removed.or_else(|_| fs::remove_dir_all(&path)) {
             left.notes.push(format!("private directory {} could not be removed: {error}", path.display()));
         }
         left
