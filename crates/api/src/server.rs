@@ -249,5 +249,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
+        // Lists are filtered by what happens to be asked for.
+        generic_plans: false,
     }
 }

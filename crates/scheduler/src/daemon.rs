@@ -290,6 +290,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: idle_in_transaction(config.lease),
         ca_file: from.ca_file.clone(),
+        generic_plans: true,
     }
 }
 

@@ -32,7 +32,7 @@ use crate::seen::Seen;
 const GATHER: Duration = Duration::from_millis(3);
 /// Between the beginnings of two transactions of a worker whose slots are all taken and wanted. There the work that a transaction takes
 /// from handlers counts for more than the milliseconds by which a result is stored sooner.
-const SPACING: Duration = Duration::from_millis(20);
+const SPACING: Duration = Duration::from_millis(40);
 /// Most results in one transaction.
 const MOST_AT_ONCE: usize = 500;
 /// Transactions at once.
@@ -475,8 +475,8 @@ mod tests {
             (None, false, GATHER),
             (None, true, GATHER),
             (Some(ms(1)), true, GATHER),
-            (Some(ms(1)), false, ms(19)),
-            (Some(ms(19)), false, GATHER),
+            (Some(ms(1)), false, ms(39)),
+            (Some(ms(39)), false, GATHER),
             (Some(ms(500)), false, GATHER),
         ] {
             assert_eq!(patience(since_last, has_free_slot), expected, "{since_last:?} {has_free_slot}");

@@ -297,6 +297,7 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
+        generic_plans: true,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 /// What is claimed ahead is begun within this, if attempts go on taking as long as they do.
-const WINDOW: Duration = Duration::from_millis(50);
+const WINDOW: Duration = Duration::from_millis(100);
 /// Most dispatches claimed ahead of the free slots.
 pub(crate) const MOST_AHEAD: usize = 1_000;
 /// A claimed dispatch that has not been started after this is handed back.
@@ -104,8 +104,8 @@ mod tests {
         let short = after(std::iter::repeat_n(Duration::from_micros(20), 1_000));
         assert_eq!(short.room(10), MOST_AHEAD + 10);
         let middling = after(std::iter::repeat_n(Duration::from_millis(10), 1_000));
-        assert_eq!(middling.room(0), 50, "ten slots begin five each within the window");
-        let long = after(std::iter::repeat_n(Duration::from_millis(51), 1_000));
+        assert_eq!(middling.room(0), 100, "ten slots begin ten each within the window");
+        let long = after(std::iter::repeat_n(Duration::from_millis(101), 1_000));
         assert_eq!((long.room(0), long.room(7)), (0, 7));
     }
 
