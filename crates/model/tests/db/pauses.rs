@@ -1,7 +1,7 @@
 //! Pausing, resuming, enabling and disabling jobs: versions, and books that stay exact.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::jobs::{self, Pause, Switch, SwitchRequest, Switched};
+use sched_model::db::jobs::{self, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
 use sched_model::db::{Conn, clock, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::JobSettings;
@@ -30,7 +30,8 @@ fn changed(switched: Switched) -> jobs::Job {
 }
 
 fn pause(until: Option<DateTime<Utc>>) -> Switch<'static> {
-    Switch::Pause(Pause { reason: Some("disk is full"), until })
+    let end = until.map_or(PauseEnd::Never, PauseEnd::At);
+    Switch::Pause(NewPause { reason: Some("disk is full"), end })
 }
 
 async fn now(world: &World) -> DateTime<Utc> {

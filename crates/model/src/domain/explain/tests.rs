@@ -98,6 +98,10 @@ fn dispatch(fire: &str) -> Dispatched {
         attempt: 1,
         worker: Some("host-b".into()),
         error: None,
+        cancel_requested_at: None,
+        successor: None,
+        cause: None,
+        waits: Vec::new(),
         attempts: vec![Attempt {
             number: 1,
             outcome: AttemptOutcome::Completed,
