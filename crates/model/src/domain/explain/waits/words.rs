@@ -196,7 +196,7 @@ fn dependency(mode: AfterMode, upstream: &[Upstream]) -> String {
         AfterMode::Any => " or ",
     };
     let open: Vec<String> = open.into_iter().map(end).collect();
-    let mut text = format!("waits for {}", open.join(joint));
+    let mut text = format!("others are to end first: {}", open.join(joint));
     for done in met {
         let at = done.met_at.map_or_else(String::new, |at| format!(" at {}", moment(at)));
         text.push_str(&format!("; job {} has{at}", done.job));
