@@ -199,7 +199,7 @@ pub(crate) enum LeaderCommand {
     /// Show who leads, since when, and who stands by; exit code 0 only if somebody does
     ///
     /// Fit for monitoring: the exit code is 1 when nobody leads, and also when the leader has not renewed its lease and nobody has taken
-    /// over; 6 when the API cannot be asked. The API knows the lease as LEADER_LEASE.
+    /// over; 6 when the API cannot be asked. The API knows the lease as `LEADER_LEASE`.
     Status,
     /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
     ///
