@@ -76,6 +76,7 @@ fn api() -> actix_web::Scope {
         .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
         .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))
+        .service(at("/dispatches/{id}/explain", "GET").route(web::get().to(explanations::of_dispatch)))
         .service(at("/dispatches/{id}/logs", "GET").route(web::get().to(logs::of_dispatch)))
         .service(at("/executions", "GET").route(web::get().to(executions::list)))
         .service(at("/executions/{id}", "GET").route(web::get().to(executions::get)))

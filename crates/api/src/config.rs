@@ -3,6 +3,7 @@
 //! Reading only; nothing is bound or connected here. Every mistake is recorded in the values and told with the others.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use sched_model::domain::schedule::Zone;
 use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
@@ -30,6 +31,13 @@ pub const SETTINGS: &[Setting] = &[
         "IANA zone of jobs that name none; jobs that exist keep the zone they were written with",
     )
     .default("UTC"),
+    Setting::new(
+        "leader-lease",
+        "LEADER_LEASE",
+        "DURATION",
+        "Silence after which the leader is no longer shown as one; the same as the schedulers'",
+    )
+    .default("5s"),
 ];
 
 /// All groups of settings of this daemon.
@@ -48,6 +56,8 @@ pub struct Config {
     pub port: u16,
     /// IANA zone of jobs that name none.
     pub default_timezone: String,
+    /// Silence after which a leader is none.
+    pub leader_lease: Duration,
 }
 
 impl Config {
@@ -72,7 +82,10 @@ impl Config {
             }
             Err(_) => {}
         }
-        Self { database, secrets, host, port, default_timezone }
+        // The bounds are those of the schedulers.
+        let leader_lease =
+            values.duration_within("leader-lease", Duration::from_millis(200)..=Duration::from_secs(600));
+        Self { database, secrets, host, port, default_timezone, leader_lease }
     }
 
     /// Address and port together.

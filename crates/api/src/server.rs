@@ -126,7 +126,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look) = ApiState::new(database, config.default_timezone, secret_keys);
+    let (state, look) = ApiState::new(database, config.default_timezone, config.leader_lease, secret_keys);
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
     Ok(Server { listener, addr, state: state.into(), look, health })

@@ -32,6 +32,8 @@ const FOLLOWERS: usize = 100;
 pub(crate) struct ApiState {
     pub(crate) database: Database,
     pub(crate) default_timezone: String,
+    /// Silence after which a leader is none.
+    pub(crate) leader_lease: Duration,
     secret_keys: Option<SecretKeys>,
     /// One permit for each client that may follow output.
     pub(crate) followers: Arc<Semaphore>,
@@ -45,12 +47,14 @@ impl ApiState {
     pub(crate) fn new(
         database: Database,
         default_timezone: String,
+        leader_lease: Duration,
         secret_keys: Option<SecretKeys>,
     ) -> (Self, Driver<Look>) {
         let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
             database,
             default_timezone,
+            leader_lease,
             secret_keys,
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
             tenant: OnceLock::new(),

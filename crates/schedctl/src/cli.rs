@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Jobs(JobsCommand),
     /// Print what a dispatch or an execution writes, while it runs or afterwards
     Logs(LogsArgs),
-    /// List and show dispatches: fire times and triggers to be executed
+    /// List, show and explain dispatches: fire times and triggers to be executed
     #[command(subcommand)]
     Dispatches(DispatchesCommand),
     /// List executions, finished attempts at a dispatch, and show their output
@@ -196,7 +196,10 @@ pub(crate) enum AllCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaderCommand {
-    /// Show who leads, since when, and who stands by; exit code 1 when nobody leads
+    /// Show who leads, since when, and who stands by; exit code 0 only if somebody does
+    ///
+    /// Fit for monitoring: the exit code is 1 when nobody leads, and also when the leader has not renewed its lease and nobody has taken
+    /// over; 6 when the API cannot be asked. The API knows the lease as `LEADER_LEASE`.
     Status,
     /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
     ///
@@ -219,6 +222,9 @@ pub(crate) enum JobsCommand {
     },
     /// List jobs by name
     List {
+        /// The built-in jobs, which keep house, too
+        #[arg(long)]
+        all: bool,
         /// Most jobs to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
         limit: usize,
@@ -228,7 +234,8 @@ pub(crate) enum JobsCommand {
         /// Name or id
         name: String,
     },
-    /// Explain why a job did, or did not, run: every fire time of a window with its one fate; exit code 1 if one has none
+    /// Explain why a job did, or did not, run: every fire time of a window with its one fate, and what its next run waits for; exit code
+    /// 1 if one has none
     Explain {
         /// Name or id
         name: String,
@@ -241,13 +248,16 @@ pub(crate) enum JobsCommand {
         to: Option<String>,
     },
     /// Hold the schedule of a job; fire times meanwhile are recorded as skipped
+    ///
+    /// Of a job that is paused already, the pause is changed: a reason or an end that is not named stays as it is.
     Pause {
         /// Name or id
         name: String,
         /// Why, for people
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// When the pause ends by itself, such as +2h or an instant as in `jobs explain`; when somebody resumes the job without it
+        /// When the pause ends by itself, such as +2h or an instant as in `jobs explain`; `never` for when somebody resumes the job, as
+        /// for a new pause without it
         #[arg(long, value_name = "TIME")]
         until: Option<String>,
         #[command(flatten)]
@@ -313,6 +323,11 @@ pub(crate) enum DispatchesCommand {
         /// Most dispatches to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
         limit: usize,
+    },
+    /// Explain one dispatch: who made it and why, its attempts, and what it waits for
+    Explain {
+        /// Id of the dispatch
+        id: Uuid,
     },
     /// Show one dispatch, and how far it is if it runs
     Show {

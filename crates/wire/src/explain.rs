@@ -44,8 +44,46 @@ pub struct Explanation {
     pub summary: ExplainSummary,
     /// The fire times in order; neighbours of one fate are one entry.
     pub fires: Vec<ExplainedFires>,
-    /// What others triggered in the window.
+    /// What others triggered in the window, and what other jobs' ends made it run for.
     pub triggers: Vec<ExplainedDispatch>,
+    /// What its next run waits for now, whatever the window, in the order in which to look at it.
+    #[serde(default)]
+    pub waits_for: Vec<WaitFor>,
+}
+
+/// What became of one dispatch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DispatchExplanation {
+    /// Its job.
+    pub job_id: Uuid,
+    /// The name of the job.
+    pub job: String,
+    /// The clock of the database.
+    pub now: DateTime<Utc>,
+    /// What became of it, and what it waits for.
+    pub dispatch: ExplainedDispatch,
+}
+
+/// One thing that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitFor {
+    /// `job_disabled`, `job_paused`, `project_paused`, `tenant_paused`, `queue_paused`, `function_inactive`, `function_paused`, `calendar`,
+    /// `dependency`, `no_leader`, `no_worker`, `overlap`, `quota`, `held`, `queue_full`, `queue_rate`, `turn`, `retry`, `not_due`,
+    /// `fire_time`, `trigger`, `over`, `expired`.
+    pub what: String,
+    /// The same in a sentence.
+    pub text: String,
+    /// When it is over by itself, where that is known.
+    pub until: Option<DateTime<Utc>>,
+    /// Dispatches that are in the way, some of them if they are many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dispatches: Vec<Uuid>,
+    /// How many dispatches go before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
+    /// Whether that number is exact; it is counted up to a thousand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_before_exact: Option<bool>,
 }
 
 /// How many fire times had which fate.
@@ -187,8 +225,23 @@ pub struct ExplainedDispatch {
     pub term: Option<i64>,
     /// The worker of the latest claim: its host, or its id where it is no longer registered.
     pub worker: Option<String>,
-    /// What the latest unsuccessful attempt said.
+    /// What the latest unsuccessful attempt said, or who cancelled it.
     pub error_message: Option<String>,
+    /// When it was asked to stop.
+    #[serde(default)]
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+    /// The dispatch that took its place, where the overlap policy `cancel_oldest` is why it was asked.
+    #[serde(default)]
+    pub replaced_by: Option<Uuid>,
+    /// The dispatch whose end it was made for.
+    #[serde(default)]
+    pub caused_by: Option<Uuid>,
+    /// The job of that dispatch.
+    #[serde(default)]
+    pub caused_by_job: Option<String>,
+    /// What it waits for, in the order in which to look at it; empty unless it waits, and for all but the first fifty of a window.
+    #[serde(default)]
+    pub waits_for: Vec<WaitFor>,
     /// The finished attempts, in order.
     pub attempts: Vec<ExplainedAttempt>,
 }

@@ -6,7 +6,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::WorkerStatus;
+use crate::queue::Rate;
+use crate::words::{LeaderState, WorkerStatus};
 
 /// A worker process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +55,11 @@ pub struct SchedulerInstance {
     pub started_at: DateTime<Utc>,
     /// When it last said that it lives.
     pub last_heartbeat: DateTime<Utc>,
-    /// Whether it leads.
+    /// Whether it leads, or led last and nobody has taken over.
     pub is_leader: bool,
+    /// How many seconds ago the lease of the leader has expired; `None` while it holds, and for others.
+    #[serde(default)]
+    pub lease_expired_seconds: Option<u64>,
     /// Since when; `None` unless it leads.
     pub leader_since: Option<DateTime<Utc>>,
     /// Its term; `None` unless it leads.
@@ -75,6 +79,12 @@ pub struct Status {
     pub jobs_active: i64,
     /// Jobs that are disabled or paused.
     pub jobs_inactive: i64,
+    /// Those that the scheduler has disabled by itself, because they cannot fire as they are.
+    #[serde(default)]
+    pub jobs_quarantined: i64,
+    /// Some of those.
+    #[serde(default)]
+    pub quarantined: Vec<QuarantinedJob>,
     /// When the next job is due.
     pub next_run_at: Option<DateTime<Utc>>,
     /// Dispatches that wait.
@@ -85,13 +95,27 @@ pub struct Status {
     pub workers_online: i64,
     /// Registered schedulers.
     pub schedulers: i64,
-    /// Whether one of them leads.
+    /// Whether one of them leads and has renewed its lease.
     pub has_leader: bool,
-    /// Queues in which something waits.
+    /// The same, with whether one led last and nobody has taken over.
+    pub leader_state: LeaderState,
+    /// How many seconds ago the lease of that one has expired.
+    #[serde(default)]
+    pub lease_expired_seconds: Option<u64>,
+    /// Queues in which something waits, and those that are paused or limited.
     pub queues: Vec<QueueStatus>,
 }
 
-/// A queue in which something waits.
+/// A job that the scheduler has disabled by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuarantinedJob {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// A queue in which something waits, or that is paused or limited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueStatus {
     /// Its name.
@@ -99,9 +123,27 @@ pub struct QueueStatus {
     /// How many dispatches wait.
     pub waiting: i64,
     /// When the oldest could first have been claimed.
-    pub oldest_claimable_at: DateTime<Utc>,
+    pub oldest_claimable_at: Option<DateTime<Utc>>,
     /// Whether a living worker serves it; without one nothing in it will run.
     pub has_live_worker: bool,
     /// Whether it is paused.
     pub is_paused: bool,
+    /// Why it is paused.
+    #[serde(default)]
+    pub pause_reason: Option<String>,
+    /// Whether as many of its dispatches run, or have been claimed, as may.
+    #[serde(default)]
+    pub is_at_limit: bool,
+    /// How many of its dispatches may run at once.
+    #[serde(default)]
+    pub max_running: Option<i64>,
+    /// How many do; `None` without that limit.
+    #[serde(default)]
+    pub running: Option<i64>,
+    /// How fast its dispatches may be claimed.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// How many were claimed within the last period; `None` without a rate.
+    #[serde(default)]
+    pub claimed_in_period: Option<i64>,
 }

@@ -116,15 +116,15 @@ pub struct Job {
     pub updated_by: String,
 }
 
-/// Body of a pause; may be left out.
+/// Body of a pause; may be left out. Of a job that is paused it changes the pause, and what is left out stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the pause ends by itself, written as an instant of [`ExplainQuery`](crate::ExplainQuery); when somebody resumes the job
-    /// if absent.
+    /// When the pause ends by itself, written as an instant of [`ExplainQuery`](crate::ExplainQuery), or `never`: when somebody resumes
+    /// the job, as for a new pause without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }

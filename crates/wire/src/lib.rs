@@ -18,23 +18,23 @@ mod words;
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
 pub use explain::{
-    ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires, ExplainedPause,
-    ExplainedSkip, Explanation,
+    DispatchExplanation, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires,
+    ExplainedPause, ExplainedSkip, Explanation, WaitFor,
 };
-pub use fleet::{QueueStatus, SchedulerInstance, Status, Worker};
+pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use job::{Job, PauseRequest};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
-pub use query::{DispatchesQuery, ExecutionsQuery, PageQuery};
+pub use query::{DispatchesQuery, ExecutionsQuery, Include, JobsQuery, PageQuery};
 pub use queue::{Queue, QueueSpec, Rate};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,
-    ExecutionStatus, FireNote, HandlerType, JobType, MisfirePolicy, OverlapPolicy, Scope, UnknownWord,
-    WorkerStatus,
+    ExecutionStatus, FireNote, HandlerType, JobType, LeaderState, MisfirePolicy, OverlapPolicy, Scope,
+    UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.

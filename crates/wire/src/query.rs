@@ -19,6 +19,29 @@ pub struct PageQuery {
     pub cursor: Option<String>,
 }
 
+/// What a list shows besides what people have made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Include {
+    /// What is built in.
+    System,
+}
+
+/// Parameters of the list of jobs, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobsQuery {
+    /// `system` for the built-in jobs too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub include: Option<Include>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
 /// Parameters of the list of dispatches, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

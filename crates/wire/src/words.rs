@@ -59,6 +59,18 @@ macro_rules! words {
 }
 
 words! {
+    /// Whether a scheduler leads.
+    LeaderState {
+        /// One leads and renews its lease.
+        Live = "live",
+        /// The lease of the one that led has expired, and nobody has taken over.
+        Expired = "expired",
+        /// None leads.
+        None = "none",
+    }
+}
+
+words! {
     /// How a worker runs a function.
     HandlerType {
         /// A program of the operating system.

@@ -1,9 +1,10 @@
 //! Explanations: from the window that is asked for to the answer that shows its fire times.
 
 use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::dispatches;
 use sched_model::db::jobs::Job;
 use sched_model::domain::explain::{
-    Attempt, Dispatched, ExplainError, Explanation, Fate, Line, PauseInForce, Skip, Summary,
+    Attempt, Dispatched, ExplainError, Explanation, Fate, Line, PauseInForce, Skip, Summary, Wait,
 };
 use sched_wire as wire;
 use sched_wire::ExplainQuery;
@@ -53,6 +54,7 @@ pub(crate) fn show(
     window: &Window,
     now: DateTime<Utc>,
     explanation: Explanation,
+    waits: &[Wait],
 ) -> wire::Explanation {
     wire::Explanation {
         job_id: job.id.0,
@@ -64,6 +66,33 @@ pub(crate) fn show(
         summary: summary(&explanation.summary),
         fires: explanation.lines.into_iter().map(fires).collect(),
         triggers: explanation.triggers.into_iter().map(dispatch).collect(),
+        waits_for: waits.iter().map(wait_for).collect(),
+    }
+}
+
+/// The explanation of one dispatch.
+pub(crate) fn show_dispatch(
+    row: dispatches::Dispatch,
+    dispatched: Dispatched,
+    now: DateTime<Utc>,
+) -> wire::DispatchExplanation {
+    wire::DispatchExplanation {
+        job_id: row.row.job_id.0,
+        job: row.job_name,
+        now,
+        dispatch: dispatch(dispatched),
+    }
+}
+
+fn wait_for(wait: &Wait) -> wire::WaitFor {
+    let before = wait.before();
+    wire::WaitFor {
+        what: wait.word().to_owned(),
+        text: wait.sentence(),
+        until: wait.until(),
+        dispatches: wait.dispatches().into_iter().map(|id| id.0).collect(),
+        before: before.map(|before| before.count),
+        is_before_exact: before.map(|before| before.is_exact),
     }
 }
 
@@ -169,6 +198,11 @@ fn dispatch(dispatch: Dispatched) -> wire::ExplainedDispatch {
         term: dispatch.term.map(|term| term.0),
         worker: dispatch.worker,
         error_message: dispatch.error,
+        cancel_requested_at: dispatch.cancel_requested_at,
+        replaced_by: dispatch.successor.map(|successor| successor.id.0),
+        caused_by: dispatch.cause.as_ref().map(|cause| cause.dispatch.0),
+        caused_by_job: dispatch.cause.and_then(|cause| cause.job),
+        waits_for: dispatch.waits.iter().map(wait_for).collect(),
         attempts: dispatch.attempts.into_iter().map(attempt).collect(),
     }
 }

@@ -1,16 +1,20 @@
 //! Rows as clients see them.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 use sched_model::db::dispatches::Dispatch;
 use sched_model::db::executions::{Execution, Output};
 use sched_model::db::functions::Function;
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::Job;
 use sched_model::db::live::Progress;
-use sched_model::db::overview::{Counts, Waiting};
+use sched_model::db::overview::{Counts, Quarantined, Waiting};
 use sched_model::db::workers::Worker;
 use sched_model::domain::dependency::After;
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::ExecutionId;
+use sched_model::domain::lease::Leadership;
 use sched_model::domain::retry::RetryPolicy;
 use sched_wire as wire;
 use serde_json::{Map, Value};
@@ -230,9 +234,11 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
     }
 }
 
-/// A scheduler.
-pub(crate) fn instance(instance: Instance) -> wire::SchedulerInstance {
+/// A scheduler, at `now`, where a leader is none any more after such a silence.
+pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) -> wire::SchedulerInstance {
     let asked_to_step_down_at = instance.asked_to_step_down_at();
+    let silence = (now - instance.last_heartbeat).as_seconds_f64();
+    let leadership = Leadership::of(instance.is_leader.then_some(silence), lease);
     wire::SchedulerInstance {
         id: instance.id.0,
         hostname: instance.hostname,
@@ -241,6 +247,7 @@ pub(crate) fn instance(instance: Instance) -> wire::SchedulerInstance {
         started_at: instance.started_at,
         last_heartbeat: instance.last_heartbeat,
         is_leader: instance.is_leader,
+        lease_expired_seconds: leadership.expired_ago().map(|ago| ago.as_secs()),
         leader_since: instance.leader_since,
         term: instance.term.map(|term| term.0),
         step_down_requested_at: asked_to_step_down_at,
@@ -248,26 +255,57 @@ pub(crate) fn instance(instance: Instance) -> wire::SchedulerInstance {
     }
 }
 
-/// The state of the installation.
-pub(crate) fn status(counts: Counts, waiting: Vec<Waiting>) -> wire::Status {
-    let queues = waiting.into_iter().map(|queue| wire::QueueStatus {
-        name: queue.queue,
-        waiting: queue.waiting,
-        oldest_claimable_at: queue.oldest_claimable_at,
-        has_live_worker: queue.has_live_worker,
+fn queue(waiting: Waiting) -> wire::QueueStatus {
+    let Waiting { queue, waiting, oldest_claimable_at } = waiting;
+    let rate = queue.rate.as_ref();
+    wire::QueueStatus {
+        waiting,
+        oldest_claimable_at,
+        has_live_worker: queue.workers > 0,
         is_paused: queue.is_paused,
-    });
+        is_at_limit: queue.is_full() || queue.is_rate_used_up(),
+        max_running: queue.max_running,
+        running: queue.running,
+        rate: rate.and_then(|rate| {
+            let (count, period) = (rate.count.try_into(), rate.period_seconds.try_into());
+            Some(wire::Rate { count: count.ok()?, period_seconds: period.ok()? })
+        }),
+        claimed_in_period: rate.map(|rate| rate.claimed),
+        pause_reason: queue.pause_reason,
+        name: queue.name,
+    }
+}
+
+/// The state of the installation, where a leader is none any more after such a silence.
+pub(crate) fn status(
+    counts: Counts,
+    waiting: Vec<Waiting>,
+    quarantined: Vec<Quarantined>,
+    lease: Duration,
+) -> wire::Status {
+    let leadership = Leadership::of(counts.leader_silence, lease);
+    let quarantined = quarantined.into_iter();
     wire::Status {
         now: counts.now,
         jobs_active: counts.jobs_active,
         jobs_inactive: counts.jobs_inactive,
+        jobs_quarantined: counts.jobs_quarantined,
+        quarantined: quarantined
+            .map(|job| wire::QuarantinedJob { name: job.name, reason: job.reason })
+            .collect(),
         next_run_at: counts.next_run_at,
         dispatches_pending: counts.dispatches_pending,
         dispatches_running: counts.dispatches_running,
         workers_online: counts.workers_online,
         schedulers: counts.schedulers,
-        has_leader: counts.has_leader,
-        queues: queues.collect(),
+        has_leader: leadership == Leadership::Live,
+        leader_state: match leadership {
+            Leadership::Live => wire::LeaderState::Live,
+            Leadership::Expired { .. } => wire::LeaderState::Expired,
+            Leadership::None => wire::LeaderState::None,
+        },
+        lease_expired_seconds: leadership.expired_ago().map(|ago| ago.as_secs()),
+        queues: waiting.into_iter().map(queue).collect(),
     }
 }
 

@@ -1,17 +1,19 @@
-//! Explanations: why a job did, or did not, run. Nothing is written.
+//! Explanations: why a job did, or did not, run, and what a dispatch waits for. Nothing is written.
 //!
 //! What is kept of the job is read first and the connection given back; then its past is computed anew on a thread that serves
 //! nobody else, because a window may hold thousands of fire times.
 
 use actix_web::web;
-use sched_model::db::{clock, ledger};
-use sched_model::domain::explain::explain;
-use sched_wire::{ExplainQuery, Explanation};
+use sched_model::db::{clock, dispatches, ledger, waits};
+use sched_model::domain::explain::{explain, waits::of_job as waits_of_job};
+use sched_model::domain::ids::DispatchId;
+use sched_wire::{DispatchExplanation, ExplainQuery, Explanation};
 
 use super::jobs::{find, no_such_job};
 use super::{Answer, State, compute};
-use crate::dto::explain::{Window, refused, show};
-use crate::extract::Query;
+use crate::dto::explain::{Window, refused, show, show_dispatch};
+use crate::error::ApiError;
+use crate::extract::{NoParameters, Query, id};
 
 /// `GET /jobs/{id-or-name}/explain`
 pub(crate) async fn of_job(
@@ -25,10 +27,26 @@ pub(crate) async fn of_job(
     let now = clock::now(&mut conn).await?;
     let window = Window::of(&query, now, &found.settings.timezone)?;
     let evidence = ledger::evidence(&mut conn, tenant, &found, now, (window.from, window.to)).await?;
+    let facts = waits::job_facts(&mut conn, tenant, &found, state.leader_lease).await?;
     drop(conn);
     let explained = compute(move || {
         let explanation = explain(&evidence, window.from, window.to)?;
-        Ok(show(&found, &window, evidence.now, explanation))
+        Ok(show(&found, &window, evidence.now, explanation, &waits_of_job(&facts)))
     });
     explained.await?.map(web::Json).map_err(refused)
+}
+
+/// `GET /dispatches/{id}/explain`
+pub(crate) async fn of_dispatch(
+    state: State,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<DispatchExplanation> {
+    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let gone = || ApiError::NotFound { kind: "dispatch", name: id.to_string() };
+    let mut conn = state.database.conn().await?;
+    let found = dispatches::by_id(&mut conn, tenant, id).await?.ok_or_else(gone)?;
+    let dispatched = ledger::dispatch(&mut conn, tenant, &found).await?.ok_or_else(gone)?;
+    let now = clock::now(&mut conn).await?;
+    Ok(web::Json(show_dispatch(found, dispatched, now)))
 }

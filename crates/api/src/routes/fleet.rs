@@ -6,7 +6,7 @@
 use actix_web::{HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::instances::Instance;
-use sched_model::db::{Conn, DbError, audit, instances, notify, overview, transact, workers};
+use sched_model::db::{Conn, DbError, audit, clock, instances, notify, overview, transact, workers};
 use sched_wire::{Page, SchedulerInstance, Status, Worker};
 use serde_json::json;
 
@@ -15,6 +15,9 @@ use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::page::whole;
+
+/// Most jobs that the status names of those the scheduler has disabled; it counts them all.
+const SHOWN_QUARANTINED: i64 = 20;
 
 /// `GET /workers`
 pub(crate) async fn workers(state: State, _: Query<NoParameters>) -> Answer<Page<Worker>> {
@@ -30,7 +33,9 @@ pub(crate) async fn scheduler_instances(
 ) -> Answer<Page<SchedulerInstance>> {
     state.tenant()?;
     let mut conn = state.database.conn().await?;
-    Ok(web::Json(whole(instances::list(&mut conn).await?, show::instance)))
+    let found = instances::list(&mut conn).await?;
+    let now = clock::now(&mut conn).await?;
+    Ok(web::Json(whole(found, |found| show::instance(found, now, state.leader_lease))))
 }
 
 /// `POST /scheduler-instances/leader/step-down`
@@ -60,7 +65,8 @@ pub(crate) async fn step_down(
             "The leader could not be told that it is to step down; it will find out with its next heartbeat."
         );
     }
-    Ok(HttpResponse::Accepted().json(show::instance(leader)))
+    let now = clock::now(&mut conn).await?;
+    Ok(HttpResponse::Accepted().json(show::instance(leader, now, state.leader_lease)))
 }
 
 fn step_down_requested(leader: &Instance) -> NewEvent {
@@ -85,5 +91,9 @@ pub(crate) async fn status(state: State, _: Query<NoParameters>) -> Answer<Statu
     let mut conn = state.database.conn().await?;
     let counts = overview::counts(&mut conn, tenant).await?;
     let waiting = overview::waiting(&mut conn, tenant).await?;
-    Ok(web::Json(show::status(counts, waiting)))
+    let quarantined = match counts.jobs_quarantined {
+        0 => Vec::new(),
+        _ => overview::quarantined(&mut conn, tenant, SHOWN_QUARANTINED).await?,
+    };
+    Ok(web::Json(show::status(counts, waiting, quarantined, state.leader_lease)))
 }

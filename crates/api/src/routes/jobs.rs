@@ -2,10 +2,10 @@
 
 use actix_web::http::header::{ETAG, HeaderName, LOCATION};
 use actix_web::{HttpResponse, web};
-use sched_model::db::jobs::{self, Job, SaveError, SaveMode};
+use sched_model::db::jobs::{self, Job, SaveError, SaveMode, Shown};
 use sched_model::db::{Conn, DbResult, audit, dependencies, transact};
 use sched_model::domain::ids::{JobId, TenantId};
-use sched_wire::{BASE_PATH, Page, PageQuery};
+use sched_wire::{BASE_PATH, Include, JobsQuery, Page};
 
 use super::{ACTOR, Answer, Id, State, auditing};
 use crate::dto::{show, spec};
@@ -40,10 +40,14 @@ pub(crate) async fn create(
 }
 
 /// `GET /jobs`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<sched_wire::Job>> {
+pub(crate) async fn list(state: State, Query(query): Query<JobsQuery>) -> Answer<Page<sched_wire::Job>> {
     let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
-    let rows = jobs::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    let which = match query.include {
+        Some(Include::System) => Shown::All,
+        None => Shown::Own,
+    };
+    let rows = jobs::list(&mut conn, tenant, which, query.cursor.as_deref(), limit.rows()).await?;
     let ids: Vec<JobId> = rows.iter().map(|job| job.id).collect();
     let followers = dependencies::followers(&mut conn, tenant, &ids).await?;
     let shown = |job: Job| {

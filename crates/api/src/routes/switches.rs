@@ -5,7 +5,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
-use sched_model::db::jobs::{self, Job, Pause, SaveError, Switch, SwitchRequest, Switched};
+use sched_model::db::jobs::{self, Job, NewPause, PauseEnd, SaveError, Switch, SwitchRequest, Switched};
 use sched_model::db::{Conn, audit, clock, transact};
 use sched_wire::PauseRequest;
 use serde_json::json;
@@ -19,6 +19,9 @@ use crate::mistake::{self, Mistake};
 
 /// Longest reason of a pause, in characters.
 const LONGEST_REASON: usize = 500;
+
+/// The end of a pause that has none.
+const NEVER: &str = "never";
 
 /// `POST /jobs/{id-or-name}/pause`
 pub(crate) async fn pause(
@@ -37,15 +40,16 @@ pub(crate) async fn pause(
     }
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, state.tenant()?, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    let until = match &asked.until {
+    let end = match asked.until.as_deref() {
+        Some(NEVER) => PauseEnd::Never,
         Some(text) => {
             let now = clock::now(&mut conn).await?;
             let at = moment(text, now, &found.settings.timezone);
-            Some(at.map_err(|message| refused("/until", message))?)
+            PauseEnd::At(at.map_err(|message| refused("/until", format!("{message}, or `{NEVER}`")))?)
         }
-        None => None,
+        None => PauseEnd::AsItIs,
     };
-    let pause = Pause { reason: asked.reason.as_deref(), until };
+    let pause = NewPause { reason: asked.reason.as_deref(), end };
     turn(&mut conn, &state, &request.0, &http, &found, Switch::Pause(pause)).await
 }
 

@@ -1,4 +1,4 @@
-//! Explanations over HTTP: windows, and what is said of a job that no scheduler has looked at.
+//! Explanations over HTTP: windows, what is said of a job that no scheduler has looked at, and what dispatches wait for.
 
 use serde_json::{Value, json};
 
@@ -103,4 +103,37 @@ async fn windows_that_cannot_be_explained_are_refused_with_the_field_and_the_fix
         assert!(answer.body.contains(fix), "{query}: {}", answer.body);
     }
     assert_eq!(app.get("/api/v1/jobs/nobody/explain").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_and_its_dispatch_say_what_they_wait_for() {
+    let app = with_minutely().await;
+    let told = explained(&app, "").await;
+    let words = |told: &Value| {
+        let waits = told["waits_for"].as_array().unwrap().iter();
+        waits.map(|wait| wait["what"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(words(&told), ["no_leader", "no_worker", "fire_time"], "{told}");
+    let dispatched = app.post("/api/v1/jobs/minutely/trigger", &json!({})).await.json();
+    let id = dispatched["dispatch_id"].as_str().unwrap();
+    let client = app.db.client().await;
+    client.batch_execute("UPDATE queues SET is_paused = true, pause_reason = 'disk is full'").await.unwrap();
+    let told = app.get(&format!("/api/v1/dispatches/{id}/explain")).await.json();
+    let dispatch = &told["dispatch"];
+    assert_eq!((&told["job"], &dispatch["id"]), (&json!("minutely"), &json!(id)));
+    assert_eq!(words(dispatch), ["queue_paused", "no_worker", "turn"], "{told}");
+    assert_eq!(dispatch["waits_for"][0]["text"], "the queue default is paused: disk is full");
+    assert_eq!(
+        (&dispatch["waits_for"][2]["before"], &dispatch["waits_for"][2]["is_before_exact"]),
+        (&json!(0), &json!(true))
+    );
+    assert!(
+        dispatch["text"].as_str().unwrap().contains("(1) the queue default is paused: disk is full, (2)"),
+        "{told}"
+    );
+    // The same of a job's window.
+    assert_eq!(explained(&app, "?to=%2B1m").await["triggers"][0]["waits_for"], dispatch["waits_for"]);
+    let nobody = "/api/v1/dispatches/0190a0e0-0000-7000-8000-000000000001/explain";
+    assert_eq!(app.get(nobody).await.status, 404);
+    assert_eq!(app.get("/api/v1/dispatches/minutely/explain").await.status, 400);
 }

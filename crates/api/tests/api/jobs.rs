@@ -89,6 +89,35 @@ async fn what_a_job_names_must_exist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn built_in_jobs_are_listed_when_they_are_asked_for() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["mine"]).await;
+    let client = app.db.client().await;
+    client
+        .batch_execute(
+            "UPDATE task_functions SET is_system = true;
+             INSERT INTO scheduled_jobs (tenant_id, scope, name, task_function_id, job_type, schedule_config)
+             SELECT tenant_id, 'system', 'sched.house', id, 'manual', '{}' FROM task_functions WHERE name = 'f'",
+        )
+        .await
+        .unwrap();
+    let names = async |query: &str| {
+        let answer = app.get(&format!("/api/v1/jobs{query}")).await;
+        let names: Vec<String> = answer.json()["items"]
+            .as_array()
+            .unwrap_or(&Vec::new())
+            .iter()
+            .map(|job| job["name"].as_str().unwrap().to_owned())
+            .collect();
+        (answer.status, names.join(" "))
+    };
+    assert_eq!(names("").await, (200, "mine".to_owned()));
+    assert_eq!(names("?include=system&limit=5").await, (200, "mine sched.house".to_owned()));
+    assert_eq!(names("?include=all").await.0, 400);
+    assert_eq!(app.get("/api/v1/jobs/sched.house").await.status, 200, "by its name it is always there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_show_every_job_once_and_by_name() {
     let app = TestApp::start().await;
     let names = ["a", "b", "b-2", "c", "d"];

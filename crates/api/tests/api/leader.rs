@@ -58,3 +58,42 @@ async fn what_a_request_to_step_down_cannot_mean_is_refused() {
     let asked = "SELECT count(*) FROM scheduler_instances WHERE step_down_requested_at IS NOT NULL";
     assert_eq!(app.count(asked).await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_does_not_renew_its_lease_is_not_called_one() {
+    let app = TestApp::start().await;
+    let state = async || {
+        let status = app.get("/api/v1/status").await.json();
+        let leader = app.get("/api/v1/scheduler-instances").await.json()["items"][0].clone();
+        (
+            status["leader_state"].clone(),
+            status["has_leader"].clone(),
+            status["lease_expired_seconds"].clone(),
+            leader,
+        )
+    };
+    assert_eq!(state().await, (json!("none"), json!(false), Value::Null, Value::Null));
+    let client = app.db.client().await;
+    client.batch_execute(SCHEDULERS).await.unwrap();
+    client
+        .batch_execute(
+            "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() + interval '3 seconds'",
+        )
+        .await
+        .unwrap();
+    let (live, has_leader, expired, leader) = state().await;
+    assert_eq!((live, has_leader, expired), (json!("live"), json!(true), Value::Null));
+    assert_eq!((&leader["is_leader"], &leader["lease_expired_seconds"]), (&json!(true), &Value::Null));
+    client
+        .batch_execute(
+            "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() - interval '1 hour'",
+        )
+        .await
+        .unwrap();
+    let (state, has_leader, expired, leader) = state().await;
+    assert_eq!((state, has_leader), (json!("expired"), json!(false)));
+    assert!((3_590..3_700).contains(&expired.as_u64().unwrap()), "an hour less the lease: {expired}");
+    assert!(leader["lease_expired_seconds"].as_u64().unwrap() >= expired.as_u64().unwrap(), "{leader}");
+    let standby = app.get("/api/v1/scheduler-instances").await.json()["items"][1].clone();
+    assert_eq!((&standby["is_leader"], &standby["lease_expired_seconds"]), (&json!(false), &Value::Null));
+}

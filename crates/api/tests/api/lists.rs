@@ -88,6 +88,40 @@ async fn the_status_counts_what_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_status_names_what_needs_somebody() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report", "broken"]).await;
+    trigger(&app, "report").await;
+    let client = app.db.client().await;
+    client
+        .batch_execute(
+            "UPDATE queues SET is_paused = true, pause_reason = 'disk', rate_limit_count = 2, rate_limit_period_seconds = 60;
+             INSERT INTO queue_usage (tenant_id, queue, claimed_at, claimed)
+             SELECT tenant_id, name, ARRAY[clock_timestamp()], ARRAY[2] FROM queues WHERE name = 'default';
+             UPDATE scheduled_jobs SET is_enabled = false, disabled_reason = 'no such zone', last_fire_at = now() WHERE name = 'broken'",
+        )
+        .await
+        .unwrap();
+    let status = app.get("/api/v1/status").await.json();
+    assert_eq!(status["jobs_quarantined"], 1, "{status}");
+    assert_eq!(status["quarantined"], json!([{"name": "broken", "reason": "no such zone"}]));
+    let queue = status["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "default").unwrap();
+    let found = [
+        "waiting",
+        "is_paused",
+        "pause_reason",
+        "has_live_worker",
+        "is_at_limit",
+        "claimed_in_period",
+        "running",
+    ];
+    assert_eq!(
+        found.map(|key| queue[key].clone()),
+        [json!(1), json!(true), json!("disk"), json!(false), json!(true), json!(2), Value::Null]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn workers_and_schedulers_are_shown() {
     let app = TestApp::start().await;
     let client = app.db.client().await;

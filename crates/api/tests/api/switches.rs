@@ -47,6 +47,21 @@ async fn a_job_is_paused_with_reason_and_end_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pausing_again_keeps_the_end_that_is_not_named() {
+    let app = with_hourly().await;
+    let (_, first) = switch(&app, "pause", json!({"reason": "disk is full", "until": "+2h"})).await;
+    let (_, again) = switch(&app, "pause", json!({"reason": "still full"})).await;
+    assert_eq!(
+        (&again["pause_reason"], &again["paused_until"], &again["version"]),
+        (&json!("still full"), &first["paused_until"], &json!(3))
+    );
+    let (_, endless) = switch(&app, "pause", json!({"until": "never"})).await;
+    assert_eq!((&endless["pause_reason"], &endless["paused_until"]), (&json!("still full"), &Value::Null));
+    let answer = app.post("/api/v1/jobs/hourly/pause", &json!({"until": "some day"})).await;
+    assert!(answer.status == 422 && answer.body.contains("or `never`"), "{}", answer.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_that_has_ended_is_not_shown() {
     let app = with_hourly().await;
     switch(&app, "pause", json!({"reason": "r", "until": "+2h"})).await;

@@ -27,7 +27,7 @@ use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
 pub use self::reschedule::reschedule_users_of;
 pub use self::save::{ParsedCalendars, SaveError, SaveMode, SavedJob, save, save_with};
-pub use self::switch::{Pause, Switch, SwitchRequest, Switched, switch};
+pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switched, switch};
 
 /// A job as it is kept.
 #[derive(Debug, Clone)]
@@ -216,17 +216,36 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Opt
     Ok(row.map(into_job))
 }
 
+/// Which jobs a list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// Those that somebody has made.
+    Own,
+    /// The built-in ones too: those of built-in functions that belong to no project.
+    All,
+}
+
 /// Jobs of the tenant whose name sorts after `after`, at most `limit`, by name.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn list(conn: &mut Conn, tenant: TenantId, after: Option<&str>, limit: i64) -> DbResult<Vec<Job>> {
-    let rows: Vec<Row> = jobs_with_names!()
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    shown: Shown,
+    after: Option<&str>,
+    limit: i64,
+) -> DbResult<Vec<Job>> {
+    let mut query = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::name.gt(after.unwrap_or_default()))
         .order(scheduled_jobs::name)
         .limit(limit)
-        .load(conn)
-        .await?;
+        .into_boxed();
+    if shown == Shown::Own {
+        let own = diesel::dsl::not(task_functions::is_system).or(scheduled_jobs::scope.eq(Scope::Project));
+        query = query.filter(own);
+    }
+    let rows: Vec<Row> = query.load(conn).await?;
     Ok(rows.into_iter().map(into_job).collect())
 }

@@ -6,17 +6,20 @@
 
 use std::collections::HashMap;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
+use super::dispatches::Dispatch;
 use super::jobs::Job;
-use super::{Conn, DbResult, calendars};
+use super::{Conn, DbResult, calendars, waits};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::{DispatchStatus, Trigger};
-use crate::domain::explain::{Attempt, Dispatched, Evidence, KnownCalendar, MAX_FIRE_TIMES, Skip, Version};
+use crate::domain::explain::{
+    Attempt, Cause, Dispatched, Evidence, KnownCalendar, MAX_FIRE_TIMES, Skip, Successor, Version,
+};
 use crate::domain::ids::{DispatchId, JobId, TenantId, Term};
 use crate::domain::schedule::SkipReason;
 
@@ -25,6 +28,9 @@ const MOST_ROWS: i64 = MAX_FIRE_TIMES as i64 + 1;
 
 /// Most attempts told of one window: each dispatch has a few.
 const MOST_ATTEMPTS: i64 = 5 * MOST_ROWS;
+
+/// Most dispatches of one window of which is told what they wait for: those that go first.
+const MOST_WAITING: usize = 50;
 
 /// Most records of a job that was disabled by the scheduler.
 const MOST_DISABLED: i64 = 1_000;
@@ -203,12 +209,18 @@ struct DispatchRow {
     attempt: i32,
     worker: Option<String>,
     error: Option<String>,
+    cancel_requested_at: Option<Instant>,
+    successor: Option<DispatchId>,
+    successor_for: Option<Instant>,
+    cause: Option<DispatchId>,
+    cause_job: Option<String>,
 }
 
 #[rustfmt::skip]
 type DispatchColumns = (
     SqlUuid, Timestamptz, Timestamptz, Timestamptz, Nullable<Timestamptz>, Nullable<Timestamptz>, Text, Text,
     Bool, Bool, Text, Nullable<Text>, Nullable<BigInt>, Nullable<Text>, Int4, Nullable<Text>, Nullable<Text>,
+    Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<Text>,
 );
 
 statement! {
@@ -271,8 +283,12 @@ async fn dispatched(
             attempts.entry(dispatch).or_default().push(attempt);
         }
     }
+    let waiting = rows.iter().filter(|row| row.status == DispatchStatus::Pending).map(|row| row.id);
+    let waiting: Vec<DispatchId> = waiting.take(MOST_WAITING).collect();
+    let mut waits = waits::of_dispatches(conn, tenant, &waiting).await?;
     let dispatched = |row: DispatchRow| Dispatched {
         attempts: attempts.remove(&row.id).unwrap_or_default(),
+        waits: waits.remove(&row.id).unwrap_or_default(),
         id: row.id,
         scheduled_for: row.scheduled_for,
         created_at: row.created_at,
@@ -290,6 +306,24 @@ async fn dispatched(
         attempt: row.attempt,
         worker: row.worker,
         error: row.error,
+        cancel_requested_at: row.cancel_requested_at,
+        successor: row
+            .successor
+            .zip(row.successor_for)
+            .map(|(id, scheduled_for)| Successor { id, scheduled_for }),
+        cause: row.cause.map(|dispatch| Cause { dispatch, job: row.cause_job }),
     };
     Ok(rows.into_iter().map(dispatched).collect())
+}
+
+/// What became of one dispatch, as [`evidence`] tells it among the others of its job; `None` if it has gone since it was read.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
+    let row = &row.row;
+    // Dispatches of one job and instant are few: as many as were triggered in that microsecond.
+    let window = (row.scheduled_for, row.scheduled_for + TimeDelta::microseconds(1));
+    let found = dispatched(conn, tenant, row.job_id, window, row.trigger_id.is_none()).await?;
+    Ok(found.into_iter().find(|found| found.id == row.id))
 }

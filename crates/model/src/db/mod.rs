@@ -49,6 +49,7 @@ pub mod system;
 pub mod tenants;
 pub mod tick;
 pub mod waiting;
+pub mod waits;
 pub mod workers;
 
 pub use error::DbError;

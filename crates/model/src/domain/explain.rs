@@ -13,6 +13,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod timeline;
+pub mod waits;
 mod words;
 
 use chrono::{DateTime, Utc};
@@ -26,6 +27,7 @@ use super::schedule::SkipReason;
 
 pub use self::fates::explain;
 pub use self::summary::Summary;
+pub use self::waits::Wait;
 
 /// Most fire times, and most records, of one explanation.
 pub const MAX_FIRE_TIMES: usize = 10_000;
@@ -155,10 +157,36 @@ pub struct Dispatched {
     pub attempt: i32,
     /// The worker of the latest claim: its host, or its id where it is no longer registered.
     pub worker: Option<String>,
-    /// What the latest unsuccessful attempt said.
+    /// What the latest unsuccessful attempt said, or who cancelled it.
     pub error: Option<String>,
+    /// When it was asked to stop.
+    pub cancel_requested_at: Option<DateTime<Utc>>,
+    /// The fire that took its place, where the overlap policy is why it was asked.
+    pub successor: Option<Successor>,
+    /// What it was made for, where another job's end is why.
+    pub cause: Option<Cause>,
     /// The finished attempts, in order.
     pub attempts: Vec<Attempt>,
+    /// What it waits for, if it waits and that was asked.
+    pub waits: Vec<Wait>,
+}
+
+/// The fire that took the place of a dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Successor {
+    /// Its dispatch.
+    pub id: DispatchId,
+    /// Its fire time.
+    pub scheduled_for: DateTime<Utc>,
+}
+
+/// The end that made a job run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// The dispatch that had ended.
+    pub dispatch: DispatchId,
+    /// The name of its job; `None` where retention has removed the dispatch.
+    pub job: Option<String>,
 }
 
 /// A finished attempt.

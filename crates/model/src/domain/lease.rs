@@ -14,6 +14,52 @@ pub struct Lease {
     margin: Duration,
 }
 
+/// Whether anybody leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leadership {
+    /// A scheduler leads and renews its lease.
+    Live,
+    /// The lease of the one that led has expired, and nobody has taken over.
+    Expired {
+        /// How long ago.
+        ago: Duration,
+    },
+    /// Nobody leads.
+    None,
+}
+
+impl Leadership {
+    /// What a leader's silence of so many seconds means; `None` without a leader. A heartbeat from the future is one from before the
+    /// database's clock was set back, and counts as its distance, as it does for those who take over.
+    #[must_use]
+    pub fn of(silence_seconds: Option<f64>, lease: Duration) -> Self {
+        let Some(silence) = silence_seconds else { return Self::None };
+        match (silence.abs() - lease.as_secs_f64()).min(1e12) {
+            ago if ago > 0.0 => Self::Expired { ago: Duration::from_secs_f64(ago) },
+            _ => Self::Live,
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Expired { .. } => "expired",
+            Self::None => "none",
+        }
+    }
+
+    /// How long ago the lease has expired.
+    #[must_use]
+    pub const fn expired_ago(self) -> Option<Duration> {
+        match self {
+            Self::Expired { ago } => Some(ago),
+            Self::Live | Self::None => None,
+        }
+    }
+}
+
 /// A lease whose times do not fit together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLease {
@@ -107,6 +153,24 @@ impl Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_leader_that_is_silent_for_longer_than_its_lease_leads_no_more() {
+        let lease = Duration::from_secs(5);
+        for (silence, word, ago) in [
+            (None, "none", None),
+            (Some(0.2), "live", None),
+            (Some(5.0), "live", None),
+            (Some(-5.0), "live", None),
+            (Some(12.0), "expired", Some(7)),
+            (Some(-12.0), "expired", Some(7)),
+            (Some(f64::MAX), "expired", Some(1_000_000_000_000)),
+        ] {
+            let found = Leadership::of(silence, lease);
+            let found = (found.word(), found.expired_ago().map(|ago| ago.as_secs()));
+            assert_eq!(found, (word, ago), "{silence:?}");
+        }
+    }
 
     #[expect(clippy::disallowed_methods, reason = "an arbitrary start for arithmetic on instants")]
     fn start() -> Instant {

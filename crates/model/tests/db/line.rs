@@ -15,7 +15,7 @@ use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use crate::fixture::{TENANT, World, settings};
 
 /// Triggers a job; like every trigger it waits where the schedule's fires would be skipped.
-async fn trigger(world: &World, job: JobId) {
+pub(crate) async fn trigger(world: &World, job: JobId) {
     let mut conn = world.conn().await;
     let new = NewTrigger {
         tenant: TENANT,

@@ -41,3 +41,4 @@ mod system;
 mod tick;
 mod timetables;
 mod waiting;
+mod waits;

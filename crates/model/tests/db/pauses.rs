@@ -1,7 +1,7 @@
 //! Pausing, resuming, enabling and disabling jobs: versions, and books that stay exact.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::jobs::{self, Pause, Switch, SwitchRequest, Switched};
+use sched_model::db::jobs::{self, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
 use sched_model::db::{Conn, clock, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::JobSettings;
@@ -30,7 +30,8 @@ fn changed(switched: Switched) -> jobs::Job {
 }
 
 fn pause(until: Option<DateTime<Utc>>) -> Switch<'static> {
-    Switch::Pause(Pause { reason: Some("disk is full"), until })
+    let end = until.map_or(PauseEnd::Never, PauseEnd::At);
+    Switch::Pause(NewPause { reason: Some("disk is full"), end })
 }
 
 async fn now(world: &World) -> DateTime<Utc> {
@@ -173,4 +174,30 @@ async fn a_job_disabled_by_switch_leaves_no_fire_due_and_has_none_until_it_is_en
     let job = changed(switch(&books.world, books.job.id, Switch::Enable).await);
     assert_eq!(job.state.next_run_at, Some(books.at(11)));
     assert_eq!(books.gaps().await, [] as [&str; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pausing_a_paused_job_changes_what_is_named_and_nothing_else() {
+    let world = World::new().await;
+    let id = world.job("a").await.id;
+    let until = now(&world).await + TimeDelta::hours(1);
+    let later = until + TimeDelta::hours(1);
+    let none = NewPause::default();
+    let steps = [
+        (NewPause { reason: Some("disk"), end: PauseEnd::At(until) }, Some("disk"), Some(until)),
+        (none, Some("disk"), Some(until)),
+        (NewPause { reason: Some("still full"), ..none }, Some("still full"), Some(until)),
+        (NewPause { end: PauseEnd::At(later), ..none }, Some("still full"), Some(later)),
+        (NewPause { end: PauseEnd::Never, ..none }, Some("still full"), None),
+    ];
+    for (asked, reason, until) in steps {
+        switch(&world, id, Switch::Pause(asked)).await;
+        let job = jobs::by_id(&mut world.conn().await, TENANT, id).await.unwrap().unwrap();
+        assert_eq!((job.state.pause_reason.as_deref(), job.state.paused_until), (reason, until), "{asked:?}");
+    }
+    assert_eq!(versions(&world).await.len(), 5, "one for each that changed something");
+    // Of a pause that has ended by itself nothing is taken over.
+    world.sql("UPDATE scheduled_jobs SET paused_until = now() - interval '1 second'").await;
+    let job = changed(switch(&world, id, Switch::Pause(none)).await);
+    assert_eq!((job.state.is_paused, job.state.pause_reason, job.state.paused_until), (true, None, None));
 }

@@ -12,6 +12,9 @@ const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
 const LOCK_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_lock.sql");
 const COUNTS: &str = include_str!("../../src/db/sql/overview_counts.sql");
 const WAITING: &str = include_str!("../../src/db/sql/overview_waiting.sql");
+const WAITS: &str = include_str!("../../src/db/sql/waits_dispatches.sql");
+const WAITS_QUEUES: &str = include_str!("../../src/db/sql/waits_queues.sql");
+const HOLDERS: &str = include_str!("../../src/db/sql/waits_holders.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
 const END: &str = include_str!("../../src/db/sql/attempts_end.sql");
 const LOCK_JOBS: &str = include_str!("../../src/db/sql/attempts_lock_jobs.sql");
@@ -143,6 +146,26 @@ async fn what_waits_is_counted_in_the_indexes_of_what_waits() {
             assert!(plan.contains("job_dispatch_line_idx"), "{plan}");
             assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_waited_for_is_read_by_key_and_in_the_line() {
+    let world = churned().await;
+    let arguments = format!("'{}', {}", Uuid::nil(), uuids(3));
+    for plan in plans(&world, WAITS, "uuid, uuid[]", &arguments).await {
+        for index in ["job_dispatch_pkey", "job_dispatch_waiting_idx", "job_dispatch_line_idx"] {
+            assert_uses(&plan, index);
+        }
+    }
+    let arguments = format!("'{}', ARRAY['{QUEUE}', 'other']", Uuid::nil());
+    for plan in plans(&world, WAITS_QUEUES, "uuid, text[]", &arguments).await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    let arguments = format!("'{}', {}, 5", Uuid::nil(), uuids(2));
+    for plan in plans(&world, HOLDERS, "uuid, uuid[], integer", &arguments).await {
+        assert_uses(&plan, "job_dispatch_pkey");
+        assert!(plan.contains("job_dispatch_job_id_scheduled_for_key"), "{plan}");
     }
 }
 

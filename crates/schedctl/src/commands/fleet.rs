@@ -41,7 +41,14 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
     Column::new("ID", |scheduler| scheduler.id.to_string()),
     Column::new("HOST", |scheduler| scheduler.hostname.clone()),
     Column::new("PID", |scheduler| scheduler.pid.to_string()),
-    Column::new("ROLE", |scheduler| if scheduler.is_leader { "leader" } else { "standby" }.to_owned()),
+    Column::new("ROLE", |scheduler| {
+        match (scheduler.is_leader, scheduler.lease_expired_seconds) {
+            (true, Some(_)) => "leader, lease expired",
+            (true, None) => "leader",
+            (false, _) => "standby",
+        }
+        .to_owned()
+    }),
     Column::new("TERM", |scheduler| or_dash(scheduler.term)),
     Column::new("HEARTBEAT", |scheduler| time(scheduler.last_heartbeat)),
     Column::wide("LEADER SINCE", |scheduler| or_dash(scheduler.leader_since.map(time))),

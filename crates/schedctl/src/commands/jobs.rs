@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, ExplainQuery,
-    Job, Kind, PageQuery, PauseRequest, TriggerRequest, Triggered,
+    Include, Job, JobsQuery, Kind, PauseRequest, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -114,8 +114,9 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let result = apply(&session.api()?, &read(file)?).await?;
             session.output.list(&result.results, APPLIED, "the files describe nothing")?;
         }
-        JobsCommand::List { limit } => {
-            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+        JobsCommand::List { all, limit } => {
+            let include = all.then_some(Include::System);
+            let query = |limit, cursor| JobsQuery { include, limit: Some(limit), cursor };
             let (jobs, more) = session.api()?.list(&["jobs"], limit, query).await?;
             session.output.list(
                 &jobs,
@@ -132,7 +133,13 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             return explain::run(&name, &ExplainQuery { from, to }, session).await;
         }
         JobsCommand::Pause { name, reason, until, version } => {
-            switch(session, &name, "pause", &version, &PauseRequest { reason, until }).await?;
+            let asked = PauseRequest { reason, until };
+            let job = switch(session, &name, "pause", &version, &asked).await?;
+            if asked.until.is_none()
+                && let Some(until) = job.paused_until
+            {
+                tell(&format!("the pause still ends at {}; `--until never` takes that away", time(until)));
+            }
         }
         JobsCommand::Resume { name, version } => {
             switch(session, &name, "resume", &version, &Map::new()).await?;
@@ -168,11 +175,12 @@ async fn switch(
     action: &str,
     version: &VersionArgs,
     body: &impl Serialize,
-) -> Result<(), ExitError> {
+) -> Result<Job, ExitError> {
     let tag = version.if_version.map(|version| format!("\"{version}\""));
     let header = tag.as_deref().map(|tag| ("If-Match", tag));
     let job: Job = session.api()?.post(&["jobs", name, action], header, body).await?;
-    session.output.list(&[job], LIST, "")
+    session.output.list(std::slice::from_ref(&job), LIST, "")?;
+    Ok(job)
 }
 
 fn read(paths: Vec<PathBuf>) -> Result<Files, ExitError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use sched_runtime::exit;
-use sched_wire::{Page, SchedulerInstance};
+use sched_wire::{LeaderState, Page, SchedulerInstance};
 use serde::Serialize;
 
 use super::Session;
@@ -22,11 +22,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Who leads, and who would take over.
 #[derive(Debug, Serialize)]
 struct LeaderStatus {
+    leader_state: LeaderState,
+    /// How many seconds ago the lease has expired, if it has.
+    lease_expired_seconds: Option<u64>,
+    /// The one that leads, or led last and whom nobody has followed yet.
     leader: Option<SchedulerInstance>,
     standbys: Vec<SchedulerInstance>,
 }
 
 const STATUS: &[Column<LeaderStatus>] = &[
+    Column::new("State", |status| match status.lease_expired_seconds {
+        Some(seconds) => format!("{} {seconds}s ago", status.leader_state),
+        None => status.leader_state.to_string(),
+    }),
     Column::new("Leader", |status| or_dash(status.leader.as_ref().map(process))),
     Column::new("ID", |status| or_dash(status.leader.as_ref().map(|leader| leader.id))),
     Column::new("Term", |status| or_dash(status.leader.as_ref().and_then(|leader| leader.term))),
@@ -75,13 +83,41 @@ pub(super) async fn run(command: LeaderCommand, session: &Session) -> CommandRes
 
 async fn status(session: &Session) -> CommandResult {
     let (leader, standbys) = schedulers(&session.api()?).await?;
-    let status = LeaderStatus { leader, standbys };
+    let status = LeaderStatus::of(leader, standbys);
     session.output.record(&status, STATUS)?;
-    if status.leader.is_some() {
-        return Ok(exit::OK);
+    match trouble(status.leader_state, status.lease_expired_seconds) {
+        None => Ok(exit::OK),
+        Some(trouble) => {
+            tell(&trouble);
+            Ok(exit::FAILURE)
+        }
     }
-    tell("no scheduler leads: no job fires until one is started or takes over");
-    Ok(exit::FAILURE)
+}
+
+impl LeaderStatus {
+    fn of(leader: Option<SchedulerInstance>, standbys: Vec<SchedulerInstance>) -> Self {
+        let lease_expired_seconds = leader.as_ref().and_then(|leader| leader.lease_expired_seconds);
+        let leader_state = match (&leader, lease_expired_seconds) {
+            (None, _) => LeaderState::None,
+            (Some(_), Some(_)) => LeaderState::Expired,
+            (Some(_), None) => LeaderState::Live,
+        };
+        Self { leader_state, lease_expired_seconds, leader, standbys }
+    }
+}
+
+/// What there is to say unless somebody leads.
+pub(super) fn trouble(state: LeaderState, expired_seconds: Option<u64>) -> Option<String> {
+    match state {
+        LeaderState::Live => None,
+        LeaderState::Expired => Some(format!(
+            "no scheduler leads: the lease of the last one expired {}s ago, and nobody has taken over yet",
+            expired_seconds.unwrap_or(0)
+        )),
+        LeaderState::None => {
+            Some("no scheduler leads: no job fires until one is started or takes over".to_owned())
+        }
+    }
 }
 
 async fn step_down(wait_timeout: Duration, session: &Session) -> CommandResult {
@@ -127,4 +163,48 @@ async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<Schedul
 /// A process as people look for it.
 fn process(scheduler: &SchedulerInstance) -> String {
     format!("{} (process {})", crate::output::neutral::line(&scheduler.hostname), scheduler.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheduler(lease_expired_seconds: Option<u64>) -> SchedulerInstance {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        SchedulerInstance {
+            id: uuid::Uuid::nil(),
+            hostname: "here".into(),
+            pid: 1,
+            version: "1.0".into(),
+            started_at: now,
+            last_heartbeat: now,
+            is_leader: true,
+            lease_expired_seconds,
+            leader_since: Some(now),
+            term: Some(7),
+            step_down_requested_at: None,
+            clock_offset_seconds: None,
+        }
+    }
+
+    #[test]
+    fn only_a_leader_that_renews_its_lease_leads() {
+        for (leader, state, told) in [
+            (Some(scheduler(None)), LeaderState::Live, None),
+            (
+                Some(scheduler(Some(42))),
+                LeaderState::Expired,
+                Some("expired 42s ago, and nobody has taken over yet"),
+            ),
+            (None, LeaderState::None, Some("no job fires until one is started")),
+        ] {
+            let status = LeaderStatus::of(leader, Vec::new());
+            assert_eq!(status.leader_state, state);
+            let said = trouble(status.leader_state, status.lease_expired_seconds);
+            match told {
+                None => assert_eq!(said, None),
+                Some(told) => assert!(said.as_ref().is_some_and(|said| said.contains(told)), "{said:?}"),
+            }
+        }
+    }
 }

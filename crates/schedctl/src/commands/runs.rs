@@ -2,7 +2,8 @@
 
 use sched_runtime::exit;
 use sched_wire::{
-    Dispatch, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk, Progress,
+    Dispatch, DispatchExplanation, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk,
+    Progress, WaitFor,
 };
 use uuid::Uuid;
 
@@ -28,6 +29,31 @@ pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::wide("WORKER", |dispatch| or_dash(dispatch.worker_id)),
     Column::wide("ERROR", |dispatch| or_dash(dispatch.error_message.as_deref())),
 ];
+
+const EXPLAINED: &[Column<DispatchExplanation>] = &[
+    Column::new("Job", |explained| explained.job.clone()),
+    Column::new("Status", |explained| explained.dispatch.status.to_string()),
+    Column::new("Scheduled for", |explained| time(explained.dispatch.scheduled_for)),
+    Column::new("Triggered by", |explained| explained.dispatch.triggered_by.clone()),
+    Column::new("Queue", |explained| explained.dispatch.queue.clone()),
+    Column::new("What happened", |explained| explained.dispatch.text.clone()),
+    Column::wide("Caused by", |explained| or_dash(explained.dispatch.caused_by)),
+    Column::wide("Replaced by", |explained| or_dash(explained.dispatch.replaced_by)),
+    Column::wide("Database time", |explained| time(explained.now)),
+];
+
+/// What is waited for, the first thing to look at first.
+pub(super) const WAITS_FOR: &[Column<WaitFor>] = &[
+    Column::new("WAITS FOR", |wait| wait.what.clone()),
+    Column::new("UNTIL", |wait| or_dash(wait.until.map(time))),
+    Column::wide("BEFORE IT", before),
+    Column::new("THAT IS", |wait| wait.text.clone()),
+];
+
+fn before(wait: &WaitFor) -> String {
+    let more = if wait.is_before_exact == Some(false) { "+" } else { "" };
+    or_dash(wait.before.map(|before| format!("{before}{more}")))
+}
 
 pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
     Column::new("ID", |execution| execution.id.to_string()),
@@ -56,6 +82,16 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
         DispatchesCommand::Show { id } => {
             let dispatch: Dispatch = session.api()?.get(&["dispatches", &id.to_string()], &()).await?;
             session.output.record(&dispatch, DISPATCHES)?;
+        }
+        DispatchesCommand::Explain { id } => {
+            let path = ["dispatches", &id.to_string(), "explain"];
+            let explained: DispatchExplanation = session.api()?.get(&path, &()).await?;
+            session.output.record(&explained, EXPLAINED)?;
+            let waits = &explained.dispatch.waits_for;
+            if session.output.is_table() && !waits.is_empty() {
+                session.output.print("\n")?;
+                session.output.list(waits, WAITS_FOR, "")?;
+            }
         }
     }
     Ok(exit::OK)

@@ -20,6 +20,44 @@ use super::{Job, by_id, reschedule};
 use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::JobSettings;
 
+/// When a pause is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PauseEnd {
+    /// Nothing is said: when the pause ends that there is, and when somebody resumes the job if there is none.
+    #[default]
+    AsItIs,
+    /// When somebody resumes the job.
+    Never,
+    /// By itself at this instant.
+    At(DateTime<Utc>),
+}
+
+/// What is asked for: a pause, or a change of the one there is. What is left out of a change stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NewPause<'a> {
+    /// Why, for people.
+    pub reason: Option<&'a str>,
+    /// When it ends.
+    pub end: PauseEnd,
+}
+
+impl NewPause<'_> {
+    /// The pause that this makes of the present one at `now`.
+    fn merged<'a>(&'a self, job: &'a Job, now: DateTime<Utc>) -> Pause<'a> {
+        let (mut reason, mut until) = (None, None);
+        // One that has ended by itself since the job was read is none to go on.
+        if job.state.is_paused && job.state.paused_until.is_none_or(|until| until > now) {
+            (reason, until) = (job.state.pause_reason.as_deref(), job.state.paused_until);
+        }
+        let until = match self.end {
+            PauseEnd::AsItIs => until,
+            PauseEnd::Never => None,
+            PauseEnd::At(at) => Some(at),
+        };
+        Pause { reason: self.reason.or(reason), until }
+    }
+}
+
 /// A pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause<'a> {
@@ -32,8 +70,8 @@ pub struct Pause<'a> {
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch<'a> {
-    /// The schedule is not to fire for a while. A job that is paused is paused anew.
-    Pause(Pause<'a>),
+    /// The schedule is not to fire for a while. Of a job that is paused, the pause is changed.
+    Pause(NewPause<'a>),
     /// The schedule is to fire again.
     Resume,
     /// The schedule is to fire; fire times while the job was disabled are none.
@@ -90,10 +128,7 @@ pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Swit
         return Ok(Switched::OtherVersion(job.state.version));
     }
     let is_so_already = match request.switch {
-        Switch::Pause(pause) => {
-            let present = Pause { reason: job.state.pause_reason.as_deref(), until: job.state.paused_until };
-            job.state.is_paused && present == pause
-        }
+        Switch::Pause(_) => false,
         Switch::Resume => !job.state.has_pause(),
         Switch::Enable => job.settings.is_enabled,
         Switch::Disable => !job.settings.is_enabled,
@@ -102,19 +137,34 @@ pub async fn switch(conn: &mut Conn, request: &SwitchRequest<'_>) -> Result<Swit
         return Ok(Switched::Unchanged(Box::new(job)));
     }
     match request.switch {
-        Switch::Pause(pause) => {
-            let now = clock::now(conn).await?;
-            if pause.until.is_some_and(|until| until <= now) {
-                return Ok(Switched::EndHasPassed { now });
-            }
-            set_pause(conn, request, job, Some(pause), now).await
-        }
+        Switch::Pause(asked) => pause(conn, request, job, asked).await,
         Switch::Resume => {
             let now = clock::now(conn).await?;
             set_pause(conn, request, job, None, now).await
         }
         Switch::Enable | Switch::Disable => set_enabled(conn, request, job).await,
     }
+}
+
+/// Pauses a job, or changes its pause.
+async fn pause(
+    conn: &mut Conn,
+    request: &SwitchRequest<'_>,
+    job: Job,
+    asked: NewPause<'_>,
+) -> Result<Switched, SaveError> {
+    let now = clock::now(conn).await?;
+    let present = Pause { reason: job.state.pause_reason.as_deref(), until: job.state.paused_until };
+    let wanted = asked.merged(&job, now);
+    if job.state.is_paused && present == wanted {
+        return Ok(Switched::Unchanged(Box::new(job)));
+    }
+    if wanted.until.is_some_and(|until| until <= now) {
+        return Ok(Switched::EndHasPassed { now });
+    }
+    let reason = wanted.reason.map(str::to_owned);
+    let wanted = Pause { reason: reason.as_deref(), until: wanted.until };
+    set_pause(conn, request, job, Some(wanted), now).await
 }
 
 /// Locks the job alone. Its calendars are read and not locked: who changes one locks the jobs that name it before it looks at them.

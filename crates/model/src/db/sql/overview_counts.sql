@@ -1,13 +1,24 @@
-WITH input AS (SELECT $1::uuid AS tenant_id)
-SELECT clock_timestamp(),
-    (SELECT count(*) FROM scheduled_jobs j WHERE j.tenant_id = input.tenant_id AND j.deleted_at IS NULL AND j.is_enabled AND (j.is_paused AND (j.paused_until > clock_timestamp()) IS NOT FALSE) IS NOT TRUE),
-    (SELECT count(*) FROM scheduled_jobs j WHERE j.tenant_id = input.tenant_id AND j.deleted_at IS NULL AND (NOT j.is_enabled OR (j.is_paused AND (j.paused_until > clock_timestamp()) IS NOT FALSE))),
+WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now),
+jobs AS (
+    SELECT count(*) FILTER (WHERE j.is_enabled AND NOT j.is_paused_now) AS active,
+           count(*) FILTER (WHERE NOT j.is_enabled OR j.is_paused_now) AS inactive,
+           -- Who has never had a fire was not disabled by the scheduler: a built-in job may wait for its settings.
+           count(*) FILTER (WHERE NOT j.is_enabled AND j.disabled_reason IS NOT NULL AND j.last_fire_at IS NOT NULL) AS quarantined,
+           min(j.next_run_at) FILTER (WHERE NOT j.is_paused_now) AS next_run_at
+    FROM (SELECT s.is_enabled, s.disabled_reason, s.last_fire_at, s.next_run_at,
+                 s.is_paused AND (s.paused_until > input.now) IS NOT FALSE AS is_paused_now
+          FROM input
+          JOIN scheduled_jobs s ON s.tenant_id = input.tenant_id
+          WHERE s.deleted_at IS NULL) AS j
+)
+SELECT input.now, jobs.active, jobs.inactive, jobs.quarantined,
     (SELECT count(*) FROM job_dispatch d WHERE d.claimable_at < 'infinity' AND d.tenant_id = input.tenant_id)
         + (SELECT count(*) FROM job_dispatch d WHERE d.claimable_at = 'infinity' AND d.tenant_id = input.tenant_id),
     (SELECT count(*) FROM worker_claims c CROSS JOIN LATERAL unnest(c.dispatch_ids) AS u (id)
      JOIN job_dispatch d ON d.id = u.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS' AND d.tenant_id = input.tenant_id),
-    (SELECT min(j.next_run_at) FROM scheduled_jobs j WHERE j.tenant_id = input.tenant_id AND j.next_run_at IS NOT NULL AND (j.is_paused AND (j.paused_until > clock_timestamp()) IS NOT FALSE) IS NOT TRUE),
+    jobs.next_run_at,
     (SELECT count(*) FROM worker_registration w WHERE w.status <> 'OFFLINE'),
     (SELECT count(*) FROM scheduler_instances),
-    EXISTS (SELECT 1 FROM scheduler_instances s WHERE s.is_leader)
+    (SELECT extract(epoch FROM input.now - s.last_heartbeat)::float8 FROM scheduler_instances s WHERE s.is_leader)
 FROM input
+CROSS JOIN jobs

@@ -1,5 +1,6 @@
 //! Each fate, from a schedule and its records; and that a missing record is seen.
 
+mod dispatches;
 mod timetables;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -98,6 +99,10 @@ fn dispatch(fire: &str) -> Dispatched {
         attempt: 1,
         worker: Some("host-b".into()),
         error: None,
+        cancel_requested_at: None,
+        successor: None,
+        cause: None,
+        waits: Vec::new(),
         attempts: vec![Attempt {
             number: 1,
             outcome: AttemptOutcome::Completed,
@@ -437,7 +442,7 @@ fn an_attempt_that_was_lost_or_failed_is_told_with_its_worker() {
     assert_eq!(
         lost.sentence(),
         "PENDING: dispatched 12ms after its time, catching it up, by host-a (term 3); \
-         waits in queue default since 2026-03-02T11:00:00.000Z; \
-         attempt 1 LOST on host-b after 1.2s: its worker was given up; attempt 2 FAILED on host-b after 1.2s, exit code 3"
+         attempt 1 LOST on host-b after 1.2s: its worker was given up; attempt 2 FAILED on host-b after 1.2s, exit code 3; \
+         waits in queue default since 2026-03-02T11:00:00.012Z"
     );
 }

@@ -5,6 +5,7 @@
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::{Attempt, Dispatched, Fate, Line, PauseInForce, Skip};
+use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::schedule::SkipReason;
 
@@ -14,7 +15,7 @@ pub(super) fn instant(at: DateTime<Utc>) -> String {
 }
 
 /// An instant at which somebody did something: no finer than milliseconds.
-fn moment(at: DateTime<Utc>) -> String {
+pub(super) fn moment(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
@@ -164,18 +165,27 @@ impl Dispatched {
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut parts = vec![format!("{}: {}", self.status, self.origin())];
-        parts.extend(self.wait());
+        parts.extend(self.waited());
         parts.extend(self.attempts.iter().map(Attempt::sentence));
         match self.status {
+            DispatchStatus::Pending => parts.push(self.waits()),
             DispatchStatus::InProgress => {
                 let worker = self.worker.as_deref().unwrap_or("a worker");
                 let since = self.claimed_at.map_or_else(String::new, |at| format!(" since {}", moment(at)));
                 parts.push(format!("attempt {} runs on {worker}{since}", self.attempt));
             }
+            DispatchStatus::Completed
+                if self.attempts.iter().any(|it| it.outcome == AttemptOutcome::Lost) =>
+            {
+                parts.push("what was lost has been recovered".to_owned());
+            }
             // What the last attempt said has been told with it.
-            _ if self.attempts.is_empty() => parts.extend(self.error.clone()),
+            _ if self.attempts.is_empty() && self.cancel_requested_at.is_none() => {
+                parts.extend(self.error.clone())
+            }
             _ => {}
         }
+        parts.extend(self.cancelled());
         parts.join("; ")
     }
 
@@ -187,24 +197,53 @@ impl Dispatched {
         let scheduler = self.scheduler.as_deref().unwrap_or("a scheduler");
         let catch_up = if self.is_catch_up { ", catching it up," } else { "" };
         let lateness = length(self.created_at - self.scheduled_for);
-        format!("dispatched {lateness} after its time{catch_up} by {scheduler} (term {})", term.0)
+        let cause = self.cause.as_ref();
+        let cause = cause.map_or_else(String::new, |cause| {
+            let job = cause.job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
+            format!(", because dispatch {}{job} had ended", cause.dispatch)
+        });
+        format!("dispatched {lateness} after its time{catch_up} by {scheduler} (term {}){cause}", term.0)
     }
 
-    fn wait(&self) -> Option<String> {
-        if self.is_in_line {
-            return Some("waits in line behind other dispatches of the job".to_owned());
-        }
-        match (self.status, self.claimed_at) {
-            (DispatchStatus::Pending, _) => {
-                Some(format!("waits in queue {} since {}", self.queue, moment(self.available_at)))
+    /// How long it waited for its first claim. After a retry the instant at which it became available is another.
+    fn waited(&self) -> Option<String> {
+        let claimed =
+            self.claimed_at.filter(|_| self.attempt <= 1 && self.status != DispatchStatus::Pending)?;
+        let waited = length(claimed - self.available_at.max(self.created_at));
+        Some(format!("waited {waited} in queue {}", self.queue))
+    }
+
+    /// What it waits for.
+    fn waits(&self) -> String {
+        let place =
+            format!("waits in queue {} since {}", self.queue, moment(self.available_at.max(self.created_at)));
+        match self.waits.as_slice() {
+            [] if self.is_in_line => "waits in line behind other dispatches of the job".to_owned(),
+            [] => place,
+            [one] => format!("{place}: {}", one.sentence()),
+            several => {
+                let numbered = several.iter().enumerate();
+                let numbered = numbered.map(|(index, wait)| format!("({}) {}", index + 1, wait.sentence()));
+                format!("{place}: {}", numbered.collect::<Vec<_>>().join(", "))
             }
-            // After a retry the instant at which it became available is another.
-            (_, Some(claimed)) if self.attempt <= 1 => {
-                let waited = length(claimed - self.available_at.max(self.created_at));
-                Some(format!("waited {waited} in queue {}", self.queue))
-            }
-            _ => None,
         }
+    }
+
+    /// Who asked it to stop, and what came in its place.
+    fn cancelled(&self) -> Option<String> {
+        let at = moment(self.cancel_requested_at?);
+        let mut text = match self.status {
+            DispatchStatus::Cancelled => format!("cancelled at {at}"),
+            DispatchStatus::InProgress => format!("asked to stop at {at}"),
+            _ => return Some(format!("asked to stop at {at}, which came too late")),
+        };
+        if let Some(why) = &self.error {
+            text.push_str(&format!(": {}", why.strip_prefix("cancelled: ").unwrap_or(why)));
+        }
+        if let Some(successor) = &self.successor {
+            text.push_str(&format!(": dispatch {} of {}", successor.id, instant(successor.scheduled_for)));
+        }
+        Some(text)
     }
 }
 

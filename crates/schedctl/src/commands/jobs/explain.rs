@@ -1,12 +1,12 @@
 //! `jobs explain`: why a job did, or did not, run.
 //!
-//! One line for each fire time of the window, neighbours of one fate together, then the numbers. Fails with exit code 1, after
+//! One line for each fire time of the window, neighbours of one fate together, then what the next run waits for, and the numbers. Fails with exit code 1, after
 //! everything has been printed, when a fire time has no fate or two.
 
 use sched_runtime::exit;
 use sched_wire::{ExplainQuery, ExplainSummary, ExplainedDispatch, ExplainedFires, Explanation};
 
-use super::super::Session;
+use super::super::{Session, runs};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
@@ -35,6 +35,10 @@ pub(super) async fn run(name: &str, query: &ExplainQuery, session: &Session) -> 
         if !explanation.triggers.is_empty() {
             session.output.print("\n")?;
             session.output.list(&explanation.triggers, TRIGGERS, "")?;
+        }
+        if !explanation.waits_for.is_empty() {
+            session.output.print("\n")?;
+            session.output.list(&explanation.waits_for, runs::WAITS_FOR, "")?;
         }
         let (from, to) = (time(explanation.from), time(explanation.to));
         let numbers = neutral::line(&explanation.summary.text);

@@ -1,0 +1,81 @@
+//! What the sentence of a dispatch says of its past and of what it waits for.
+
+use super::*;
+
+/// What the one dispatch of the window says.
+fn told(dispatched: Dispatched) -> String {
+    let evidence = Evidence { dispatches: vec![dispatched], ..evidence() };
+    explained(&evidence, "12:00", "12:30").lines[0].sentence()
+}
+
+#[test]
+fn a_dispatch_that_waits_says_for_what_in_order() {
+    let pending = Dispatched {
+        status: DispatchStatus::Pending,
+        claimed_at: None,
+        completed_at: None,
+        attempt: 0,
+        attempts: Vec::new(),
+        ..dispatch("12:00")
+    };
+    let begin = "PENDING: dispatched 12ms after its time by host-a (term 3); waits in queue default since 2026-03-02T12:00:00.012Z";
+    assert_eq!(told(pending.clone()), begin);
+    let one = Dispatched { waits: vec![Wait::TenantPaused], ..pending.clone() };
+    assert_eq!(told(one), format!("{begin}: the tenant is paused"));
+    let queue = Wait::QueuePaused { queue: "default".into(), reason: None };
+    let two = Dispatched { waits: vec![Wait::TenantPaused, queue], ..pending };
+    assert_eq!(told(two), format!("{begin}: (1) the tenant is paused, (2) the queue default is paused"));
+}
+
+#[test]
+fn what_was_lost_and_came_back_is_said() {
+    let mut lost = dispatch("12:00");
+    lost.attempt = 2;
+    let second = lost.attempts[0].clone();
+    lost.attempts[0].outcome = AttemptOutcome::Lost;
+    lost.attempts[0].error = Some("its worker was given up".into());
+    lost.attempts.push(Attempt { number: 2, ..second });
+    let text = told(lost);
+    assert!(text.contains("attempt 1 LOST on host-b after 1.2s: its worker was given up"), "{text}");
+    assert!(
+        text.ends_with("attempt 2 COMPLETED on host-b after 1.2s; what was lost has been recovered"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_dispatch_that_was_cancelled_names_who_did_it_and_what_took_its_place() {
+    let cancelled = Dispatched {
+        status: DispatchStatus::Cancelled,
+        attempts: Vec::new(),
+        error: Some(
+            "cancelled: a later fire of the job took its place (overlap policy cancel_oldest)".into(),
+        ),
+        cancel_requested_at: Some(at("12:10")),
+        successor: Some(Successor { id: DispatchId(Uuid::from_u128(8)), scheduled_for: at("12:05") }),
+        ..dispatch("12:00")
+    };
+    let why = "cancelled at 2026-03-02T12:10:00.000Z: a later fire of the job took its place (overlap policy cancel_oldest): \
+               dispatch 00000000-0000-0000-0000-000000000008 of 2026-03-02T12:05:00Z";
+    assert!(told(cancelled.clone()).ends_with(why), "{}", told(cancelled));
+    let running = Dispatched {
+        status: DispatchStatus::InProgress,
+        successor: None,
+        error: Some("cancelled by ada".into()),
+        ..cancelled.clone()
+    };
+    let text = told(running);
+    assert!(text.ends_with("asked to stop at 2026-03-02T12:10:00.000Z: cancelled by ada"), "{text}");
+    let late = Dispatched { status: DispatchStatus::Completed, error: None, successor: None, ..cancelled };
+    assert!(told(late).ends_with("asked to stop at 2026-03-02T12:10:00.000Z, which came too late"));
+}
+
+#[test]
+fn what_another_job_made_run_names_it() {
+    let cause = Cause { dispatch: DispatchId(Uuid::from_u128(9)), job: Some("load".into()) };
+    let text =
+        Dispatched { triggered_by: Trigger::Dependency, cause: Some(cause), ..dispatch("12:00") }.sentence();
+    let because =
+        "by host-a (term 3), because dispatch 00000000-0000-0000-0000-000000000009 of job load had ended;";
+    assert!(text.contains(because), "{text}");
+}
