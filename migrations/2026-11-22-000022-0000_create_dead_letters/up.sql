@@ -18,7 +18,7 @@ CREATE TABLE dead_letters (
     settled_by     text,
     settled_reason text,
     retried_as     uuid,
-    CONSTRAINT dead_letters_pkey PRIMARY KEY (dispatch_id),
+    CONSTRAINT dead_letters_pkey PRIMARY KEY (tenant_id, dispatch_id),
     CONSTRAINT dead_letters_job_fkey FOREIGN KEY (tenant_id, job_id) REFERENCES scheduled_jobs (tenant_id, id) ON DELETE CASCADE,
     CONSTRAINT dead_letters_settled_as_check CHECK (settled_as IN ('retried', 'discarded')),
     CONSTRAINT dead_letters_settled_whole_check CHECK ((settled_as IS NULL) = (settled_at IS NULL) AND (settled_as IS NULL) = (settled_by IS NULL)),

@@ -204,7 +204,7 @@ pub async fn retry_page(
     let jobs: BTreeSet<JobId> = page.iter().map(|(_, job)| *job).collect();
     let jobs: HashMap<JobId, RetriedJob> =
         retries::lock_jobs(conn, order.tenant, &jobs).await?.into_iter().collect();
-    let held: BTreeSet<DispatchId> = hold(conn, &page).await?.into_iter().collect();
+    let held: BTreeSet<DispatchId> = hold(conn, order.tenant, &page).await?.into_iter().collect();
     let mut settled = Settled { done: Vec::new(), barred: BTreeMap::new(), jobs, next };
     let mut free = Vec::new();
     for (id, job) in page.iter().filter(|(id, _)| held.contains(id)) {
@@ -232,8 +232,8 @@ pub async fn discard_page(
     reason: Option<&str>,
 ) -> DbResult<Settled<(DispatchId, JobId, Option<ProjectId>)>> {
     let (page, next) = page(conn, tenant, filter, limit).await?;
-    let held = hold(conn, &page).await?;
-    let done = write_discarded(conn, &held, by, reason).await?;
+    let held = hold(conn, tenant, &page).await?;
+    let done = write_discarded(conn, tenant, &held, by, reason).await?;
     Ok(Settled { done, barred: BTreeMap::new(), jobs: HashMap::new(), next })
 }
 
@@ -268,8 +268,7 @@ pub async fn discard(
 ) -> DbResult<Discarded> {
     use dead_letters as l;
     let found: Option<(Option<Settlement>, Option<DispatchId>)> = l::table
-        .find(id)
-        .filter(l::tenant_id.eq(tenant))
+        .find((tenant, id))
         .select((l::settled_as, l::retried_as))
         .for_update()
         .get_result(conn)
@@ -280,7 +279,7 @@ pub async fn discard(
         Some((_, Some(dispatch))) => Ok(Discarded::Retried(dispatch)),
         Some((Some(_), None)) => Ok(Discarded::Already),
         Some((None, None)) => {
-            let done = write_discarded(conn, &[id], by, reason).await?.pop();
+            let done = write_discarded(conn, tenant, &[id], by, reason).await?.pop();
             Ok(done.map_or(Discarded::NoSuchDeadLetter, |(_, job_id, project_id)| Discarded::Done {
                 job_id,
                 project_id,
@@ -314,23 +313,26 @@ async fn page(
 }
 
 /// Locks those that are open still, in order. Their jobs, if they are to be locked, are so already.
-async fn hold(conn: &mut Conn, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
+async fn hold(conn: &mut Conn, tenant: TenantId, page: &[Letter]) -> DbResult<Vec<DispatchId>> {
     use dead_letters as l;
     let ids: Vec<DispatchId> = page.iter().map(|(id, _)| *id).collect();
-    let open = l::table.filter(l::dispatch_id.eq_any(ids)).filter(l::settled_at.is_null());
+    let open = l::table
+        .filter(l::tenant_id.eq(tenant).and(l::dispatch_id.eq_any(ids)))
+        .filter(l::settled_at.is_null());
     Ok(open.select(l::dispatch_id).order(l::dispatch_id).for_update().load(conn).await?)
 }
 
 /// Notes of open dead letters that are locked that they are discarded.
 async fn write_discarded(
     conn: &mut Conn,
+    tenant: TenantId,
     ids: &[DispatchId],
     by: &str,
     reason: Option<&str>,
 ) -> DbResult<Vec<(DispatchId, JobId, Option<ProjectId>)>> {
     use dead_letters as l;
     let now = clock::now(conn).await?;
-    let written = diesel::update(l::table.filter(l::dispatch_id.eq_any(ids)))
+    let written = diesel::update(l::table.filter(l::tenant_id.eq(tenant).and(l::dispatch_id.eq_any(ids))))
         .set((
             l::settled_as.eq(Settlement::Discarded),
             l::settled_at.eq(now),

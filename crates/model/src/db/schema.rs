@@ -90,7 +90,7 @@ diesel::table! {
 
 diesel::table! {
     /// Dispatches that were given up for good, and what somebody decided about them. A row goes with its dispatch.
-    dead_letters (dispatch_id) {
+    dead_letters (tenant_id, dispatch_id) {
         /// The dispatch, whose state is DEAD_LETTER and stays so.
         dispatch_id -> Uuid,
         /// Owner.

@@ -161,7 +161,7 @@ async fn only_what_has_finished_in_vain_is_run_again() {
     end(&world, &[ended(&claimed, AttemptOutcome::Completed, 1)], &[]).await;
     assert_eq!(retry(&world, id).await, Retried::Succeeded);
     for status in ["FAILED", "TIMEOUT", "CANCELLED", "DEAD_LETTER"] {
-        let job = world.job(status).await;
+        let job = world.job(&status.to_lowercase().replace('_', "-")).await;
         world.dispatches(job.id, QUEUE, 1).await;
         let of_job = format!("job_id = '{}'", job.id);
         let id = world.text(&format!("SELECT id FROM job_dispatch WHERE {of_job}")).await;

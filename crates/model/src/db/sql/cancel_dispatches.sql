@@ -6,7 +6,9 @@ WITH input AS (
 held AS MATERIALIZED (
     SELECT d.id, d.claimable_at = 'infinity' AS is_in_line
     FROM job_dispatch d
-    WHERE d.id = ANY ((SELECT ids FROM input)::uuid[]) AND d.tenant_id = (SELECT tenant_id FROM input) AND d.job_id = (SELECT job_id FROM input)
+    WHERE d.id = ANY ((SELECT ids FROM input)::uuid[])
+      -- Not `=`: the key of dispatches would be taken, and all that the job ever had be read.
+      AND d.tenant_id IS NOT DISTINCT FROM (SELECT tenant_id FROM input) AND d.job_id IS NOT DISTINCT FROM (SELECT job_id FROM input)
       AND d.completed_at IS NULL AND d.cancel_requested_at IS NULL
     ORDER BY d.id
     FOR UPDATE

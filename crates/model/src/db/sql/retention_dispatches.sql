@@ -34,7 +34,7 @@ gone AS (
 letters AS (
     DELETE FROM dead_letters l
     USING gone g
-    WHERE l.dispatch_id = g.id
+    WHERE l.tenant_id = g.tenant_id AND l.dispatch_id = g.id
 ),
 told AS (
     UPDATE scheduled_jobs j

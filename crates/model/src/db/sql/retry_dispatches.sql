@@ -41,6 +41,6 @@ settled AS (
     UPDATE dead_letters l
     SET settled_as = 'retried', settled_at = input.at, settled_by = input.by, settled_reason = NULL, retried_as = c.id
     FROM created c, input
-    WHERE l.dispatch_id = c.retry_of
+    WHERE l.tenant_id = c.tenant_id AND l.dispatch_id = c.retry_of
 )
 SELECT retry_of, id, job_id, queue FROM created ORDER BY id
