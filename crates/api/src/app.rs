@@ -12,8 +12,8 @@ use sched_wire::BASE_PATH;
 use crate::error::ApiError;
 use crate::guard;
 use crate::routes::{
-    apply, calendars, dispatches, executions, explanations, fleet, functions, jobs, logs, previews, queues,
-    secrets, switches, triggers,
+    apply, calendars, cancellations, dead_letters, dispatches, executions, explanations, fleet, functions,
+    jobs, logs, previews, queues, retries, secrets, switches, triggers,
 };
 use crate::state::ApiState;
 
@@ -51,6 +51,7 @@ fn api() -> actix_web::Scope {
         .service(at("/jobs/{job}/resume", "POST").route(web::post().to(switches::resume)))
         .service(at("/jobs/{job}/enable", "POST").route(web::post().to(switches::enable)))
         .service(at("/jobs/{job}/disable", "POST").route(web::post().to(switches::disable)))
+        .service(at("/jobs/{job}/cancel", "POST").route(web::post().to(cancellations::of_job)))
         .service(at("/schedules/preview", "POST").route(web::post().to(previews::of_schedule)))
         .service(at("/apply", "POST").route(web::post().to(apply::apply)))
         .service(at("/calendars", "GET").route(web::get().to(calendars::list)))
@@ -77,7 +78,15 @@ fn api() -> actix_web::Scope {
         .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
         .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))
         .service(at("/dispatches/{id}/explain", "GET").route(web::get().to(explanations::of_dispatch)))
+        .service(at("/dispatches/{id}/cancel", "POST").route(web::post().to(cancellations::dispatch)))
+        .service(at("/dispatches/{id}/retry", "POST").route(web::post().to(retries::dispatch)))
         .service(at("/dispatches/{id}/logs", "GET").route(web::get().to(logs::of_dispatch)))
+        .service(at("/dead-letters", "GET").route(web::get().to(dead_letters::list)))
+        .service(at("/dead-letters/retry", "POST").route(web::post().to(dead_letters::retry_many)))
+        .service(at("/dead-letters/discard", "POST").route(web::post().to(dead_letters::discard_many)))
+        .service(at("/dead-letters/{id}", "GET").route(web::get().to(dead_letters::get)))
+        .service(at("/dead-letters/{id}/retry", "POST").route(web::post().to(retries::dead_letter)))
+        .service(at("/dead-letters/{id}/discard", "POST").route(web::post().to(dead_letters::discard)))
         .service(at("/executions", "GET").route(web::get().to(executions::list)))
         .service(at("/executions/{id}", "GET").route(web::get().to(executions::get)))
         .service(at("/executions/{id}/output", "GET").route(web::get().to(executions::output)))

@@ -10,6 +10,7 @@ use actix_web::{HttpResponse, ResponseError};
 use sched_model::db::DbError;
 use sched_wire::{BASE_PATH, PROBLEM_JSON, Problem};
 
+use crate::conflict::Conflict;
 use crate::extract::MAX_BODY_BYTES;
 use crate::mistake::{Mistake, Reason};
 
@@ -72,6 +73,9 @@ pub(crate) enum ApiError {
         /// Its version.
         found: i64,
     },
+    /// The work that it is about is not in a state for it; nothing was written.
+    #[error(transparent)]
+    Conflict(Conflict),
     /// The request names a host we are not.
     #[error("the request is for {0:?}; this release answers to loopback names and addresses only")]
     WrongHost(String),
@@ -145,6 +149,7 @@ impl ApiError {
             Self::Refused(mistakes) => refusal(mistakes),
             Self::NoSecretKeys => (StatusCode::UNPROCESSABLE_ENTITY, "no_secret_keys"),
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
+            Self::Conflict(conflict) => (StatusCode::CONFLICT, conflict.code()),
             Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
@@ -209,6 +214,10 @@ impl ResponseError for ApiError {
 
 #[cfg(test)]
 mod tests {
+    use sched_model::db::retries::JobBar;
+    use sched_model::domain::dispatch::DispatchStatus;
+    use sched_model::domain::ids::DispatchId;
+
     use super::*;
 
     #[test]
@@ -261,7 +270,18 @@ mod tests {
             ApiError::Broken,
             ApiError::Internal(outage()),
         ];
-        for error in refused.into_iter().chain(others) {
+        let barred = |bar| Conflict::Barred { job: String::new(), bar };
+        let conflicts = [
+            Conflict::Finished(DispatchStatus::Completed),
+            Conflict::NotFinished(DispatchStatus::Pending),
+            Conflict::Succeeded,
+            Conflict::AlreadyRetried(DispatchId(uuid::Uuid::nil())),
+            barred(JobBar::Deleted),
+            barred(JobBar::Disabled),
+            barred(JobBar::FunctionInactive),
+        ];
+        let conflicts = conflicts.map(ApiError::Conflict);
+        for error in refused.into_iter().chain(others).chain(conflicts) {
             let (status, code) = error.kind();
             let is_row = |line: &&str| line.contains(status.as_str()) && line.contains(&format!("`{code}`"));
             assert!(include_str!("../README.md").lines().any(|line| is_row(&line)), "{status} {code}");

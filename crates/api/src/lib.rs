@@ -2,6 +2,7 @@
 
 mod app;
 pub mod config;
+mod conflict;
 mod dto;
 mod error;
 mod extract;

@@ -25,6 +25,7 @@ const HEAD: &str = r#"//! The tables, as the migrations make them.
 
 /// Tables that stand together in a query.
 const JOINED: &[&str] = &[
+    "dead_letters",
     "job_dependencies",
     "job_dispatch",
     "live_progress",

@@ -12,7 +12,9 @@ use clap_complete::Shell;
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
-use crate::commands::{CalendarsCommand, QueuesCommand, SchedulesCommand, SecretsCommand};
+use crate::commands::{
+    CalendarsCommand, DeadLettersCommand, QueuesCommand, SchedulesCommand, SecretsCommand,
+};
 use crate::output::Format;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
@@ -62,14 +64,17 @@ pub(crate) enum Command {
     /// Show or change the database's schema
     #[command(subcommand)]
     Migrate(MigrateCommand),
-    /// Apply, list, show, explain, pause and trigger jobs
+    /// Apply, list, show, explain, pause, trigger and cancel jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
     /// Print what a dispatch or an execution writes, while it runs or afterwards
     Logs(LogsArgs),
-    /// List, show and explain dispatches: fire times and triggers to be executed
+    /// List, show, explain, cancel and retry dispatches: fire times and triggers to be executed
     #[command(subcommand)]
     Dispatches(DispatchesCommand),
+    /// List, show, retry and discard dead letters: dispatches that were given up for good
+    #[command(subcommand)]
+    DeadLetters(DeadLettersCommand),
     /// List executions, finished attempts at a dispatch, and show their output
     #[command(subcommand)]
     Executions(ExecutionsCommand),
@@ -284,6 +289,14 @@ pub(crate) enum JobsCommand {
         #[command(flatten)]
         version: VersionArgs,
     },
+    /// Cancel whatever of a job waits or runs; its schedule goes on, so pause or disable it first to have peace
+    Cancel {
+        /// Name or id
+        name: String,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
     /// Run a job now, whatever its schedule says
     Trigger {
         /// Name or id
@@ -334,6 +347,38 @@ pub(crate) enum DispatchesCommand {
         /// Id of the dispatch
         id: Uuid,
     },
+    /// Cancel a dispatch: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
+    ///
+    /// The worker gives the work its soft signal and time to end, and kills what is left then. What is cancelled is not tried again.
+    Cancel {
+        /// Id of the dispatch
+        id: Uuid,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Run a dispatch again that failed, timed out, was cancelled or given up
+    ///
+    /// A new dispatch does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the
+    /// same new dispatch. With --wait the exit code is 1 unless it succeeded.
+    Retry {
+        /// Id of the dispatch
+        id: Uuid,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait until it has ended; exit code 1 if it ended otherwise than was asked for
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Longest wait of --wait
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    pub(crate) wait_timeout: Duration,
 }
 
 #[derive(Debug, Args)]

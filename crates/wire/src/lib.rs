@@ -2,6 +2,8 @@
 
 mod answer;
 mod calendar;
+mod command;
+mod dead_letter;
 mod explain;
 mod fleet;
 mod function;
@@ -17,6 +19,8 @@ mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
+pub use command::{Cancelled, JobCancelled, ReasonRequest};
+pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount};
 pub use explain::{
     DispatchExplanation, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires,
     ExplainedPause, ExplainedSkip, Explanation, WaitFor,
@@ -32,9 +36,9 @@ pub use queue::{Queue, QueueSpec, Rate};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{
-    AfterCondition, AfterMode, BackoffType, CalendarRoll, DispatchStatus, DstGap, DstOverlap,
-    ExecutionStatus, FireNote, HandlerType, JobType, LeaderState, MisfirePolicy, OverlapPolicy, Scope,
-    UnknownWord, WorkerStatus,
+    AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
+    DispatchStatus, DstGap, DstOverlap, ExecutionStatus, FireNote, HandlerType, JobType, LeaderState,
+    MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.

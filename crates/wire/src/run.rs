@@ -18,12 +18,12 @@ pub struct TriggerRequest {
     pub task_args: Option<Map<String, Value>>,
 }
 
-/// Answer to a trigger.
+/// Answer to a trigger, or to running a dispatch again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Triggered {
     /// The dispatch that executes it.
     pub dispatch_id: Uuid,
-    /// Whether an earlier trigger with the same key had made it.
+    /// Whether an earlier request had made it: a trigger with the same key, or the same retry.
     pub duplicate: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Dispatch {
     pub job: String,
     /// What it has come to.
     pub status: DispatchStatus,
-    /// The fire time, or the instant of the trigger.
+    /// The fire time, or the instant of the trigger; of a retry that of the dispatch it runs again.
     pub scheduled_for: DateTime<Utc>,
     /// When it was created.
     pub created_at: DateTime<Utc>,
@@ -62,12 +62,15 @@ pub struct Dispatch {
     pub worker_id: Option<Uuid>,
     /// What the latest failed attempt said.
     pub error_message: Option<String>,
-    /// What created it: `scheduler`, `manual`, `api`, `dependency`, and others in later releases.
+    /// What created it: `scheduler`, `manual`, `api`, `dependency`, `retry`, and others in later releases.
     pub triggered_by: String,
     /// Who, when a person or program did.
     pub triggered_by_user: Option<String>,
     /// The dispatch of another job after whose end it runs; `None` unless a dependency created it.
     pub caused_by: Option<Uuid>,
+    /// The dispatch that this one runs again; `None` unless it is a retry by command.
+    #[serde(default)]
+    pub retry_of: Option<Uuid>,
     /// Arguments of the run.
     pub task_args: Value,
     /// Whether it catches up a fire time that had passed.

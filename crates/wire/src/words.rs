@@ -83,6 +83,42 @@ words! {
 }
 
 words! {
+    /// What a command to cancel has come to.
+    CancelState {
+        /// The dispatch is cancelled.
+        Cancelled = "cancelled",
+        /// It runs; its worker stops it.
+        Requested = "requested",
+    }
+}
+
+words! {
+    /// What somebody decided about a dead letter.
+    DeadLetterState {
+        /// Nothing yet.
+        Open = "open",
+        /// A dispatch of its own runs it again.
+        Retried = "retried",
+        /// It is done with as it is.
+        Discarded = "discarded",
+    }
+}
+
+words! {
+    /// Which dead letters to list.
+    DeadLetterChoice {
+        /// Those about which nothing is decided.
+        Open = "open",
+        /// Those that are run again.
+        Retried = "retried",
+        /// Those that are done with as they are.
+        Discarded = "discarded",
+        /// All of them.
+        All = "all",
+    }
+}
+
+words! {
     /// To whom a job belongs.
     Scope {
         /// Backs up or restores the main schema; its history lives outside it.

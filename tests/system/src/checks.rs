@@ -131,6 +131,13 @@ const INVARIANTS: &[(&str, &str)] = &[
              ('FAILED', 'IN_PROGRESS'), ('TIMEOUT', 'IN_PROGRESS'), ('LOST', 'IN_PROGRESS'), ('RELEASED', 'IN_PROGRESS'))",
     ),
     (
+        "6: what was given up is a dead letter, and nothing else is; what runs it again is one dispatch, and is named",
+        "SELECT d.id, d.status, l.dispatch_id FROM job_dispatch d FULL JOIN dead_letters l ON l.dispatch_id = d.id
+         WHERE (d.status IS NOT DISTINCT FROM 'DEAD_LETTER') <> (l.dispatch_id IS NOT NULL)
+            OR (l.settled_as IS NOT DISTINCT FROM 'retried') <> (l.dispatch_id IS NOT NULL AND EXISTS (
+                SELECT FROM job_dispatch r WHERE r.retry_of = l.dispatch_id AND r.triggered_by = 'retry' AND r.id = l.retried_as))",
+    ),
+    (
         "7: COMPLETED has exactly one successful attempt, its last",
         "SELECT d.id FROM job_dispatch d WHERE d.status = 'COMPLETED' AND NOT EXISTS (
              SELECT 1 FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use sched_model::db::dead_letters::DeadLetter;
 use sched_model::db::dispatches::Dispatch;
 use sched_model::db::executions::{Execution, Output};
 use sched_model::db::functions::Function;
@@ -12,7 +13,7 @@ use sched_model::db::live::Progress;
 use sched_model::db::overview::{Counts, Quarantined, Waiting};
 use sched_model::db::workers::Worker;
 use sched_model::domain::dependency::After;
-use sched_model::domain::dispatch::Trigger;
+use sched_model::domain::dispatch::{Settlement, Trigger};
 use sched_model::domain::ids::ExecutionId;
 use sched_model::domain::lease::Leadership;
 use sched_model::domain::retry::RetryPolicy;
@@ -168,10 +169,38 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         triggered_by: row.triggered_by.to_string(),
         triggered_by_user: row.triggered_by_user,
         caused_by: row.trigger_id.filter(|_| row.triggered_by == Trigger::Dependency),
+        retry_of: row.retry_of.map(|id| id.0),
         task_args: row.args,
         is_catch_up: row.is_catch_up,
         expires_at: row.expires_at,
         progress: progress.map(self::progress),
+    }
+}
+
+/// A dead letter.
+pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
+    let DeadLetter { row, dispatch, job_name } = letter;
+    wire::DeadLetter {
+        dispatch_id: row.dispatch_id.0,
+        job_id: row.job_id.0,
+        job: job_name,
+        queue: row.queue,
+        scheduled_for: dispatch.scheduled_for,
+        died_at: row.died_at,
+        attempts: dispatch.attempt,
+        lost_count: dispatch.lost_count,
+        error_class: row.error_class,
+        error_message: dispatch.error_message,
+        task_args: dispatch.args,
+        state: match row.settled_as {
+            None => wire::DeadLetterState::Open,
+            Some(Settlement::Retried) => wire::DeadLetterState::Retried,
+            Some(Settlement::Discarded) => wire::DeadLetterState::Discarded,
+        },
+        settled_at: row.settled_at,
+        settled_by: row.settled_by,
+        settled_reason: row.settled_reason,
+        retried_as: row.retried_as.map(|id| id.0),
     }
 }
 

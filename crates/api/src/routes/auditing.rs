@@ -5,13 +5,16 @@
 
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
+use sched_model::db::cancellations::{Order, Stopped, Stricken};
 use sched_model::db::dispatches::NewTrigger;
 use sched_model::db::functions::{Change, FunctionSettings};
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, SavedJob};
 use sched_model::db::queues::QueueSettings;
+use sched_model::db::retries::Retry;
 use sched_model::db::secrets::{SavedSecret, SecretRecord};
 use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
+use sched_wire::DeadLettersCommand;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -196,6 +199,104 @@ pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, request
         target_id: trigger.job.to_string(),
         before: None,
         after: Some(json!({"dispatch_id": dispatch, "has_own_args": trigger.args.is_some()})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A dispatch that was cancelled, or is to be by its worker.
+pub(super) fn of_cancelled_dispatch(
+    tenant: TenantId,
+    id: DispatchId,
+    stopped: &Stopped,
+    order: &Order<'_>,
+    request: &str,
+) -> AuditEntry {
+    let is_closed = !stopped.closed.is_empty();
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: order.by.to_owned(),
+        action: "cancel_dispatch",
+        target_type: "dispatch",
+        target_id: id.to_string(),
+        before: Some(json!({"status": if is_closed { "PENDING" } else { "IN_PROGRESS" }})),
+        after: Some(
+            json!({"state": if is_closed { "cancelled" } else { "requested" }, "reason": order.reason}),
+        ),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// Dispatches of a job that were cancelled together.
+pub(super) fn of_cancelled_job(
+    tenant: TenantId,
+    stricken: &Stricken,
+    stopped: &Stopped,
+    order: &Order<'_>,
+    request: &str,
+) -> AuditEntry {
+    let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: order.by.to_owned(),
+        action: "cancel_dispatches",
+        target_type: "job",
+        target_id: stricken.job_id.to_string(),
+        before: None,
+        after: Some(json!({"cancelled": cancelled, "requested": requested, "reason": order.reason})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A dispatch that is run again.
+pub(super) fn of_retry(tenant: TenantId, retry: &Retry, request: &str) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: "retry_dispatch",
+        target_type: "dispatch",
+        target_id: retry.of.to_string(),
+        before: None,
+        after: Some(json!({"dispatch_id": retry.dispatch_id})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// A dead letter that was discarded.
+pub(super) fn of_discarded(
+    tenant: TenantId,
+    id: DispatchId,
+    reason: Option<&str>,
+    request: &str,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action: "discard_dead_letter",
+        target_type: "dispatch",
+        target_id: id.to_string(),
+        before: None,
+        after: Some(json!({"state": "discarded", "reason": reason})),
+        request_id: Some(request.to_owned()),
+    }
+}
+
+/// Dead letters about which one command decided.
+pub(super) fn of_dead_letters(
+    tenant: TenantId,
+    action: &'static str,
+    command: &DeadLettersCommand,
+    done: usize,
+    refused: usize,
+    request: &str,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: ACTOR.to_owned(),
+        action,
+        target_type: "tenant",
+        target_id: tenant.to_string(),
+        before: None,
+        after: Some(json!({"meant": plain(command), "count": done, "refused": refused})),
         request_id: Some(request.to_owned()),
     }
 }

@@ -6,6 +6,8 @@
 pub(crate) mod apply;
 mod auditing;
 pub(crate) mod calendars;
+pub(crate) mod cancellations;
+pub(crate) mod dead_letters;
 pub(crate) mod dispatches;
 pub(crate) mod executions;
 pub(crate) mod explanations;
@@ -15,6 +17,7 @@ pub(crate) mod jobs;
 pub(crate) mod logs;
 pub(crate) mod previews;
 pub(crate) mod queues;
+pub(crate) mod retries;
 pub(crate) mod secrets;
 pub(crate) mod switches;
 pub(crate) mod triggers;

@@ -9,6 +9,7 @@
 mod apply;
 mod bad_requests;
 mod calendars;
+mod commands;
 mod dependencies;
 mod explanations;
 mod jobs;

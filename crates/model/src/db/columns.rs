@@ -10,7 +10,7 @@ use diesel::sql_types::{BigInt, Nullable, SingleValue, Text, Uuid as SqlUuid};
 
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dependency::{AfterCondition, AfterMode};
-use crate::domain::dispatch::{DispatchStatus, Trigger};
+use crate::domain::dispatch::{DispatchStatus, Settlement, Trigger};
 use crate::domain::function::HandlerType;
 use crate::domain::ids::{
     ClaimToken, DispatchId, ExecutionId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId,
@@ -102,6 +102,7 @@ words!(
     WorkerStatus,
     OverlapPolicy,
     Scope,
+    Settlement,
     SkipReason,
     JobType,
     MisfireKind,

@@ -52,6 +52,7 @@ pub struct DispatchRow {
     pub triggered_by: Trigger,
     pub triggered_by_user: Option<String>,
     pub trigger_id: Option<Uuid>,
+    pub retry_of: Option<DispatchId>,
     pub scheduler_instance_id: Option<InstanceId>,
     pub term: Option<Term>,
     pub args: serde_json::Value,

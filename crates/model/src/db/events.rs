@@ -39,12 +39,24 @@ pub const JOB_RESUMED: &str = "job_resumed";
 pub const JOB_ENABLED: &str = "job_enabled";
 /// A worker's lease expired.
 pub const WORKER_OFFLINE: &str = "worker_offline";
+/// An attempt has begun: a worker has claimed it. Written by the claim.
+pub const EXECUTION_STARTED: &str = "schedule_execution_started";
+/// An attempt has ended, whatever became of it. Written by what ends it.
+pub const EXECUTION_COMPLETED: &str = "schedule_execution_completed";
 /// An attempt was lost with its worker.
 pub const EXECUTION_LOST: &str = "schedule_execution_lost";
 /// A dispatch was given up for good: it killed too many workers, or its retries are exhausted.
 pub const DISPATCH_DEAD_LETTER: &str = "dispatch_dead_letter";
 /// A dispatch was given up because nobody had begun it in time.
 pub const DISPATCH_EXPIRED: &str = "dispatch_expired";
+/// Somebody cancelled a dispatch that waited. The end of one that ran is [`EXECUTION_COMPLETED`].
+pub const DISPATCH_CANCELLED: &str = "dispatch_cancelled";
+/// Somebody wants a running dispatch stopped.
+pub const DISPATCH_CANCEL_REQUESTED: &str = "dispatch_cancel_requested";
+/// Somebody had a finished dispatch run again: by the dispatch that the event is about.
+pub const DISPATCH_RETRIED: &str = "dispatch_retried";
+/// Somebody is done with a dead letter.
+pub const DEAD_LETTER_DISCARDED: &str = "dead_letter_discarded";
 /// Dispatches wait in a queue that no living worker serves.
 pub const QUEUE_UNSERVED: &str = "queue_unserved";
 /// The queue is served again, or nothing waits in it any more.

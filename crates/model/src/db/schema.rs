@@ -89,6 +89,36 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Dispatches that were given up for good, and what somebody decided about them. A row goes with its dispatch.
+    dead_letters (tenant_id, dispatch_id) {
+        /// The dispatch, whose state is DEAD_LETTER and stays so.
+        dispatch_id -> Uuid,
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Project of its job when it died, if any.
+        project_id -> Nullable<Uuid>,
+        /// The job.
+        job_id -> Uuid,
+        /// Queue it waited in.
+        queue -> Text,
+        /// Class of the error of its last attempt; NULL where that had none, or it died before this table was made.
+        error_class -> Nullable<Text>,
+        /// When it was given up, by the database clock.
+        died_at -> Timestamptz,
+        /// What was decided: retried (a dispatch of its own runs it again) or discarded; NULL while it is open.
+        settled_as -> Nullable<Text>,
+        /// When, by the database clock; NULL while it is open.
+        settled_at -> Nullable<Timestamptz>,
+        /// By whom; NULL while it is open.
+        settled_by -> Nullable<Text>,
+        /// Why, for people, if they said.
+        settled_reason -> Nullable<Text>,
+        /// The dispatch that runs it again; NULL unless it was retried.
+        retried_as -> Nullable<Uuid>,
+    }
+}
+
+diesel::table! {
     /// Durable stream of what happened, by month.
     events (id, created_at) {
         /// Position in the stream. Ids can commit out of order: see transaction_id.
@@ -165,7 +195,7 @@ diesel::table! {
         tenant_id -> Uuid,
         /// The job.
         job_id -> Uuid,
-        /// The fire time; for a trigger, when it was made; for a dependency, when the other job ended.
+        /// The fire time; for a trigger, when it was made; for a dependency, when the other job ended; for a retry, as of the dispatch that it runs again.
         scheduled_for -> Timestamptz,
         /// When the row was written; minus scheduled_for it is the lateness.
         created_at -> Timestamptz,
@@ -199,7 +229,7 @@ diesel::table! {
         triggered_by -> Text,
         /// Who asked for it; NULL for the scheduler.
         triggered_by_user -> Nullable<Text>,
-        /// NULL for a fire time of the schedule; for a dependency, the dispatch whose end made this one; otherwise the id of this trigger, so that it never takes the place of a fire time.
+        /// NULL for a fire time of the schedule; for a dependency, the dispatch whose end made this one; for a retry, computed from retry_of; otherwise the id of this trigger, so that it never takes the place of a fire time.
         trigger_id -> Nullable<Uuid>,
         /// The leader that created it; NULL for triggers by hand.
         scheduler_instance_id -> Nullable<Uuid>,
@@ -219,6 +249,8 @@ diesel::table! {
         traceparent -> Nullable<Text>,
         /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first, and for triggers.
         follows -> Nullable<Timestamptz>,
+        /// The finished dispatch that this one runs again by command; NULL for all others.
+        retry_of -> Nullable<Uuid>,
     }
 }
 
@@ -934,6 +966,7 @@ pub mod maintenance {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(
+    dead_letters,
     job_dependencies,
     job_dispatch,
     live_progress,

@@ -1,7 +1,7 @@
 //! The states of a dispatch and the one table of transitions between them.
 //!
 //! Every write of a state, in SQL or elsewhere, is an edge of [`DispatchStatus::apply`]; the statements name the state
-//! they expect in their `WHERE`. Final states never change: retrying a dead letter makes a new dispatch.
+//! they expect in their `WHERE`. Final states never change: running a finished dispatch again makes a new one.
 
 text_enum! {
     /// State of a dispatch.
@@ -32,12 +32,22 @@ text_enum! {
         Manual = "manual",
         /// A program, over the API.
         Api = "api",
-        /// An operator, retrying a dead letter.
+        /// A command to run a finished dispatch again.
         Retry = "retry",
         /// The end of another job.
         Dependency = "dependency",
         /// A backfill of a past range.
         Backfill = "backfill",
+    }
+}
+
+text_enum! {
+    /// What somebody decided about a dead letter.
+    pub enum Settlement {
+        /// A dispatch of its own runs it again.
+        Retried = "retried",
+        /// It is done with as it is.
+        Discarded = "discarded",
     }
 }
 

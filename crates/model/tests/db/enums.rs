@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{AfterCondition, AfterMode};
-use sched_model::domain::dispatch::{DispatchStatus, Trigger};
+use sched_model::domain::dispatch::{DispatchStatus, Settlement, Trigger};
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::{TermEnd, WorkerStatus};
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
@@ -49,6 +49,7 @@ fn stored() -> Vec<Stored> {
         MisfireKind in ["public.scheduled_jobs.misfire_policy"],
         OverlapPolicy in ["public.scheduled_jobs.overlap_policy"],
         Scope in ["public.scheduled_jobs.scope"],
+        Settlement in ["public.dead_letters.settled_as"],
         SkipReason in ["public.skipped_fires.reason"],
         TermEnd in ["public.leader_terms.end_reason"],
         Trigger in ["public.job_dispatch.triggered_by"],

@@ -11,6 +11,8 @@ mod calendars;
 mod catalogue;
 mod changes;
 mod claims;
+mod commands;
+mod dead_letters;
 mod dependencies;
 mod due;
 mod enums;

@@ -25,6 +25,9 @@ const HAS_EXPIRED: &str = include_str!("../../src/db/sql/waiting_has_expired.sql
 const UNSERVED: &str = include_str!("../../src/db/sql/waiting_unserved.sql");
 const PRUNE: &str = include_str!("../../src/db/sql/retention_dispatches.sql");
 const CLEAR_KEYS: &str = include_str!("../../src/db/sql/retention_keys.sql");
+const CANCEL: &str = include_str!("../../src/db/sql/cancel_dispatches.sql");
+const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
+const RETRY: &str = include_str!("../../src/db/sql/retry_dispatches.sql");
 const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
 
 /// How many attempts end at once.
@@ -260,4 +263,22 @@ async fn the_next_fire_time_is_read_from_the_index_of_cursors() {
     let plan = world.rows(&format!("EXPLAIN {statement}")).await.concat().join("\n");
     assert!(plan.contains("Index Scan using scheduled_jobs_due_idx"), "{plan}");
     assert!(!plan.contains("Seq Scan"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_reach_the_dispatches_they_name_by_their_primary_key() {
+    let world = churned().await;
+    let nil = Uuid::nil();
+    let arguments = format!("'{nil}', '{nil}', {}, 'cancelled'", uuids(3));
+    for plan in plans(&world, CANCEL, "uuid, uuid, uuid[], text", &arguments).await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+    let arguments = format!("'{nil}', '{nil}', 3");
+    for plan in plans(&world, CANCEL_OPEN, "uuid, uuid, bigint", &arguments).await {
+        assert_uses(&plan, "job_dispatch_job_id_scheduled_for_key");
+    }
+    let arguments = format!("'{nil}', 'tests', NULL, {}, {}", uuids(3), uuids(3));
+    for plan in plans(&world, RETRY, "uuid, text, text, uuid[], uuid[]", &arguments).await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
 }

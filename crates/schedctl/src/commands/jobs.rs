@@ -16,8 +16,9 @@ use sched_wire::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
-use super::{Session, runs, tell_of_more};
+use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
 use crate::cli::{JobsCommand, VersionArgs};
 use crate::failure::{CommandResult, failure, usage};
@@ -103,7 +104,7 @@ const APPLIED: &[Column<Applied>] = &[
     Column::wide("ID", |applied| applied.id.to_string()),
 ];
 
-const TRIGGERED: &[Column<Triggered>] = &[
+pub(super) const TRIGGERED: &[Column<Triggered>] = &[
     Column::new("Dispatch", |triggered| triggered.dispatch_id.to_string()),
     Column::new("Duplicate", |triggered| triggered.duplicate.to_string()),
 ];
@@ -150,6 +151,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         JobsCommand::Disable { name, version } => {
             switch(session, &name, "disable", &version, &Map::new()).await?;
         }
+        JobsCommand::Cancel { name, reason } => return cancel::of_job(&name, reason, session).await,
         JobsCommand::Trigger { name, args, idempotency_key, wait, wait_timeout } => {
             let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
             let api = session.api()?;
@@ -159,7 +161,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
                 return Ok(exit::OK);
             }
             tell(&format!("waiting for dispatch {}", triggered.dispatch_id));
-            let dispatch = await_end(&api, &triggered, wait_timeout).await?;
+            let dispatch = await_end(&api, triggered.dispatch_id, wait_timeout).await?;
             let succeeded = dispatch.status == DispatchStatus::Completed;
             session.output.list(&[dispatch], runs::DISPATCHES, "")?;
             return Ok(if succeeded { exit::OK } else { exit::FAILURE });
@@ -206,8 +208,9 @@ pub(crate) async fn trigger(
     api.post(&["jobs", name, "trigger"], key.map(|key| (sched_wire::IDEMPOTENCY_KEY, key)), request).await
 }
 
-async fn await_end(api: &Api, triggered: &Triggered, limit: Duration) -> Result<Dispatch, ExitError> {
-    let id = triggered.dispatch_id.to_string();
+/// The dispatch, once it has ended.
+pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Dispatch, ExitError> {
+    let id = id.to_string();
     let wait = async {
         loop {
             let dispatch: Dispatch = api.get(&["dispatches", &id], &()).await?;

@@ -4,6 +4,8 @@
 //! of its own; one that fails has printed no data.
 
 mod calendars;
+mod cancel;
+mod dead_letters;
 mod fleet;
 mod jobs;
 mod leader;
@@ -27,6 +29,7 @@ use crate::output::{Output, tell};
 use crate::{dev, place};
 
 pub(crate) use calendars::CalendarsCommand;
+pub(crate) use dead_letters::DeadLettersCommand;
 pub(crate) use jobs::{apply, trigger};
 pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use queues::QueuesCommand;
@@ -60,6 +63,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Jobs(command) => jobs::run(command, &session).await,
         Command::Logs(args) => logs::run(args, &session).await,
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
+        Command::DeadLetters(command) => dead_letters::run(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,
         Command::Functions(command) => fleet::functions(command, &session).await,
         Command::Calendars(command) => calendars::run(command, &session).await,

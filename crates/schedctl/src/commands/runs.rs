@@ -1,4 +1,4 @@
-//! `dispatches` and `executions`: what is to be run, what has been, and what it wrote.
+//! `dispatches` and `executions`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
 
 use sched_runtime::exit;
 use sched_wire::{
@@ -7,7 +7,7 @@ use sched_wire::{
 };
 use uuid::Uuid;
 
-use super::{Session, tell_of_more};
+use super::{Session, cancel, tell_of_more};
 use crate::cli::{DispatchesCommand, ExecutionsCommand};
 use crate::failure::CommandResult;
 use crate::output::{Column, duration, neutral, or_dash, tell, time};
@@ -21,6 +21,7 @@ pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::new("TRIGGERED BY", |dispatch| dispatch.triggered_by.clone()),
     Column::wide("PROGRESS", |dispatch| or_dash(dispatch.progress.as_ref().map(progress))),
     Column::wide("CAUSED BY", |dispatch| or_dash(dispatch.caused_by)),
+    Column::wide("RETRY OF", |dispatch| or_dash(dispatch.retry_of)),
     Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
     Column::wide("EXPIRES", |dispatch| or_dash(dispatch.expires_at.map(time))),
     Column::wide("CLAIMED", |dispatch| or_dash(dispatch.claimed_at.map(time))),
@@ -92,6 +93,12 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
                 session.output.print("\n")?;
                 session.output.list(waits, WAITS_FOR, "")?;
             }
+        }
+        DispatchesCommand::Cancel { id, reason, wait } => {
+            return cancel::dispatch(id, reason, &wait, session).await;
+        }
+        DispatchesCommand::Retry { id, wait } => {
+            return cancel::retry(&["dispatches"], id, &wait, session).await;
         }
     }
     Ok(exit::OK)

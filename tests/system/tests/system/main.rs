@@ -8,6 +8,7 @@
 
 mod bad_starts;
 mod broken_fences;
+mod commands;
 mod dependencies;
 mod dev;
 mod examples;

@@ -24,7 +24,7 @@ WITH ended AS (
     ) AS i
     -- Not `d.status = …`: statistics of a moment in which nothing ran promise no row at all, and the table is read once for each end.
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND CASE d.status WHEN 'IN_PROGRESS' THEN true ELSE false END
-    RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by,
+    RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by, d.queue,
               i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
               i.output_bytes, i.project_id, i.is_apart, i.has_dependents
 ),
@@ -55,6 +55,10 @@ followed AS (
 told AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)
     SELECT tenant_id, job_id, id, status, ended_at FROM ended WHERE has_dependents AND status NOT IN ('PENDING', 'CANCELLED')
+),
+died AS (
+    INSERT INTO dead_letters (dispatch_id, tenant_id, project_id, job_id, queue, error_class, died_at)
+    SELECT id, tenant_id, project_id, job_id, queue, error_class, ended_at FROM ended WHERE status = 'DEAD_LETTER'
 ),
 by_job AS (
     SELECT tenant_id, job_id, max(started_at) AS last_run_at, count(*) FILTER (WHERE status <> 'PENDING') AS closed,

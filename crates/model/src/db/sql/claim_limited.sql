@@ -70,12 +70,19 @@ claimed AS (
 ),
 -- What each is run with, read once: the answer says it, and the note how long it may run.
 described AS (
-    SELECT c.*, j.name AS job_name, f.handler_type, f.handler_config,
+    SELECT c.*, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
            coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
            coalesce(j.retry_policy, f.retry_policy) AS retry_policy
     FROM claimed c
     JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
     JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+),
+started AS (
+    -- The claim begins the attempt: its worker starts the work at once, or hands it back within a second.
+    INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
+    SELECT d.tenant_id, d.project_id, d.job_id, d.id, 'schedule_execution_started',
+           jsonb_build_object('attempt', d.attempt, 'worker_id', input.worker_id)
+    FROM described d, input
 ),
 noted AS (
     -- The grace as the worker reads it: 10 where the function does not say, at most 300.

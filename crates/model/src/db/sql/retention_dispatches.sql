@@ -31,6 +31,11 @@ gone AS (
     WHERE d.id = g.id AND d.completed_at IS NOT NULL
     RETURNING d.id
 ),
+letters AS (
+    DELETE FROM dead_letters l
+    USING gone g
+    WHERE l.tenant_id = g.tenant_id AND l.dispatch_id = g.id
+),
 told AS (
     UPDATE scheduled_jobs j
     SET ledger_starts_at = greatest(j.ledger_starts_at, r.last_fire_at, r.finished)

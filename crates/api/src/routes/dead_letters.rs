@@ -1,0 +1,276 @@
+//! Dead letters: looking at them, discarding them, and deciding about many of them.
+//!
+//! A command for many decides about one page of them in one transaction, with one entry in the audit log that says what was meant and how
+//! many it met, and an event for each; it answers where the next page begins. Whoever was cut off begins anew, and meets what is open still.
+
+use actix_web::{HttpResponse, web};
+use sched_model::db::dead_letters::{self, Discarded, Filter, State as Chosen};
+use sched_model::db::events::{self, NewEvent};
+use sched_model::db::retries::RetryOrder;
+use sched_model::db::{Conn, DbError, audit, clock, tenants, transact};
+use sched_model::domain::dispatch::Settlement;
+use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+use sched_wire::{
+    DeadLetter, DeadLetterChoice, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, Page,
+    RefusedCount,
+};
+use serde_json::json;
+
+use super::cancellations::{checked_reason, reason};
+use super::jobs::filter as job_filter;
+use super::{ACTOR, Answer, Id, State, auditing, retries};
+use crate::conflict::{Conflict, code_of};
+use crate::dto::moment::moment;
+use crate::dto::show;
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query, id};
+use crate::mistake::Mistake;
+use crate::page::{Limit, id_cursor};
+
+/// Dead letters that one request decides about.
+const PAGE: i64 = 500;
+
+/// Dead letters that a dry run shows.
+const SAMPLE: i64 = 10;
+
+/// `GET /dead-letters`
+pub(crate) async fn list(state: State, Query(query): Query<DeadLettersQuery>) -> Answer<Page<DeadLetter>> {
+    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+    let mut conn = state.database.conn().await?;
+    let chosen = match query.state.unwrap_or(DeadLetterChoice::Open) {
+        DeadLetterChoice::Open => Chosen::Open,
+        DeadLetterChoice::Retried => Chosen::Settled(Settlement::Retried),
+        DeadLetterChoice::Discarded => Chosen::Settled(Settlement::Discarded),
+        DeadLetterChoice::All => Chosen::Any,
+    };
+    let filter = meant(&mut conn, tenant, &query, chosen).await?;
+    let rows = dead_letters::list(&mut conn, tenant, &filter, limit.rows()).await?;
+    Ok(web::Json(limit.page(rows, |letter| letter.row.dispatch_id.to_string(), show::dead_letter)))
+}
+
+/// `GET /dead-letters/{id}`
+pub(crate) async fn get(state: State, text: web::Path<String>, _: Query<NoParameters>) -> Answer<DeadLetter> {
+    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let mut conn = state.database.conn().await?;
+    shown(&mut conn, tenant, id).await
+}
+
+async fn shown(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> Answer<DeadLetter> {
+    let found = dead_letters::by_id(conn, tenant, id).await?;
+    Ok(web::Json(show::dead_letter(found.ok_or_else(|| none(id))?)))
+}
+
+fn none(id: DispatchId) -> ApiError {
+    ApiError::NotFound { kind: "dead letter", name: id.to_string() }
+}
+
+/// `POST /dead-letters/{id}/discard`
+pub(crate) async fn discard(
+    state: State,
+    request: Id,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Answer<DeadLetter> {
+    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let reason = reason(body)?;
+    let reason = reason.as_deref();
+    let mut conn = state.database.conn().await?;
+    let discarded = transact(&mut conn, "discard_dead_letter", async |conn: &mut Conn| {
+        let discarded = dead_letters::discard(conn, tenant, id, ACTOR, reason).await?;
+        if let Discarded::Done { job_id, project_id } = discarded {
+            audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
+            events::append(conn, &[discarded_event(tenant, (id, job_id, project_id), reason)]).await?;
+        }
+        Ok::<_, DbError>(discarded)
+    })
+    .await?;
+    match discarded {
+        Discarded::Done { .. } | Discarded::Already => shown(&mut conn, tenant, id).await,
+        Discarded::Retried(dispatch) => Err(ApiError::Conflict(Conflict::AlreadyRetried(dispatch))),
+        Discarded::NoSuchDeadLetter => Err(none(id)),
+    }
+}
+
+/// `POST /dead-letters/retry`
+pub(crate) async fn retry_many(
+    state: State,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    let command = command(body)?;
+    if command.reason.is_some() {
+        let message = "is taken by discarding only";
+        return Err(ApiError::Refused(vec![Mistake::invalid("/reason", message)]));
+    }
+    let mut conn = state.database.conn().await?;
+    let filter = meant_by(&mut conn, tenant, &command).await?;
+    if command.dry_run {
+        return dry_run(&mut conn, tenant, &filter).await;
+    }
+    let order = RetryOrder { tenant, by: ACTOR, traceparent: None };
+    let settled = transact(&mut conn, "retry_dead_letters", async |conn: &mut Conn| {
+        let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
+        let told: Vec<NewEvent> = settled
+            .done
+            .iter()
+            .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id)))
+            .collect();
+        events::append(conn, &told).await?;
+        let (done, refused) = (settled.done.len(), settled.barred.values().sum());
+        let entry =
+            auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &request.0);
+        audit::write(conn, &[entry]).await?;
+        Ok::<_, DbError>(settled)
+    })
+    .await?;
+    let mut queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    retries::hint(&mut conn, &queues).await;
+    let refused = settled
+        .barred
+        .iter()
+        .map(|(bar, count)| RefusedCount { code: code_of(*bar).to_owned(), count: *count });
+    Ok(answered(settled.done.len(), refused.collect(), settled.next))
+}
+
+/// `POST /dead-letters/discard`
+pub(crate) async fn discard_many(
+    state: State,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = state.tenant()?;
+    let mut command = command(body)?;
+    command.reason = checked_reason(command.reason)?;
+    let mut conn = state.database.conn().await?;
+    let filter = meant_by(&mut conn, tenant, &command).await?;
+    if command.dry_run {
+        return dry_run(&mut conn, tenant, &filter).await;
+    }
+    let reason = command.reason.as_deref();
+    let settled = transact(&mut conn, "discard_dead_letters", async |conn: &mut Conn| {
+        let settled = dead_letters::discard_page(conn, tenant, &filter, PAGE, ACTOR, reason).await?;
+        let told: Vec<NewEvent> =
+            settled.done.iter().map(|done| discarded_event(tenant, *done, reason)).collect();
+        events::append(conn, &told).await?;
+        let done = settled.done.len();
+        let entry = auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &request.0);
+        audit::write(conn, &[entry]).await?;
+        Ok::<_, DbError>(settled)
+    })
+    .await?;
+    Ok(answered(settled.done.len(), Vec::new(), settled.next))
+}
+
+/// A command for many that says which.
+fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
+    let command: DeadLettersCommand = body.read_or_default()?;
+    let filters = [
+        &command.job,
+        &command.project,
+        &command.queue,
+        &command.error_class,
+        &command.since,
+        &command.until,
+    ];
+    let message = match (filters.iter().any(|filter| filter.is_some()), command.all) {
+        (false, false) => "must be true when no filter says which dead letters are meant",
+        (true, true) => "must not be given beside a filter",
+        (true, false) | (false, true) => return Ok(command),
+    };
+    Err(ApiError::Refused(vec![Mistake::invalid("/all", message)]))
+}
+
+async fn dry_run(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> Result<HttpResponse, ApiError> {
+    let count = dead_letters::count(conn, tenant, filter).await?;
+    let sample = dead_letters::list(conn, tenant, filter, SAMPLE).await?;
+    let sample = sample.into_iter().map(show::dead_letter).collect();
+    let answer = DeadLettersSettled { dry_run: true, count, sample, ..DeadLettersSettled::default() };
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -> HttpResponse {
+    HttpResponse::Ok().json(DeadLettersSettled {
+        dry_run: false,
+        count: i64::try_from(done).unwrap_or(i64::MAX),
+        refused,
+        sample: Vec::new(),
+        next_cursor: next.map(|id| id.to_string()),
+    })
+}
+
+async fn meant_by(
+    conn: &mut Conn,
+    tenant: TenantId,
+    command: &DeadLettersCommand,
+) -> Result<Filter, ApiError> {
+    let command = command.clone();
+    let query = DeadLettersQuery {
+        state: None,
+        job: command.job,
+        project: command.project,
+        queue: command.queue,
+        error_class: command.error_class,
+        since: command.since,
+        until: command.until,
+        limit: None,
+        cursor: command.cursor,
+    };
+    // What is wrong stands in a body here.
+    meant(conn, tenant, &query, Chosen::Open).await.map_err(|error| match error {
+        ApiError::Parameters(mistakes) => {
+            let in_body = |mistake: Mistake| Mistake { pointer: format!("/{}", mistake.pointer), ..mistake };
+            ApiError::Refused(mistakes.into_iter().map(in_body).collect())
+        }
+        error => error,
+    })
+}
+
+/// What a query means by its words.
+async fn meant(
+    conn: &mut Conn,
+    tenant: TenantId,
+    query: &DeadLettersQuery,
+    state: Chosen,
+) -> Result<Filter, ApiError> {
+    let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
+    let job = match &query.job {
+        Some(job) => Some(job_filter(conn, tenant, job).await?),
+        None => None,
+    };
+    let project = match &query.project {
+        Some(name) => {
+            let found = tenants::project_by_name(conn, tenant, name).await?;
+            Some(found.ok_or_else(|| ApiError::NotFound { kind: "project", name: name.clone() })?)
+        }
+        None => None,
+    };
+    let now = clock::now(conn).await?;
+    let instant = |name: &str, text: &Option<String>| {
+        let at = text.as_ref().map(|text| moment(text, now, "UTC")).transpose();
+        at.map_err(|message| ApiError::parameter(name, message))
+    };
+    let (since, until) = (instant("since", &query.since)?, instant("until", &query.until)?);
+    let (queue, error_class) = (query.queue.clone(), query.error_class.clone());
+    Ok(Filter { state, job, project, queue, error_class, since, until, before })
+}
+
+fn discarded_event(
+    tenant: TenantId,
+    (id, job_id, project_id): (DispatchId, JobId, Option<ProjectId>),
+    reason: Option<&str>,
+) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(tenant),
+        project_id,
+        job_id: Some(job_id),
+        dispatch_id: Some(id),
+        event_type: events::DEAD_LETTER_DISCARDED,
+        payload: json!({"reason": reason, "by": ACTOR}),
+    }
+}

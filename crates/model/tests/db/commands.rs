@@ -1,0 +1,243 @@
+//! Cancelling dispatches by command: what waits, what runs, what has ended, and at the same moment as a claim or an end.
+
+use sched_model::db::attempts;
+use sched_model::db::cancellations::{self, Cancelled, Order, Stopped};
+use sched_model::db::{Conn, transact};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dispatch::DispatchStatus;
+use sched_model::domain::ids::{DispatchId, JobId, TenantId};
+use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use uuid::Uuid;
+
+use crate::attempts::{assert_counters_are_true, end, ended};
+use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
+
+const ORDER: Order<'static> = Order { by: "tests", reason: Some("wrong data") };
+
+pub(crate) async fn cancel_as(world: &World, tenant: TenantId, id: DispatchId) -> Cancelled {
+    let mut conn = world.conn().await;
+    transact(&mut conn, "test_cancel", async |conn: &mut Conn| {
+        cancellations::cancel(conn, tenant, id, &ORDER).await
+    })
+    .await
+    .unwrap()
+}
+
+pub(crate) async fn cancel(world: &World, id: DispatchId) -> Cancelled {
+    cancel_as(world, TENANT, id).await
+}
+
+async fn cancel_of_job(world: &World, job: JobId) -> (Stopped, bool) {
+    let mut conn = world.conn().await;
+    let done = transact(&mut conn, "test_cancel", async |conn: &mut Conn| {
+        cancellations::cancel_of_job(conn, TENANT, job, &ORDER).await
+    })
+    .await
+    .unwrap();
+    let (_, stopped, has_more) = done.unwrap();
+    (stopped, has_more)
+}
+
+fn stopped(cancelled: Cancelled) -> Stopped {
+    let Cancelled::Stopped(_, stopped) = cancelled else { panic!("{cancelled:?}") };
+    stopped
+}
+
+/// The only dispatch.
+pub(crate) async fn the_dispatch(world: &World) -> DispatchId {
+    DispatchId(world.text("SELECT id FROM job_dispatch").await.parse().unwrap())
+}
+
+/// A job of which one dispatch may be open at once and others wait in line, with so many in line.
+async fn with_line(world: &World, in_line: i64) -> JobId {
+    let queue = JobSettings { overlap_policy: OverlapPolicy::Queue, ..settings("line") };
+    let job = world.save(&queue).await.job.id;
+    world.dispatches(job, QUEUE, 1 + in_line).await;
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET claimable_at = 'infinity' WHERE id <> (SELECT min(id::text)::uuid FROM job_dispatch);
+             UPDATE scheduled_jobs SET queued_dispatches = {in_line} WHERE id = '{job}'"
+        ))
+        .await;
+    job
+}
+
+const LINE: &str = "SELECT active_dispatches, queued_dispatches,
+                           (SELECT count(*) FROM job_dispatch WHERE claimable_at = 'infinity'), last_status FROM scheduled_jobs";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_closed_at_once_and_once() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    world.dispatches(job.id, QUEUE, 1).await;
+    let id = the_dispatch(&world).await;
+    let done = stopped(cancel(&world, id).await);
+    assert_eq!((done.closed, done.requested.len(), done.workers.len()), (vec![id], 0, 0));
+    let kept =
+        "SELECT status, claimable_at, completed_at IS NOT NULL, attempt, error_message FROM job_dispatch";
+    assert_eq!(world.rows(kept).await, [["CANCELLED", "-", "t", "0", "cancelled by tests: wrong data"]]);
+    assert_eq!(world.rows(LINE).await, [["0", "0", "0", "CANCELLED"]]);
+    assert_eq!(cancel(&world, id).await, Cancelled::AlreadyCancelled);
+    let worker = world.worker().await;
+    assert!(world.claim(worker, 1).await.is_empty(), "nothing claims it any more");
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_is_marked_for_its_worker_which_ends_it() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    let done = stopped(cancel(&world, claimed.dispatch_id).await);
+    assert_eq!((done.closed.len(), done.requested, done.workers.len()), (0, vec![claimed.dispatch_id], 1));
+    let worker = done.workers[0];
+    assert_eq!(cancel(&world, claimed.dispatch_id).await, Cancelled::AlreadyRequested(Some(worker)));
+    let told = cancellations::requested(&mut world.conn().await, worker).await.unwrap();
+    assert_eq!(told, [claimed.token]);
+    end(&world, &[ended(&claimed, AttemptOutcome::Cancelled, 3)], &[]).await;
+    let kept = "SELECT status, completed_at IS NOT NULL, error_message FROM job_dispatch";
+    assert_eq!(world.rows(kept).await, [["CANCELLED", "t", "cancelled by tests: wrong data"]]);
+    assert_eq!(cancel(&world, claimed.dispatch_id).await, Cancelled::AlreadyCancelled);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_fails_before_its_worker_obeys_is_not_tried_again() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    stopped(cancel(&world, claimed.dispatch_id).await);
+    end(&world, &[ended(&claimed, AttemptOutcome::Failed, 3)], &[]).await;
+    assert_eq!(world.text("SELECT status FROM job_dispatch").await, "CANCELLED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_otherwise_or_belongs_to_another_tenant_is_left_alone() {
+    let world = World::new().await;
+    let claimed = world.running("hourly").await;
+    let other = TenantId(Uuid::new_v4());
+    assert_eq!(cancel_as(&world, other, claimed.dispatch_id).await, Cancelled::NoSuchDispatch);
+    end(&world, &[ended(&claimed, AttemptOutcome::Completed, 3)], &[]).await;
+    assert_eq!(cancel(&world, claimed.dispatch_id).await, Cancelled::Finished(DispatchStatus::Completed));
+    assert_eq!(cancel(&world, DispatchId(Uuid::new_v4())).await, Cancelled::NoSuchDispatch);
+    assert_eq!(world.text("SELECT status FROM job_dispatch").await, "COMPLETED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_cancelled_makes_room_for_the_next_in_line() {
+    let world = World::new().await;
+    with_line(&world, 2).await;
+    let in_line =
+        world.text("SELECT id FROM job_dispatch WHERE claimable_at = 'infinity' ORDER BY id LIMIT 1").await;
+    let done = stopped(cancel(&world, DispatchId(in_line.parse().unwrap())).await);
+    assert_eq!((done.closed.len(), done.released_queues.len()), (1, 0), "the place is taken still");
+    assert_eq!(world.rows(LINE).await, [["2", "1", "1", "CANCELLED"]]);
+    let first = world.text("SELECT id FROM job_dispatch WHERE claimable_at < 'infinity'").await;
+    let done = stopped(cancel(&world, DispatchId(first.parse().unwrap())).await);
+    assert_eq!((done.closed.len(), done.released_queues), (1, vec![QUEUE.to_owned()]));
+    assert_eq!(world.rows(LINE).await, [["1", "0", "0", "CANCELLED"]]);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_of_a_job_are_cancelled_by_pages_and_none_is_let_go_between_them() {
+    let world = World::new().await;
+    let job = with_line(&world, 1_204).await;
+    let worker = world.worker().await;
+    let running = world.claim(worker, 1).await.pop().unwrap();
+    let (first, has_more) = cancel_of_job(&world, job).await;
+    assert_eq!((first.closed.len() + first.requested.len(), has_more), (cancellations::MOST_AT_ONCE, true));
+    assert!(first.released_queues.is_empty(), "the rest of the line is to be cancelled too");
+    let (rest, has_more) = cancel_of_job(&world, job).await;
+    assert_eq!((rest.closed.len() + rest.requested.len(), has_more), (205, false));
+    assert_eq!(world.rows(LINE).await, [["1", "0", "0", "CANCELLED"]]);
+    let (again, has_more) = cancel_of_job(&world, job).await;
+    assert_eq!((again, has_more), (Stopped::default(), false), "what runs is marked already");
+    end(&world, &[ended(&running, AttemptOutcome::Cancelled, 1)], &[]).await;
+    assert_eq!(world.rows(LINE).await, [["0", "0", "0", "CANCELLED"]]);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'CANCELLED'").await, 1_205);
+    let (none, _) = cancel_of_job(&world, job).await;
+    assert_eq!(none, Stopped::default());
+    assert_counters_are_true(&world).await;
+}
+
+/// One of these dispatches is claimed in a transaction that commits after the cancellation has begun to wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_that_is_claimed_at_the_same_moment_is_marked_and_not_closed() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    world.dispatches(job.id, QUEUE, 1).await;
+    let id = the_dispatch(&world).await;
+    let worker = world.worker().await;
+    let claimer = world.db.client().await;
+    let claim = format!(
+        "{BEGIN}; UPDATE job_dispatch SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = clock_timestamp(), attempt = 1,
+             worker_id = '{worker}', claim_token = nextval('claim_token_seq');
+         INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds) VALUES ('{worker}', ARRAY['{id}'::uuid], ARRAY[60])"
+    );
+    claimer.batch_execute(&claim).await.unwrap();
+    let (cancelled, ()) = tokio::join!(cancel(&world, id), async {
+        world.wait_for_blocked(1).await;
+        claimer.batch_execute("COMMIT").await.unwrap();
+    });
+    let done = stopped(cancelled);
+    assert_eq!((done.closed.len(), done.requested, done.workers), (0, vec![id], vec![worker]));
+    assert_eq!(world.text("SELECT status FROM job_dispatch").await, "IN_PROGRESS");
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancellation_and_an_end_or_a_second_cancellation_come_one_after_the_other() {
+    let world = World::new().await;
+    for round in 0..20 {
+        let claimed = world.running(&format!("job-{round}")).await;
+        let mut conn = world.conn().await;
+        let batch = [ended(&claimed, AttemptOutcome::Completed, 1)];
+        let (one, other, held) = tokio::join!(
+            cancel(&world, claimed.dispatch_id),
+            cancel(&world, claimed.dispatch_id),
+            attempts::end(&mut conn, &batch, &[]),
+        );
+        assert_eq!(held.unwrap(), [claimed.dispatch_id], "what has been done counts, cancelled or not");
+        let marked = [&one, &other].into_iter().filter(|c| matches!(c, Cancelled::Stopped(..))).count();
+        assert!(marked <= 1, "{one:?} {other:?}");
+    }
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'").await, 20);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancellations_and_claims_at_random_leave_true_counters() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    world.dispatches(job.id, QUEUE, 60).await;
+    let ids: Vec<DispatchId> = world
+        .rows("SELECT id FROM job_dispatch")
+        .await
+        .iter()
+        .map(|row| DispatchId(row[0].parse().unwrap()))
+        .collect();
+    let worker = world.worker().await;
+    let claim = async {
+        let mut claimed = Vec::new();
+        loop {
+            match world.claim(worker, 3).await {
+                more if more.is_empty() => return claimed,
+                more => claimed.extend(more),
+            }
+        }
+    };
+    let cancel = async {
+        let mut done = Stopped::default();
+        for id in &ids {
+            let one = stopped(cancel(&world, *id).await);
+            done.closed.extend(one.closed);
+            done.requested.extend(one.requested);
+        }
+        done
+    };
+    let (claimed, done) = tokio::join!(claim, cancel);
+    assert_eq!((claimed.len(), done.closed.len()), (done.requested.len(), 60 - claimed.len()));
+    let batch: Vec<_> = claimed.iter().map(|one| ended(one, AttemptOutcome::Cancelled, 1)).collect();
+    assert_eq!(end(&world, &batch, &[]).await.len(), claimed.len());
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'CANCELLED'").await, 60);
+    assert_counters_are_true(&world).await;
+}
