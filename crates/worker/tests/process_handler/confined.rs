@@ -61,7 +61,8 @@ async fn a_crash_leaves_no_core() {
 
 #[tokio::test]
 async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
-    let bench = Bench::new();
+    let nobody = format!("{NOBODY}:{NOBODY}");
+    let bench = Bench::running_as(&[&nobody]);
     // The way to the private directory, which the system's directory for such things leaves open too.
     fs::set_permissions(bench.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
     let command = "id -u; id -g; grep Groups /proc/self/status; touch mine $TMPDIR/too; cat $SCHED_ARGS_FILE; echo '{\"ok\":1}' > $SCHED_RESULT_FILE";
@@ -87,6 +88,35 @@ async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
     config["run_as"] = json!({"user": "no-such-user"});
     let report = bench.run(execution(config)).await;
     assert_eq!(report.error_message.as_deref(), Some("there is no user \"no-such-user\" on this worker"));
+}
+
+#[tokio::test]
+async fn nothing_runs_as_a_user_whom_the_operator_did_not_name() {
+    let nobody = format!("{NOBODY}:{NOBODY}");
+    let (nobodys, others) = (Bench::new(), Bench::running_as(&[&nobody]));
+    let table = [
+        (
+            &nobodys,
+            json!({"user": NOBODY.to_string(), "group": NOBODY.to_string()}),
+            "its WORKER_RUN_AS is empty",
+        ),
+        (&others, json!({"user": "daemon"}), "whom WORKER_RUN_AS of this worker does not name (65534:65534)"),
+        (&others, json!({"user": NOBODY.to_string(), "group": "1"}), "WORKER_RUN_AS"),
+        // With every right to become it, these would leave the program what the worker is.
+        (&others, json!({"user": "root"}), "always refused"),
+        (&others, json!({"user": "0", "group": NOBODY.to_string()}), "always refused"),
+        (&others, json!({"user": NOBODY.to_string(), "group": "0"}), "always refused"),
+        (&others, json!({"user": u32::MAX.to_string(), "group": NOBODY.to_string()}), "always refused"),
+        (&others, json!({"user": NOBODY.to_string(), "group": u32::MAX.to_string()}), "always refused"),
+    ];
+    for (bench, run_as, expected) in table {
+        let report = bench.run(execution(json!({"program": "id", "run_as": run_as}))).await;
+        assert_eq!(report.error_class, Some(ErrorClass::RunAsUnavailable), "{run_as} {report:?}");
+        let message = report.error_message.unwrap();
+        assert!(message.contains(expected), "{run_as}: {message}");
+        assert!(report.started_after.is_none() && report.stdout.head.is_empty(), "{run_as}");
+        assert_eq!(entries(bench.root.path()), 0);
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sched_model::domain::function::HandlerType;
 use sched_runtime::clock::monotonic;
 use sched_worker::handlers::http::{HttpHandler, HttpSettings};
-use sched_worker::handlers::process::ProcessSettings;
+use sched_worker::handlers::process::{ProcessSettings, RunAsList};
 use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,6 +32,15 @@ impl Bench {
     }
 
     pub(crate) fn inheriting(variables: &[(&str, &str)]) -> Self {
+        Self::with(variables, &[])
+    }
+
+    /// Whose functions may run as these users.
+    pub(crate) fn running_as(users: &[&str]) -> Self {
+        Self::with(&[], users)
+    }
+
+    fn with(variables: &[(&str, &str)], users: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let inherited: BTreeMap<OsString, OsString> =
             variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
@@ -40,6 +49,7 @@ impl Bench {
             inherited,
             installation: "tests".into(),
             cgroup_root: None,
+            run_as: RunAsList::parse(users).unwrap(),
         };
         let http = HttpHandler::new(HttpSettings::default()).unwrap();
         Self { handlers: Handlers::new(settings, http).unwrap(), root }

@@ -23,10 +23,11 @@ use uuid::Uuid;
 use super::super::Execution;
 use super::StartError;
 use super::cgroups::Leaf;
-use super::confine::{Confinement, Identity};
+use super::confine::Confinement;
 use super::environment::{self, SAFE_PATH};
 use super::running::Running;
 use super::spawn::Program;
+use super::users::Identity;
 use super::workspace::Workspace;
 
 /// Most launching threads: more than there are processors gain nothing.

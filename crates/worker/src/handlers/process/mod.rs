@@ -32,6 +32,7 @@ mod running;
 mod spawn;
 mod strays;
 mod supervise;
+mod users;
 mod workspace;
 
 use std::collections::BTreeMap;
@@ -47,13 +48,15 @@ use tokio_util::sync::CancellationToken;
 use super::report::{ErrorClass, Outcome, Report};
 use super::{Execution, MissingSecret};
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
-use confine::{Confinement, Identity, RunAsError};
+use confine::Confinement;
 use launch::{Launcher, Prepared};
 use pipes::Pipes;
 use supervise::Patience;
+use users::{Identity, RunAsError};
 use workspace::Workspace;
 
 pub use environment::SAFE_PATH;
+pub use users::{RunAsList, RunAsListError};
 
 /// How long the pipes are read after the program has ended of its own accord; a background process of it may hold
 /// them open for good.
@@ -73,6 +76,8 @@ pub struct ProcessSettings {
     pub installation: String,
     /// Control group below which groups for limits are made, as a path within the hierarchy; the worker's own if absent.
     pub cgroup_root: Option<String>,
+    /// Users as which functions may run besides the worker's own; none if empty.
+    pub run_as: RunAsList,
 }
 
 /// The operating system refused something without which attempts could not be contained.
@@ -158,6 +163,7 @@ struct Place {
     temp_root: PathBuf,
     worker: environment::Worker,
     cgroups: Cgroups,
+    run_as: RunAsList,
 }
 
 impl ProcessHandler {
@@ -190,7 +196,7 @@ impl ProcessHandler {
         tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "Looked for control groups.");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let worker = environment::Worker { inherited: settings.inherited, mark };
-        let place = Place { temp_root: settings.temp_root, worker, cgroups };
+        let place = Place { temp_root: settings.temp_root, worker, cgroups, run_as: settings.run_as };
         Ok(Self { place: Arc::new(place), launcher })
     }
 
@@ -274,7 +280,8 @@ impl ProcessHandler {
         let place = Arc::clone(&self.place);
         let execution_id = execution.execution_id;
         let prepare = move || {
-            let identity = config.run_as.as_ref().map(Identity::of).transpose()?;
+            let identity =
+                config.run_as.as_ref().map(|run_as| Identity::of(run_as, &place.run_as)).transpose()?;
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
             let workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
