@@ -194,6 +194,40 @@ async fn a_dropped_attempt_leaves_no_process_in_its_group() {
     crate::support::wait_for_silence(&token).await;
 }
 
+#[tokio::test]
+async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
+    let (bench, token, other) = (Bench::new(), token(), token());
+    // Without its environment and its session it can be told from processes of the attempt beside it by its group alone.
+    let hides = format!(
+        "v1=$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup); v2=$(sed -n 's/^0:://p' /proc/self/cgroup); \
+         for group in /sys/fs/cgroup/pids$v1 /sys/fs/cgroup/unified$v2 /sys/fs/cgroup$v2; do \
+         case $group in */sched-*) test -w $group/cgroup.procs && break;; esac; done; \
+         mkdir -p $group/below/deeper && sh -c \"echo \\$\\$ > $group/below/deeper/cgroup.procs; \
+         exec setsid setsid --fork env -i sleep {token}\"; echo $group; sleep 0.2"
+    );
+    let beside = bench.run(execution(json!({"program": "sleep", "args": [other], "grace_seconds": 0})));
+    let hiding = async {
+        crate::support::wait_for_sleepers(&other, 1).await;
+        bench.run(execution(limited(&hides, json!({"pids": 50})))).await
+    };
+    let report = tokio::select! {
+        report = beside => panic!("{report:?}"),
+        report = hiding => report,
+    };
+    if is_refused(&report) {
+        return;
+    }
+    assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    assert_eq!((alive_with(&token), report.notes.len()), (Vec::new(), 0), "{:?}", report.notes);
+    let group = std::path::PathBuf::from(report.stdout.head.trim());
+    assert!(group.starts_with("/sys/fs/cgroup") && group.parent().unwrap().exists(), "{report:?}");
+    let is_gone = || {
+        bench.handlers.tidy();
+        !group.exists()
+    };
+    crate::support::wait_for(|| format!("no {}", group.display()), is_gone).await;
+}
+
 /// Not a test: the one below runs it as a user without rights.
 #[tokio::test]
 #[ignore = "it is the worker of another test"]
