@@ -8,8 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use sched_model::domain::function::HandlerType;
 use sched_worker::handlers::{ErrorClass, Outcome, Report};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Bench, alive_with, entries, execution, run, token, within};
 
@@ -242,6 +244,111 @@ async fn a_worker_without_rights() {
         "{report:?}"
     );
     println!("the worker kept its secrets");
+}
+
+/// The user that a worker with few rights runs as.
+const WORKER: u32 = 12_345;
+
+/// Not a test: the one below runs it as a user with the documented capabilities and no others.
+#[tokio::test]
+#[ignore = "it is the worker of another test"]
+async fn a_worker_that_may_only_change_users() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    for set in ["CapPrm:\t", "CapEff:\t", "CapBnd:\t"] {
+        assert!(status.contains(&format!("{set}00000000000000e1\n")), "{status}");
+    }
+    // Belongs to root and is sticky, as /tmp is.
+    let place = std::env::temp_dir();
+    let run_as = |command: &str| {
+        let ids = NOBODY.to_string();
+        execution(
+            json!({"shell": true, "command": command, "grace_seconds": 0, "run_as": {"user": ids, "group": ids}}),
+        )
+    };
+    let handlers = crate::support::handlers_in(&place, &[], &[&format!("{NOBODY}:{NOBODY}")]);
+    let run = async |command: &str| {
+        handlers.run(HandlerType::Process, run_as(command), CancellationToken::new()).await
+    };
+    let left = || {
+        let names =
+            fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("sched-")).count()
+    };
+
+    let report = run(
+        "id -u; grep CapEff /proc/self/status; cat; cat $SCHED_ARGS_FILE; pwd -P | sed 's/.*-//; s/.*work/work/'; \
+         mkdir -p deep/er; touch mine deep/er/file $TMPDIR/too; chmod 700 deep; \
+         (umask 077; echo '{\"ok\":1}' > $SCHED_RESULT_FILE)",
+    )
+    .await;
+    assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    let args = "{\"day\":\"monday\"}";
+    let expected = format!("{NOBODY}\nCapEff:\t0000000000000000\n{args}{args}work\n");
+    assert_eq!(report.stdout.head, expected, "{report:?}");
+    assert_eq!(report.result, Some(json!({"ok": 1})), "{report:?}");
+    assert_eq!((report.notes.len(), left()), (0, 0), "{:?}", report.notes);
+
+    // What it could read with the worker's rights it does not get back by putting another directory in the place of its own.
+    let secret = place.join("of-the-worker");
+    fs::create_dir(&secret).unwrap();
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    fs::write(secret.join("result.json"), "\"a secret of the worker\"").unwrap();
+    fs::write(secret.join("args.json"), "x").unwrap();
+    let swap = format!("mv $TMPDIR {0}/moved && ln -s {1} $TMPDIR", place.display(), secret.display());
+    let report = run(&swap).await;
+    assert_eq!((report.outcome, &report.result), (Outcome::Succeeded, &None), "{report:?}");
+    assert!(report.notes.iter().any(|note| note.contains("could not be removed")), "{:?}", report.notes);
+    assert!(secret.join("result.json").exists() && secret.join("args.json").exists());
+    println!("the worker can do what it is documented to do");
+}
+
+#[tokio::test]
+async fn the_documented_capabilities_are_enough_to_run_as_another_user() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: it takes root to give a process a few capabilities");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let temp = place.path().join("tmp");
+    fs::create_dir(&temp).unwrap();
+    fs::set_permissions(&temp, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+    let program = place.path().join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let capabilities = "-all,+chown,+kill,+setgid,+setuid";
+    let worker = Command::new("setpriv")
+        .args(["--reuid", &WORKER.to_string(), "--regid", &WORKER.to_string(), "--clear-groups"])
+        .args(["--bounding-set", capabilities, "--inh-caps", capabilities, "--ambient-caps", capabilities])
+        .arg(&program)
+        .args(["--exact", "confined::a_worker_that_may_only_change_users", "--ignored", "--nocapture"])
+        .env("TMPDIR", &temp)
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&worker.stdout);
+    let complained = String::from_utf8_lossy(&worker.stderr);
+    assert!(said.contains("the worker can do what it is documented to do"), "{said} {complained}");
+}
+
+#[tokio::test]
+async fn a_result_is_not_looked_for_where_a_program_leads() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: without root nobody owns a directory but the worker");
+        return;
+    }
+    let bench = Bench::running_as(&[&format!("{NOBODY}:{NOBODY}")]);
+    let sticky = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    fs::set_permissions(bench.root.path(), sticky).unwrap();
+    let secret = tempfile::tempdir().unwrap();
+    for file in ["result.json", "args.json"] {
+        fs::write(secret.path().join(file), "\"of root\"").unwrap();
+    }
+    let command = format!("mv $TMPDIR $TMPDIR.moved && ln -s {} $TMPDIR", secret.path().display());
+    let ids = NOBODY.to_string();
+    let config = json!({"shell": true, "command": command, "run_as": {"user": ids, "group": ids}});
+    let report = bench.run(execution(config)).await;
+    assert_eq!((report.outcome, &report.result), (Outcome::Succeeded, &None), "{report:?}");
+    assert_eq!(entries(secret.path()), 2, "nothing is removed there either");
 }
 
 #[tokio::test]

@@ -42,17 +42,8 @@ impl Bench {
 
     fn with(variables: &[(&str, &str)], users: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let inherited: BTreeMap<OsString, OsString> =
-            variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        let settings = ProcessSettings {
-            temp_root: root.path().to_path_buf(),
-            inherited,
-            installation: "tests".into(),
-            cgroup_root: None,
-            run_as: RunAsList::parse(users).unwrap(),
-        };
-        let http = HttpHandler::new(HttpSettings::default()).unwrap();
-        Self { handlers: Handlers::new(settings, http).unwrap(), root }
+        let handlers = handlers_in(root.path(), variables, users);
+        Self { handlers, root }
     }
 
     pub(crate) async fn run(&self, execution: Execution) -> Report {
@@ -62,6 +53,20 @@ impl Bench {
     pub(crate) async fn run_until(&self, execution: Execution, cancel: CancellationToken) -> Report {
         self.handlers.run(HandlerType::Process, execution, cancel).await
     }
+}
+
+/// Handlers that make their private directories in `root`.
+pub(crate) fn handlers_in(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> Handlers {
+    let inherited: BTreeMap<OsString, OsString> =
+        variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    let settings = ProcessSettings {
+        temp_root: root.to_path_buf(),
+        inherited,
+        installation: "tests".into(),
+        cgroup_root: None,
+        run_as: RunAsList::parse(users).unwrap(),
+    };
+    Handlers::new(settings, HttpHandler::new(HttpSettings::default()).unwrap()).unwrap()
 }
 
 /// Runs a configuration with everything else as usual.

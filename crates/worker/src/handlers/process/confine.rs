@@ -4,7 +4,9 @@
 //! becomes the program ([`Confinement::enforce`]), by plain system calls only. A child in which any of it fails never becomes the
 //! program, so nothing runs with more rights than it was to have.
 
+use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use nix::sys::resource::{Resource, setrlimit};
 use nix::unistd::{Gid, Uid};
@@ -13,17 +15,39 @@ use sched_model::domain::handler_config::ProcessConfig;
 use super::cgroups::Entrance;
 use super::users::Identity;
 
+/// Where a program of another user begins: with that user's rights, which the worker need not have.
+#[derive(Debug)]
+pub(super) enum Directory {
+    /// Its private one, opened before it was given away.
+    Open(OwnedFd),
+    /// The one it was told.
+    Named(CString),
+}
+
 /// Everything that is put into force in the child.
 #[derive(Debug)]
 pub(super) struct Confinement {
-    ids: Option<(Uid, Gid)>,
+    anothers: Option<(Uid, Gid, Directory)>,
     no_new_privs: bool,
     entrance: Entrance,
 }
 
 impl Confinement {
-    pub(super) fn new(config: &ProcessConfig, identity: Option<&Identity>, entrance: Entrance) -> Self {
-        Self { ids: identity.map(|it| (it.uid, it.gid)), no_new_privs: config.no_new_privs, entrance }
+    /// `own` is the private directory of a program of another user, where that is where it begins.
+    pub(super) fn new(
+        config: &ProcessConfig,
+        identity: Option<&Identity>,
+        entrance: Entrance,
+        own: Option<Directory>,
+    ) -> io::Result<Self> {
+        let anothers = match identity {
+            None => None,
+            Some(it) => {
+                let named = || CString::new(config.cwd.as_deref().unwrap_or("/")).map(Directory::Named);
+                Some((it.uid, it.gid, own.map_or_else(named, Ok)?))
+            }
+        };
+        Ok(Self { anothers, no_new_privs: config.no_new_privs, entrance })
     }
 
     /// Puts it into force for the calling process. Allocates nothing and takes no lock.
@@ -32,8 +56,12 @@ impl Confinement {
         self.entrance.enter()?;
         // What a crash leaves of a program can hold secrets, fills disks, and goes where the machine says.
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
-        if let Some((uid, gid)) = self.ids {
-            become_user(uid, gid)?;
+        if let Some((uid, gid, directory)) = &self.anothers {
+            become_user(*uid, *gid)?;
+            match directory {
+                Directory::Open(folder) => nix::unistd::fchdir(folder)?,
+                Directory::Named(path) => nix::unistd::chdir(path.as_c_str())?,
+            }
         }
         #[cfg(target_os = "linux")]
         if self.no_new_privs {

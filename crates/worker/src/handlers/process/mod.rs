@@ -26,6 +26,7 @@ mod confine;
 mod environment;
 mod launch;
 mod outcome;
+mod ownership;
 mod pipes;
 mod procfs;
 mod running;
@@ -48,7 +49,7 @@ use tokio_util::sync::CancellationToken;
 use super::report::{ErrorClass, Outcome, Report};
 use super::{Execution, MissingSecret};
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
-use confine::Confinement;
+use confine::{Confinement, Directory};
 use launch::{Launcher, Prepared};
 use pipes::Pipes;
 use supervise::Patience;
@@ -284,12 +285,15 @@ impl ProcessHandler {
                 config.run_as.as_ref().map(|run_as| Identity::of(run_as, &place.run_as)).transpose()?;
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
-            let workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
+            let mut workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
                 .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
-            let program = launch::program(&config, &execution, &workspace, &place.worker, identity)?;
+            let program = launch::program(&config, &execution, &mut workspace, &place.worker, identity)?;
             let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;
             let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
-            let confinement = Confinement::new(&config, identity, entrance);
+            let place_of_its_own = workspace.take_work().map(Directory::Open);
+            let directory = place_of_its_own.filter(|_| config.cwd.is_none());
+            let confinement = Confinement::new(&config, identity, entrance, directory)
+                .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
             Ok(Prepared { program, confinement, leaf, workspace })
         };
         self.launcher.start(execution_id, Box::new(prepare)).await
