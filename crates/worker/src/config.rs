@@ -28,7 +28,7 @@ pub const SETTINGS: &[Setting] = &[
         "worker-listen",
         "WORKER_LISTEN",
         "BOOL",
-        "Whether to listen for notifications of new work; without them, as behind a pooler in transaction mode, work is found by polling",
+        "Whether to listen for notifications of new work; without them, as behind a pooler that does not pass them on, work is found by polling",
     )
     .default("true"),
     Setting::new(

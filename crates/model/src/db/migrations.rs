@@ -35,7 +35,7 @@ pub struct MigrationState {
     pub is_known: bool,
 }
 
-/// Why a daemon cannot run on the schema it found.
+/// Why a daemon cannot run on the schema it found, or on the way to it.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     /// The database has no schema of ours.
@@ -56,6 +56,12 @@ pub enum SchemaError {
         /// The newest unknown migration.
         newest: String,
     },
+    /// Two connections at once were one session of the server.
+    #[error(
+        "the connections to the database are not sessions of their own, as through a pooler in transaction or statement mode: time-outs \
+         and prepared statements of one would be another's; set the pooler to session mode, or connect to the server itself"
+    )]
+    SharedSessions,
     /// The database could not be asked.
     #[error(transparent)]
     Database(#[from] DbError),

@@ -22,6 +22,7 @@ mod ledger;
 mod live;
 mod migrations;
 mod policies;
+mod pooler;
 mod restart;
 mod scenarios;
 mod secrets;
