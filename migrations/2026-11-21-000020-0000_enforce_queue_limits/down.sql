@@ -18,7 +18,3 @@ DROP INDEX queues_apart_idx;
 COMMENT ON COLUMN queues.max_running      IS 'How many dispatches of the queue may run at once; NULL means no limit. Not in effect yet.';
 COMMENT ON COLUMN queues.rate_limit_count IS 'How many dispatches may be claimed per period; NULL means no limit. Not in effect yet.';
 COMMENT ON COLUMN queues.rate_limit_period_seconds IS 'Length of the rate-limit period, in seconds. Not in effect yet.';
-
-DROP INDEX job_dispatch_waiting_idx;
-CREATE INDEX job_dispatch_waiting_idx ON job_dispatch (queue, priority, claimable_at, id) WHERE claimable_at IS NOT NULL;
-COMMENT ON INDEX job_dispatch_waiting_idx IS 'The waiting line that claims read; holds waiting rows only, so its cost does not grow with history.';

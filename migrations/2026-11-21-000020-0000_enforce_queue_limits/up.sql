@@ -1,11 +1,5 @@
--- What claims need to be fair between tenants and to keep the limits of queues.
---
--- The waiting line is ordered by tenant within a queue, so that a claim finds the tenants by leaping from one to the next and
--- takes from each its share, and the whole line of a tenant or queue that is paused or limited is passed over in one step. What
--- stands in line behind others of its job is not in it: job_dispatch_line_idx holds that.
-DROP INDEX job_dispatch_waiting_idx;
-CREATE INDEX job_dispatch_waiting_idx ON job_dispatch (queue, tenant_id, priority, claimable_at, id) WHERE claimable_at < 'infinity';
-COMMENT ON INDEX job_dispatch_waiting_idx IS 'The waiting line that claims read; holds only rows that can be claimed now or at a known time, so its cost does not grow with history.';
+-- What claims need to keep the limits of queues. The waiting line by tenants, which claims read, is made by a migration of its own
+-- (index_waiting_by_tenant): this is the hot table.
 
 COMMENT ON COLUMN queues.max_running      IS 'How many dispatches of the queue may run at once; NULL means no limit.';
 COMMENT ON COLUMN queues.rate_limit_count IS 'How many dispatches may be claimed in any stretch of time as long as the period; NULL means no limit.';

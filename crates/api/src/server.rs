@@ -90,7 +90,7 @@ impl ExitStatus for StartError {
         match self {
             Self::Listen(_) => exit::LISTEN,
             Self::Settings(_) | Self::SecretsFile(_) | Self::SecretKeys { .. } => exit::USAGE,
-            Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
+            Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) | Self::NoTenant => exit::SCHEMA,
             Self::Serve(_) | Self::Ended | Self::Task(_) | Self::Stop(_) => exit::FAILURE,
         }

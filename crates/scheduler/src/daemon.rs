@@ -75,7 +75,7 @@ impl ExitStatus for StartError {
         match self {
             Self::Listen(_) => exit::LISTEN,
             Self::Settings(_) => exit::USAGE,
-            Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
+            Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Task(_) | Self::Part(_) => exit::FAILURE,
         }

@@ -7,6 +7,7 @@ use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
 use crate::handlers::http::AllowList;
+use crate::handlers::process::RunAsList;
 
 use crate::weights;
 
@@ -27,7 +28,7 @@ pub const SETTINGS: &[Setting] = &[
         "worker-listen",
         "WORKER_LISTEN",
         "BOOL",
-        "Whether to listen for notifications of new work; without them, as behind a pooler in transaction mode, work is found by polling",
+        "Whether to listen for notifications of new work; without them, as behind a pooler that does not pass them on, work is found by polling",
     )
     .default("true"),
     Setting::new(
@@ -71,6 +72,13 @@ pub const SETTINGS: &[Setting] = &[
         "WORKER_CGROUP_ROOT",
         "PATH",
         "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
+    ),
+    Setting::new(
+        "worker-run-as",
+        "WORKER_RUN_AS",
+        "USERS",
+        "Users as which functions may run with run_as, by name or number; user:group allows that group besides the user's own. None by \
+         default, and never root",
     ),
     Setting::new(
         "worker-http-allow",
@@ -148,6 +156,8 @@ pub struct Config {
     pub temp_dir: PathBuf,
     /// Control group below which groups for limits are made; the worker's own if `None`.
     pub cgroup_root: Option<String>,
+    /// Users as which functions may run.
+    pub run_as: RunAsList,
     /// What http functions may call besides the public Internet.
     pub http_allow: AllowList,
     /// Authorities they trust besides the system's.
@@ -207,12 +217,20 @@ impl Config {
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
             cgroup_root,
+            run_as: read_run_as(values),
             http_allow: allow_list(values),
             http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
             system: read_system(values),
         }
     }
+}
+
+fn read_run_as(values: &mut Values) -> RunAsList {
+    RunAsList::parse(&values.optional_list("worker-run-as")).unwrap_or_else(|wrong| {
+        values.mistake("worker-run-as", wrong);
+        RunAsList::default()
+    })
 }
 
 fn allow_list(values: &mut Values) -> AllowList {

@@ -83,7 +83,7 @@ impl ExitStatus for StartError {
         match self {
             Self::Listen(_) => exit::LISTEN,
             Self::Settings(_) | Self::SecretKeys(_) | Self::Certificates(_) => exit::USAGE,
-            Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
+            Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
             Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unkillable(_) | Self::Task(_) => {
                 exit::FAILURE
@@ -123,6 +123,7 @@ pub(crate) async fn run(
         inherited: std::env::vars_os().collect(),
         installation: installation(config.database.url.expose_secret()),
         cgroup_root: config.cgroup_root.clone(),
+        run_as: config.run_as.clone(),
     };
     let http = HttpSettings {
         allow: config.http_allow.clone(),

@@ -6,7 +6,6 @@
 //! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
 //! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -22,11 +21,10 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::handlers::scrub::Scrubber;
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::pace::PATIENCE;
-use crate::secrets;
 use crate::session::Session;
+use crate::{scrubbing, secrets};
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
 pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
@@ -148,7 +146,10 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
         Ok(secrets) => secrets,
         Err(report) => return *report,
     };
-    let scrubber = Arc::new(Scrubber::new(&secrets));
+    let scrubber = match scrubbing::scrubber(&secrets).await {
+        Ok(scrubber) => scrubber,
+        Err(report) => return *report,
+    };
     let live = Live::on(session.worker.board.clone(), claimed.dispatch_id, claimed.token, scrubber.clone());
     let execution = Execution { live, ..execution(claimed, execution_id, secrets) };
     let handlers = session.worker.handlers.clone();
@@ -165,7 +166,7 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
             &format!("the handler failed: {}", sched_runtime::exit::describe(&error)),
         )
     });
-    scrubber.report(report)
+    scrubbing::report(scrubber, report).await
 }
 
 /// What the handler is told. The large parts are taken out of the claim, which needs them no more.

@@ -12,6 +12,7 @@ mod heartbeat;
 mod live;
 mod pace;
 mod poller;
+mod scrubbing;
 mod secrets;
 mod seen;
 mod session;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use sched_model::db::claims::Claimed;
 use sched_model::db::secrets::{self, SealedSecret};
 use sched_model::db::{Database, DbResult};
+use sched_model::domain::handler_config::MOST_SECRETS;
 use sched_model::domain::secret::{KeyFileError, SecretKeys, named_secrets};
 use sched_runtime::config::SecretsSettings;
 use sched_runtime::private_file::{self, PrivateFileError};
@@ -17,6 +18,9 @@ use secrecy::ExposeSecret as _;
 
 use crate::handlers::{ErrorClass, MissingSecret, Report, Secrets};
 use crate::session::Worker;
+
+/// Most bytes of all values of one attempt: each is looked for, in many forms, in all that the attempt gives back.
+const MOST_BYTES: usize = 128 * 1024;
 
 /// Why the key file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,11 @@ pub(crate) async fn load(worker: &Worker, claimed: &Claimed) -> Result<Secrets, 
         return Ok(Secrets::default());
     }
     let failed = |class, message: &str| Box::new(Report::failed(class, message));
+    // A row may be older than the rule that refuses it.
+    if names.len() > MOST_SECRETS {
+        let message = format!("the function names {} secrets; the most is {MOST_SECRETS}", names.len());
+        return Err(failed(ErrorClass::InvalidConfig, &message));
+    }
     let Some(keys) = &worker.secret_keys else {
         let message = "the function names secrets, and this worker has no SECRETS_KEY_FILE to open them with";
         return Err(failed(ErrorClass::SecretUnreadable, message));
@@ -74,7 +83,15 @@ pub(crate) async fn load(worker: &Worker, claimed: &Claimed) -> Result<Secrets, 
             Err(failed(ErrorClass::SecretUnreadable, &message))
         }
     };
-    sealed.iter().map(open).collect()
+    let secrets: Secrets = sealed.iter().map(open).collect::<Result<_, _>>()?;
+    if secrets.bytes() > MOST_BYTES {
+        let message = format!(
+            "the secrets of the function are {} bytes together; the most is {MOST_BYTES}",
+            secrets.bytes()
+        );
+        return Err(failed(ErrorClass::InvalidConfig, &message));
+    }
+    Ok(secrets)
 }
 
 async fn read(database: &Database, claimed: &Claimed, names: &[String]) -> DbResult<Vec<SealedSecret>> {

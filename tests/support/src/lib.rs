@@ -3,6 +3,7 @@
 mod cluster;
 mod database;
 pub mod http;
+mod pooler;
 mod process;
 mod program;
 mod proxy;
@@ -12,6 +13,7 @@ mod wait;
 
 pub use cluster::{URL_VARIABLE, server_program, throw_away};
 pub use database::TestDatabase;
+pub use pooler::Pooler;
 pub use process::{Finished, Launch, Process};
 pub use proxy::Proxy;
 pub use server::OwnServer;

@@ -21,6 +21,9 @@ use super::{Conn, DbError, DbResult};
 /// tick holds the lock that a standby must have to take over; this ends it, well within the time in which a fail-over is to be done.
 pub const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(3);
 
+/// How often two connections are compared: a pooler that is busy may give them different sessions by chance.
+const SESSION_LOOKS: u32 = 5;
+
 /// How to reach the database and what to bear from it.
 #[derive(Clone)]
 pub struct DatabaseSettings {
@@ -150,6 +153,17 @@ impl Database {
         Ok(self.connector.connect().await?)
     }
 
+    /// Whether two connections at once are seen to be one session of the server, as through a pooler in transaction mode. A busy pooler may
+    /// hide it.
+    ///
+    /// # Errors
+    /// When the connections cannot be made or asked.
+    pub async fn shares_sessions(&self) -> DbResult<bool> {
+        let asked = tokio::time::timeout(self.connector.timeout * 2, self.connector.shares_sessions()).await;
+        let asked = asked.map_err(|elapsed| DbError::Unavailable(Box::new(elapsed)))?;
+        asked.map_err(|error| DbError::Unavailable(Box::new(error)))
+    }
+
     /// Gives the pool's connections back to the server.
     pub fn close(&self) {
         self.pool.close();
@@ -186,6 +200,30 @@ impl Connector {
         })?
     }
 
+    /// With the simplest messages, as the others need what is being asked for.
+    async fn shares_sessions(&self) -> Result<bool, tokio_postgres::Error> {
+        let (one, drives_one) = self.config.connect(self.tls.clone()).await?;
+        let (two, drives_two) = self.config.connect(self.tls.clone()).await?;
+        let asks = async {
+            for _ in 0..SESSION_LOOKS {
+                if process_of(&one).await? == process_of(&two).await? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        // A connection ends when nobody can ask it any more, or with an error.
+        let broken = async |ended: Result<(), tokio_postgres::Error>| match ended {
+            Err(error) => Err(error),
+            Ok(()) => std::future::pending().await,
+        };
+        tokio::select! {
+            answer = asks => answer,
+            error = async { broken(drives_one.await).await } => error,
+            error = async { broken(drives_two.await).await } => error,
+        }
+    }
+
     async fn connect_without_limit(&self) -> Result<Conn, ConnectionError> {
         let (client, connection) = self
             .config
@@ -196,6 +234,15 @@ impl Connector {
         conn.batch_execute(&self.session).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
     }
+}
+
+/// The server's process behind a connection.
+async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
+    let answer = client.simple_query("SELECT pg_backend_pid()").await?;
+    Ok(answer.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
 }
 
 /// Reads the URL. `sslmode=verify-ca` and `verify-full` are what `require` does here (certificates are always

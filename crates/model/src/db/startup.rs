@@ -1,4 +1,4 @@
-//! What every daemon does before it works: wait for the database, then check the schema.
+//! What every daemon does before it works: wait for the database, then check the way to it and the schema.
 //!
 //! A daemon may start before its database and waits for it without end, saying so. A schema that does not fit cannot
 //! mend itself while waiting, so that ends the start.
@@ -11,10 +11,11 @@ use super::migrations::{self, SchemaError};
 /// Pauses between two looks for the database grow from the first to the second of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Waits until the database answers, however long, and checks that its schema is the one this program needs.
+/// Waits until the database answers, however long, and checks that connections are sessions and that its schema is the one this program
+/// needs.
 ///
 /// # Errors
-/// When the schema does not fit.
+/// When the schema does not fit, or a pooler hands sessions round.
 pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
     let mut pause = PAUSES.0;
     loop {
@@ -31,6 +32,9 @@ pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
 }
 
 async fn check(database: &Database) -> Result<(), SchemaError> {
+    if database.shares_sessions().await? {
+        return Err(SchemaError::SharedSessions);
+    }
     let mut conn = database.conn().await?;
     migrations::check(&mut conn).await
 }

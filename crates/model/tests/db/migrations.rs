@@ -34,6 +34,35 @@ fn steps() -> Vec<Step> {
     steps
 }
 
+/// From here on somebody may run what is being migrated; what came before was made when nobody did.
+const SINCE: &str = "2026-11-21-000020";
+
+#[test]
+fn an_index_on_a_hot_table_is_made_without_a_lock() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
+    let mut concurrent = 0;
+    for Step { name, up, down } in steps().into_iter().filter(|step| step.name.as_str() > SINCE) {
+        let code = |sql: &str| -> Vec<String> {
+            let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+            let whole = lines.collect::<Vec<_>>().join(" ").to_lowercase();
+            whole.split(';').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect()
+        };
+        let metadata = fs::read_to_string(folder.join(&name).join("metadata.toml")).unwrap_or_default();
+        let is_alone = metadata.trim() == "run_in_transaction = false";
+        for statement in code(&up) {
+            let makes = statement.starts_with("create index") || statement.starts_with("create unique index");
+            let is_hot = ["job_dispatch", "scheduled_jobs"]
+                .iter()
+                .any(|hot| statement.contains(&format!(" on {hot} ")));
+            let is_concurrent = statement.contains("index concurrently");
+            assert!(!(makes && is_hot) || is_concurrent, "{name}: {statement}");
+            assert!(!is_concurrent || (is_alone && code(&up).len() == 1 && code(&down).len() == 1), "{name}");
+            concurrent += usize::from(is_concurrent);
+        }
+    }
+    assert!(concurrent > 0, "no migration makes an index concurrently, so nothing was looked at");
+}
+
 #[derive(Clone, Copy)]
 enum Dump {
     Schema,

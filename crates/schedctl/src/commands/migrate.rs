@@ -143,7 +143,9 @@ async fn known(conn: &mut Conn) -> Result<(), ExitError> {
     match migrations::check(conn).await {
         Err(error @ SchemaError::Newer { .. }) => Err(schema(error)),
         Err(SchemaError::Database(error)) => Err(database_error(error)),
-        Ok(()) | Err(SchemaError::Missing | SchemaError::Older { .. }) => Ok(()),
+        Ok(()) | Err(SchemaError::Missing | SchemaError::Older { .. } | SchemaError::SharedSessions) => {
+            Ok(())
+        }
     }
 }
 

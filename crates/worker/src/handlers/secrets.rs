@@ -29,6 +29,12 @@ impl Secrets {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
+    /// The length of all values together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.values().map(|value| value.expose_secret().len()).sum()
+    }
+
     /// The value of a text, looked up if it is only named.
     ///
     /// # Errors

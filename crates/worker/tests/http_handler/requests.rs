@@ -3,8 +3,9 @@
 use secrecy::SecretString;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use sched_worker::handlers::{ErrorClass, Outcome};
+use sched_worker::handlers::{ErrorClass, Execution, Outcome};
 
 use super::support::{Server, Step, call, config, execution, handler, response, run};
 
@@ -106,6 +107,11 @@ async fn connections_are_used_again_and_stale_ones_are_replaced() {
         assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
     }
     assert_eq!((server.connections(), server.requests().len()), (1, 3));
+    // Another tenant gets none that this one has used.
+    let of_another = Execution { tenant_id: Uuid::from_u128(0xaa), ..execution(config(&server, json!({}))) };
+    assert_eq!(handler_.run(&of_another, &CancellationToken::new()).await.outcome, Outcome::Succeeded);
+    assert_eq!(run(&handler_, config(&server, json!({}))).await.outcome, Outcome::Succeeded);
+    assert_eq!((server.connections(), server.requests().len()), (2, 5));
 
     let closing = Server::start(vec![response(200, "", "ok")]).await;
     for calls in 1..=3 {

@@ -8,8 +8,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use sched_model::domain::function::HandlerType;
 use sched_worker::handlers::{ErrorClass, Outcome, Report};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Bench, alive_with, entries, execution, run, token, within};
 
@@ -61,7 +63,8 @@ async fn a_crash_leaves_no_core() {
 
 #[tokio::test]
 async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
-    let bench = Bench::new();
+    let nobody = format!("{NOBODY}:{NOBODY}");
+    let bench = Bench::running_as(&[&nobody]);
     // The way to the private directory, which the system's directory for such things leaves open too.
     fs::set_permissions(bench.root.path(), std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
     let command = "id -u; id -g; grep Groups /proc/self/status; touch mine $TMPDIR/too; cat $SCHED_ARGS_FILE; echo '{\"ok\":1}' > $SCHED_RESULT_FILE";
@@ -87,6 +90,35 @@ async fn a_program_runs_as_another_user_in_a_directory_of_its_own() {
     config["run_as"] = json!({"user": "no-such-user"});
     let report = bench.run(execution(config)).await;
     assert_eq!(report.error_message.as_deref(), Some("there is no user \"no-such-user\" on this worker"));
+}
+
+#[tokio::test]
+async fn nothing_runs_as_a_user_whom_the_operator_did_not_name() {
+    let nobody = format!("{NOBODY}:{NOBODY}");
+    let (nobodys, others) = (Bench::new(), Bench::running_as(&[&nobody]));
+    let table = [
+        (
+            &nobodys,
+            json!({"user": NOBODY.to_string(), "group": NOBODY.to_string()}),
+            "its WORKER_RUN_AS is empty",
+        ),
+        (&others, json!({"user": "daemon"}), "whom WORKER_RUN_AS of this worker does not name (65534:65534)"),
+        (&others, json!({"user": NOBODY.to_string(), "group": "1"}), "WORKER_RUN_AS"),
+        // With every right to become it, these would leave the program what the worker is.
+        (&others, json!({"user": "root"}), "always refused"),
+        (&others, json!({"user": "0", "group": NOBODY.to_string()}), "always refused"),
+        (&others, json!({"user": NOBODY.to_string(), "group": "0"}), "always refused"),
+        (&others, json!({"user": u32::MAX.to_string(), "group": NOBODY.to_string()}), "always refused"),
+        (&others, json!({"user": NOBODY.to_string(), "group": u32::MAX.to_string()}), "always refused"),
+    ];
+    for (bench, run_as, expected) in table {
+        let report = bench.run(execution(json!({"program": "id", "run_as": run_as}))).await;
+        assert_eq!(report.error_class, Some(ErrorClass::RunAsUnavailable), "{run_as} {report:?}");
+        let message = report.error_message.unwrap();
+        assert!(message.contains(expected), "{run_as}: {message}");
+        assert!(report.started_after.is_none() && report.stdout.head.is_empty(), "{run_as}");
+        assert_eq!(entries(bench.root.path()), 0);
+    }
 }
 
 #[tokio::test]
@@ -164,6 +196,40 @@ async fn a_dropped_attempt_leaves_no_process_in_its_group() {
     crate::support::wait_for_silence(&token).await;
 }
 
+#[tokio::test]
+async fn what_hides_in_a_group_below_is_killed_and_the_group_removed() {
+    let (bench, token, other) = (Bench::new(), token(), token());
+    // Without its environment and its session it can be told from processes of the attempt beside it by its group alone.
+    let hides = format!(
+        "v1=$(sed -n 's/^[0-9]*:pids://p' /proc/self/cgroup); v2=$(sed -n 's/^0:://p' /proc/self/cgroup); \
+         for group in /sys/fs/cgroup/pids$v1 /sys/fs/cgroup/unified$v2 /sys/fs/cgroup$v2; do \
+         case $group in */sched-*) test -w $group/cgroup.procs && break;; esac; done; \
+         mkdir -p $group/below/deeper && sh -c \"echo \\$\\$ > $group/below/deeper/cgroup.procs; \
+         exec setsid setsid --fork env -i sleep {token}\"; echo $group; sleep 0.2"
+    );
+    let beside = bench.run(execution(json!({"program": "sleep", "args": [other], "grace_seconds": 0})));
+    let hiding = async {
+        crate::support::wait_for_sleepers(&other, 1).await;
+        bench.run(execution(limited(&hides, json!({"pids": 50})))).await
+    };
+    let report = tokio::select! {
+        report = beside => panic!("{report:?}"),
+        report = hiding => report,
+    };
+    if is_refused(&report) {
+        return;
+    }
+    assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    assert_eq!((alive_with(&token), report.notes.len()), (Vec::new(), 0), "{:?}", report.notes);
+    let group = std::path::PathBuf::from(report.stdout.head.trim());
+    assert!(group.starts_with("/sys/fs/cgroup") && group.parent().unwrap().exists(), "{report:?}");
+    let is_gone = || {
+        bench.handlers.tidy();
+        !group.exists()
+    };
+    crate::support::wait_for(|| format!("no {}", group.display()), is_gone).await;
+}
+
 /// Not a test: the one below runs it as a user without rights.
 #[tokio::test]
 #[ignore = "it is the worker of another test"]
@@ -178,6 +244,111 @@ async fn a_worker_without_rights() {
         "{report:?}"
     );
     println!("the worker kept its secrets");
+}
+
+/// The user that a worker with few rights runs as.
+const WORKER: u32 = 12_345;
+
+/// Not a test: the one below runs it as a user with the documented capabilities and no others.
+#[tokio::test]
+#[ignore = "it is the worker of another test"]
+async fn a_worker_that_may_only_change_users() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    for set in ["CapPrm:\t", "CapEff:\t", "CapBnd:\t"] {
+        assert!(status.contains(&format!("{set}00000000000000e1\n")), "{status}");
+    }
+    // Belongs to root and is sticky, as /tmp is.
+    let place = std::env::temp_dir();
+    let run_as = |command: &str| {
+        let ids = NOBODY.to_string();
+        execution(
+            json!({"shell": true, "command": command, "grace_seconds": 0, "run_as": {"user": ids, "group": ids}}),
+        )
+    };
+    let handlers = crate::support::handlers_in(&place, &[], &[&format!("{NOBODY}:{NOBODY}")]);
+    let run = async |command: &str| {
+        handlers.run(HandlerType::Process, run_as(command), CancellationToken::new()).await
+    };
+    let left = || {
+        let names =
+            fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("sched-")).count()
+    };
+
+    let report = run(
+        "id -u; grep CapEff /proc/self/status; cat; cat $SCHED_ARGS_FILE; pwd -P | sed 's/.*-//; s/.*work/work/'; \
+         mkdir -p deep/er; touch mine deep/er/file $TMPDIR/too; chmod 700 deep; \
+         (umask 077; echo '{\"ok\":1}' > $SCHED_RESULT_FILE)",
+    )
+    .await;
+    assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    let args = "{\"day\":\"monday\"}";
+    let expected = format!("{NOBODY}\nCapEff:\t0000000000000000\n{args}{args}work\n");
+    assert_eq!(report.stdout.head, expected, "{report:?}");
+    assert_eq!(report.result, Some(json!({"ok": 1})), "{report:?}");
+    assert_eq!((report.notes.len(), left()), (0, 0), "{:?}", report.notes);
+
+    // What it could read with the worker's rights it does not get back by putting another directory in the place of its own.
+    let secret = place.join("of-the-worker");
+    fs::create_dir(&secret).unwrap();
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    fs::write(secret.join("result.json"), "\"a secret of the worker\"").unwrap();
+    fs::write(secret.join("args.json"), "x").unwrap();
+    let swap = format!("mv $TMPDIR {0}/moved && ln -s {1} $TMPDIR", place.display(), secret.display());
+    let report = run(&swap).await;
+    assert_eq!((report.outcome, &report.result), (Outcome::Succeeded, &None), "{report:?}");
+    assert!(report.notes.iter().any(|note| note.contains("could not be removed")), "{:?}", report.notes);
+    assert!(secret.join("result.json").exists() && secret.join("args.json").exists());
+    println!("the worker can do what it is documented to do");
+}
+
+#[tokio::test]
+async fn the_documented_capabilities_are_enough_to_run_as_another_user() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: it takes root to give a process a few capabilities");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let temp = place.path().join("tmp");
+    fs::create_dir(&temp).unwrap();
+    fs::set_permissions(&temp, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
+    let program = place.path().join("tests");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let capabilities = "-all,+chown,+kill,+setgid,+setuid";
+    let worker = Command::new("setpriv")
+        .args(["--reuid", &WORKER.to_string(), "--regid", &WORKER.to_string(), "--clear-groups"])
+        .args(["--bounding-set", capabilities, "--inh-caps", capabilities, "--ambient-caps", capabilities])
+        .arg(&program)
+        .args(["--exact", "confined::a_worker_that_may_only_change_users", "--ignored", "--nocapture"])
+        .env("TMPDIR", &temp)
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&worker.stdout);
+    let complained = String::from_utf8_lossy(&worker.stderr);
+    assert!(said.contains("the worker can do what it is documented to do"), "{said} {complained}");
+}
+
+#[tokio::test]
+async fn a_result_is_not_looked_for_where_a_program_leads() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: without root nobody owns a directory but the worker");
+        return;
+    }
+    let bench = Bench::running_as(&[&format!("{NOBODY}:{NOBODY}")]);
+    let sticky = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+    fs::set_permissions(bench.root.path(), sticky).unwrap();
+    let secret = tempfile::tempdir().unwrap();
+    for file in ["result.json", "args.json"] {
+        fs::write(secret.path().join(file), "\"of root\"").unwrap();
+    }
+    let command = format!("mv $TMPDIR $TMPDIR.moved && ln -s {} $TMPDIR", secret.path().display());
+    let ids = NOBODY.to_string();
+    let config = json!({"shell": true, "command": command, "run_as": {"user": ids, "group": ids}});
+    let report = bench.run(execution(config)).await;
+    assert_eq!((report.outcome, &report.result), (Outcome::Succeeded, &None), "{report:?}");
+    assert_eq!(entries(secret.path()), 2, "nothing is removed there either");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sched_model::domain::function::HandlerType;
 use sched_runtime::clock::monotonic;
 use sched_worker::handlers::http::{HttpHandler, HttpSettings};
-use sched_worker::handlers::process::ProcessSettings;
+use sched_worker::handlers::process::{ProcessSettings, RunAsList};
 use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,17 +32,18 @@ impl Bench {
     }
 
     pub(crate) fn inheriting(variables: &[(&str, &str)]) -> Self {
+        Self::with(variables, &[])
+    }
+
+    /// Whose functions may run as these users.
+    pub(crate) fn running_as(users: &[&str]) -> Self {
+        Self::with(&[], users)
+    }
+
+    fn with(variables: &[(&str, &str)], users: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let inherited: BTreeMap<OsString, OsString> =
-            variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-        let settings = ProcessSettings {
-            temp_root: root.path().to_path_buf(),
-            inherited,
-            installation: "tests".into(),
-            cgroup_root: None,
-        };
-        let http = HttpHandler::new(HttpSettings::default()).unwrap();
-        Self { handlers: Handlers::new(settings, http).unwrap(), root }
+        let handlers = handlers_in(root.path(), variables, users);
+        Self { handlers, root }
     }
 
     pub(crate) async fn run(&self, execution: Execution) -> Report {
@@ -52,6 +53,20 @@ impl Bench {
     pub(crate) async fn run_until(&self, execution: Execution, cancel: CancellationToken) -> Report {
         self.handlers.run(HandlerType::Process, execution, cancel).await
     }
+}
+
+/// Handlers that make their private directories in `root`.
+pub(crate) fn handlers_in(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> Handlers {
+    let inherited: BTreeMap<OsString, OsString> =
+        variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    let settings = ProcessSettings {
+        temp_root: root.to_path_buf(),
+        inherited,
+        installation: "tests".into(),
+        cgroup_root: None,
+        run_as: RunAsList::parse(users).unwrap(),
+    };
+    Handlers::new(settings, HttpHandler::new(HttpSettings::default()).unwrap()).unwrap()
 }
 
 /// Runs a configuration with everything else as usual.

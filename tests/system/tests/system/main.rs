@@ -23,6 +23,7 @@ mod ledger;
 mod live;
 mod migrations;
 mod policies;
+mod pooler;
 mod restart;
 mod scenarios;
 mod secrets;

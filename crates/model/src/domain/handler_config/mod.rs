@@ -11,6 +11,7 @@ mod process;
 mod template;
 mod text_or_secret;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub use confinement::{ResourceLimits, RunAs};
@@ -19,6 +20,9 @@ pub use native::{NativeConfig, check_handler_name};
 pub use process::*;
 pub use template::{Form, MissingValue, Template, TemplateError, TemplateValues};
 pub use text_or_secret::{SecretName, TextOrSecret};
+
+/// Most secrets that a function may name: each is looked for, in many forms, in all that an attempt gives back.
+pub const MOST_SECRETS: usize = 50;
 
 /// One thing wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +50,17 @@ struct Mistakes(Vec<FieldError>);
 impl Mistakes {
     fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.0.push(FieldError { field: field.into(), message: message.into() });
+    }
+
+    /// Notes that `field` names too many secrets.
+    fn check_secrets<'a>(&mut self, field: &str, values: impl Iterator<Item = &'a TextOrSecret>) {
+        let names = values.filter_map(|value| match value {
+            TextOrSecret::Secret(name) => Some(name.secret.as_str()),
+            TextOrSecret::Text(_) => None,
+        });
+        if names.collect::<BTreeSet<_>>().len() > MOST_SECRETS {
+            self.add(field, format!("names more than {MOST_SECRETS} secrets"));
+        }
     }
 
     fn finish(self) -> Result<(), Vec<FieldError>> {

@@ -7,12 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::process::{
     DEFAULT_GRACE_SECONDS, DEFAULT_MAX_OUTPUT_BYTES, MAX_GRACE_SECONDS, MAX_OUTPUT_BYTES_LIMIT,
 };
-use super::{FieldError, Mistakes};
+use super::{FieldError, MOST_SECRETS, Mistakes};
 
 /// Longest name of a handler and of a secret.
 const LONGEST_NAME: usize = 100;
-/// Most secrets of one function.
-const MOST_SECRETS: usize = 50;
 
 /// How a `native` function is run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

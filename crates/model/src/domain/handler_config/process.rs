@@ -166,6 +166,7 @@ impl ProcessConfig {
     }
 
     fn check_environment(&self, mistakes: &mut Mistakes) {
+        mistakes.check_secrets("env", self.env.values());
         for (name, value) in &self.env {
             let field = format!("env.{name}");
             if let Some(reason) = refusal(name) {
@@ -352,6 +353,12 @@ mod tests {
 
     #[test]
     fn each_mistake_names_its_field() {
+        let secrets = |count: usize| {
+            let all: Vec<String> =
+                (0..count).map(|number| format!(r#""V{number}": {{"secret": "s{number}"}}"#)).collect();
+            format!(r#"{{"program": "x", "env": {{"TWICE": {{"secret": "s0"}}, {}}}}}"#, all.join(", "))
+        };
+        assert_eq!((fields(&secrets(50)), fields(&secrets(51))), (vec![], vec!["env".to_owned()]));
         let table: &[(&str, &[&str])] = &[
             (r#"{}"#, &["program"]),
             (r#"{"program": ""}"#, &["program"]),

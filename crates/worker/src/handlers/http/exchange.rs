@@ -87,13 +87,13 @@ impl Line {
         bounds: Bounds,
         progress: &mut Progress,
     ) -> Result<(), ExchangeError> {
-        let endpoint = prepared.endpoint.clone();
+        let key = (prepared.tenant, prepared.endpoint.clone());
         let (mut incoming, connection) = self.send(prepared, bounds.connect, progress).await?;
         progress.stage = Stage::Reading;
         let response = progress.response.insert(head(&incoming));
         read(incoming.body_mut(), response, bounds.body_bytes).await.map_err(ExchangeError::BrokenBody)?;
         if !response.is_cut {
-            self.pool.give(&endpoint, connection);
+            self.pool.give(key, connection);
         }
         Ok(())
     }
@@ -104,8 +104,9 @@ impl Line {
         time: Duration,
         progress: &mut Progress,
     ) -> Result<(http::Response<Incoming>, Connection), ExchangeError> {
-        let Prepared { url, endpoint, mut request } = prepared;
-        while let Some(mut connection) = self.pool.take(&endpoint) {
+        let Prepared { tenant, url, endpoint, mut request } = prepared;
+        let key = (tenant, endpoint);
+        while let Some(mut connection) = self.pool.take(&key) {
             if connection.sender.ready().await.is_err() {
                 continue;
             }

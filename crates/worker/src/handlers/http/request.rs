@@ -14,6 +14,7 @@ use sched_model::domain::handler_config::{
     signing_key,
 };
 use url::Url;
+use uuid::Uuid;
 
 use super::super::{ErrorClass, Execution, MissingSecret};
 use super::sign::signatures;
@@ -24,6 +25,7 @@ const AGENT: &str = concat!("sched/", env!("CARGO_PKG_VERSION"));
 /// A request ready to be sent.
 #[derive(Debug)]
 pub(super) struct Prepared {
+    pub(super) tenant: Uuid,
     pub(super) url: Url,
     /// Scheme, host and port: what connections and circuits are kept by.
     pub(super) endpoint: String,
@@ -98,7 +100,7 @@ pub(super) fn prepare(
     let method = Method::from_bytes(config.method.as_str().as_bytes()).map_err(http::Error::from)?;
     let mut request = Request::builder().method(method).uri(path).body(Full::new(Bytes::from(body)))?;
     *request.headers_mut() = headers;
-    Ok(Prepared { endpoint: url.origin().ascii_serialization(), url, request })
+    Ok(Prepared { tenant: execution.tenant_id, endpoint: url.origin().ascii_serialization(), url, request })
 }
 
 /// The database's clock now: what it said at the claim, and what has passed since. The worker's own is never asked.

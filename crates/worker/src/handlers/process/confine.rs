@@ -1,104 +1,53 @@
 //! What a program may be: the user it runs as, and what it is kept from.
 //!
-//! Prepared on a launching thread, where names are looked up and groups are made, and put into force in the forked child before it
+//! Prepared on a launching thread, where names are looked up ([`super::users`]) and groups are made, and put into force in the forked child before it
 //! becomes the program ([`Confinement::enforce`]), by plain system calls only. A child in which any of it fails never becomes the
 //! program, so nothing runs with more rights than it was to have.
 
+use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use nix::sys::resource::{Resource, setrlimit};
-use nix::unistd::{Gid, Group, Uid, User};
-use sched_model::domain::handler_config::{ProcessConfig, RunAs};
+use nix::unistd::{Gid, Uid};
+use sched_model::domain::handler_config::ProcessConfig;
 
 use super::cgroups::Entrance;
+use super::users::Identity;
 
-/// Numbers of the capabilities that running as somebody else takes: to own its files, to signal it, to become it.
-const NEEDED: [(u32, &str); 4] = [(0, "CAP_CHOWN"), (5, "CAP_KILL"), (6, "CAP_SETGID"), (7, "CAP_SETUID")];
-
-/// The user and the group of a program.
-#[derive(Debug, Clone)]
-pub(super) struct Identity {
-    pub(super) uid: Uid,
-    pub(super) gid: Gid,
-    /// Name and home of the user, where the machine knows them.
-    pub(super) account: Option<(String, std::path::PathBuf)>,
-}
-
-/// Why a function cannot run as the user it names.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum RunAsError {
-    #[error(
-        "the function is to run as user {user:?}, which takes a worker that runs as root or has {missing}"
-    )]
-    NotAllowed { user: String, missing: String },
-    #[error("there is no user {0:?} on this worker")]
-    NoSuchUser(String),
-    #[error("there is no group {0:?} on this worker")]
-    NoSuchGroup(String),
-    #[error("user {0:?} is unknown on this worker and has no group of its own; name one in run_as.group")]
-    NoGroup(String),
-    #[error("failed to look up {name:?}")]
-    LookUp { name: String, source: nix::Error },
-}
-
-impl Identity {
-    /// Looks up who a function is to run as.
-    pub(super) fn of(run_as: &RunAs) -> Result<Self, RunAsError> {
-        let missing = missing_capabilities();
-        if !missing.is_empty() {
-            return Err(RunAsError::NotAllowed { user: run_as.user.clone(), missing: missing.join(", ") });
-        }
-        let look_up = |source| RunAsError::LookUp { name: run_as.user.clone(), source };
-        let number = run_as.user.parse().ok().map(Uid::from_raw);
-        let account = match number {
-            Some(uid) => User::from_uid(uid),
-            None => User::from_name(&run_as.user),
-        }
-        .map_err(look_up)?;
-        let uid = number
-            .or(account.as_ref().map(|user| user.uid))
-            .ok_or_else(|| RunAsError::NoSuchUser(run_as.user.clone()))?;
-        let gid = match &run_as.group {
-            Some(group) => group_of(group)?,
-            None => account
-                .as_ref()
-                .map(|user| user.gid)
-                .ok_or_else(|| RunAsError::NoGroup(run_as.user.clone()))?,
-        };
-        Ok(Self { uid, gid, account: account.map(|user| (user.name, user.dir)) })
-    }
-}
-
-fn group_of(name: &str) -> Result<Gid, RunAsError> {
-    if let Ok(number) = name.parse() {
-        return Ok(Gid::from_raw(number));
-    }
-    let found =
-        Group::from_name(name).map_err(|source| RunAsError::LookUp { name: name.to_owned(), source })?;
-    found.map(|group| group.gid).ok_or_else(|| RunAsError::NoSuchGroup(name.to_owned()))
-}
-
-/// Capabilities that this process lacks to run programs as other users.
-fn missing_capabilities() -> Vec<&'static str> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let held = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Without that file (not on Linux) being root is what there is.
-    let held = held.unwrap_or(if nix::unistd::geteuid().is_root() { u64::MAX } else { 0 });
-    NEEDED.iter().filter(|(number, _)| held & (1 << number) == 0).map(|(_, name)| *name).collect()
+/// Where a program of another user begins: with that user's rights, which the worker need not have.
+#[derive(Debug)]
+pub(super) enum Directory {
+    /// Its private one, opened before it was given away.
+    Open(OwnedFd),
+    /// The one it was told.
+    Named(CString),
 }
 
 /// Everything that is put into force in the child.
 #[derive(Debug)]
 pub(super) struct Confinement {
-    ids: Option<(Uid, Gid)>,
+    anothers: Option<(Uid, Gid, Directory)>,
     no_new_privs: bool,
     entrance: Entrance,
 }
 
 impl Confinement {
-    pub(super) fn new(config: &ProcessConfig, identity: Option<&Identity>, entrance: Entrance) -> Self {
-        Self { ids: identity.map(|it| (it.uid, it.gid)), no_new_privs: config.no_new_privs, entrance }
+    /// `own` is the private directory of a program of another user, where that is where it begins.
+    pub(super) fn new(
+        config: &ProcessConfig,
+        identity: Option<&Identity>,
+        entrance: Entrance,
+        own: Option<Directory>,
+    ) -> io::Result<Self> {
+        let anothers = match identity {
+            None => None,
+            Some(it) => {
+                let named = || CString::new(config.cwd.as_deref().unwrap_or("/")).map(Directory::Named);
+                Some((it.uid, it.gid, own.map_or_else(named, Ok)?))
+            }
+        };
+        Ok(Self { anothers, no_new_privs: config.no_new_privs, entrance })
     }
 
     /// Puts it into force for the calling process. Allocates nothing and takes no lock.
@@ -107,8 +56,12 @@ impl Confinement {
         self.entrance.enter()?;
         // What a crash leaves of a program can hold secrets, fills disks, and goes where the machine says.
         setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
-        if let Some((uid, gid)) = self.ids {
-            become_user(uid, gid)?;
+        if let Some((uid, gid, directory)) = &self.anothers {
+            become_user(*uid, *gid)?;
+            match directory {
+                Directory::Open(folder) => nix::unistd::fchdir(folder)?,
+                Directory::Named(path) => nix::unistd::chdir(path.as_c_str())?,
+            }
         }
         #[cfg(target_os = "linux")]
         if self.no_new_privs {
@@ -118,24 +71,49 @@ impl Confinement {
     }
 }
 
-/// Gives up every user and group but these, for good.
+/// Gives up every user and group but these, for good, and makes sure of it.
 #[expect(
     unsafe_code,
     reason = "the wrappers of the C library reach for its list of threads, which a forked child must not"
 )]
 fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
     use nix::libc::{
-        PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, SYS_prctl, SYS_setgroups, SYS_setresgid, SYS_setresuid,
-        c_long, syscall,
+        EPERM, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, SYS_getgroups, SYS_getresgid, SYS_getresuid,
+        SYS_prctl, SYS_setgroups, SYS_setresgid, SYS_setresuid, c_long, syscall,
     };
     let done = |result: c_long| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
     let (uid, gid) = (uid.as_raw(), gid.as_raw());
-    // SAFETY: plain system calls with numbers, and a null pointer for a list of no groups.
-    unsafe {
+    let (mut users, mut groups) = ([0_u32; 3], [0_u32; 3]);
+    let [real, effective, saved] = &mut users;
+    let [real_group, effective_group, saved_group] = &mut groups;
+    // SAFETY: plain system calls with numbers, pointers to numbers of our own, and a null pointer for a list of no groups.
+    let others = unsafe {
         // Rights that the worker was given beyond its user's would outlast the change. A kernel that knows none fails, harmlessly.
         syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
         done(syscall(SYS_setgroups, 0, std::ptr::null::<u32>()))?;
         done(syscall(SYS_setresgid, gid, gid, gid))?;
-        done(syscall(SYS_setresuid, uid, uid, uid))
+        done(syscall(SYS_setresuid, uid, uid, uid))?;
+        // There are numbers with which these succeed and change nothing.
+        done(syscall(SYS_getresuid, &raw mut *real, &raw mut *effective, &raw mut *saved))?;
+        done(syscall(SYS_getresgid, &raw mut *real_group, &raw mut *effective_group, &raw mut *saved_group))?;
+        syscall(SYS_getgroups, 0, std::ptr::null_mut::<u32>())
+    };
+    if users == [uid; 3] && groups == [gid; 3] && others == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(EPERM))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_changes_nothing_is_a_failure() {
+        // What the kernel takes for "leave it": the calls succeed, for root and for whoever may set groups.
+        let nobody = std::thread::spawn(|| become_user(Uid::from_raw(u32::MAX), Gid::from_raw(u32::MAX)));
+        let error = nobody.join().unwrap().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(nix::libc::EPERM));
     }
 }

@@ -11,7 +11,7 @@ use chrono::SecondsFormat;
 use sched_model::domain::handler_config::ProcessConfig;
 
 use super::super::{Execution, MissingSecret};
-use super::confine::Identity;
+use super::users::Identity;
 use super::workspace::Workspace;
 
 /// Where a bare program name is looked up, and the `PATH` of every process.

@@ -8,7 +8,6 @@
 //! which kills the program again.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -23,10 +22,11 @@ use uuid::Uuid;
 use super::super::Execution;
 use super::StartError;
 use super::cgroups::Leaf;
-use super::confine::{Confinement, Identity};
+use super::confine::Confinement;
 use super::environment::{self, SAFE_PATH};
 use super::running::Running;
 use super::spawn::Program;
+use super::users::Identity;
 use super::workspace::Workspace;
 
 /// Most launching threads: more than there are processors gain nothing.
@@ -108,11 +108,11 @@ fn launch(job: Job) {
     }
 }
 
-/// The program of an attempt, with all it is given.
+/// The program of an attempt, with all it is given. One of another user goes to its directory when it has become that user.
 pub(super) fn program(
     config: &ProcessConfig,
     execution: &Execution,
-    workspace: &Workspace,
+    workspace: &mut Workspace,
     worker: &environment::Worker,
     identity: Option<&Identity>,
 ) -> Result<Program, StartError> {
@@ -125,16 +125,11 @@ pub(super) fn program(
             (PathBuf::from("/bin/sh"), args)
         }
     };
-    let stdin = match config.stdin {
-        StdinSource::None => None,
-        // A file and not a pipe: nothing has to be fed, and a program that does not read is no error.
-        StdinSource::Args => Some(
-            File::open(workspace.args_file())
-                .map_err(|source| StartError::Workspace { root: workspace.args_file(), source })?,
-        ),
-    };
+    // A file and not a pipe: nothing has to be fed, and a program that does not read is no error.
+    let stdin = workspace.take_args().filter(|_| config.stdin == StdinSource::Args);
     let env = environment::variables(config, execution, workspace, worker, identity)?;
-    Ok(Program { path, args, env, cwd: working_directory(config, workspace)?, stdin })
+    let cwd = working_directory(config, workspace)?;
+    Ok(Program { path, args, env, cwd, stdin, is_anothers: identity.is_some() })
 }
 
 fn working_directory(config: &ProcessConfig, workspace: &Workspace) -> Result<PathBuf, StartError> {

@@ -26,12 +26,14 @@ mod confine;
 mod environment;
 mod launch;
 mod outcome;
+mod ownership;
 mod pipes;
 mod procfs;
 mod running;
 mod spawn;
 mod strays;
 mod supervise;
+mod users;
 mod workspace;
 
 use std::collections::BTreeMap;
@@ -47,13 +49,15 @@ use tokio_util::sync::CancellationToken;
 use super::report::{ErrorClass, Outcome, Report};
 use super::{Execution, MissingSecret};
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
-use confine::{Confinement, Identity, RunAsError};
+use confine::{Confinement, Directory};
 use launch::{Launcher, Prepared};
 use pipes::Pipes;
 use supervise::Patience;
+use users::{Identity, RunAsError};
 use workspace::Workspace;
 
 pub use environment::SAFE_PATH;
+pub use users::{RunAsList, RunAsListError};
 
 /// How long the pipes are read after the program has ended of its own accord; a background process of it may hold
 /// them open for good.
@@ -73,6 +77,8 @@ pub struct ProcessSettings {
     pub installation: String,
     /// Control group below which groups for limits are made, as a path within the hierarchy; the worker's own if absent.
     pub cgroup_root: Option<String>,
+    /// Users as which functions may run besides the worker's own; none if empty.
+    pub run_as: RunAsList,
 }
 
 /// The operating system refused something without which attempts could not be contained.
@@ -158,6 +164,7 @@ struct Place {
     temp_root: PathBuf,
     worker: environment::Worker,
     cgroups: Cgroups,
+    run_as: RunAsList,
 }
 
 impl ProcessHandler {
@@ -190,7 +197,7 @@ impl ProcessHandler {
         tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "Looked for control groups.");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let worker = environment::Worker { inherited: settings.inherited, mark };
-        let place = Place { temp_root: settings.temp_root, worker, cgroups };
+        let place = Place { temp_root: settings.temp_root, worker, cgroups, run_as: settings.run_as };
         Ok(Self { place: Arc::new(place), launcher })
     }
 
@@ -274,15 +281,19 @@ impl ProcessHandler {
         let place = Arc::clone(&self.place);
         let execution_id = execution.execution_id;
         let prepare = move || {
-            let identity = config.run_as.as_ref().map(Identity::of).transpose()?;
+            let identity =
+                config.run_as.as_ref().map(|run_as| Identity::of(run_as, &place.run_as)).transpose()?;
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
-            let workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
+            let mut workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
                 .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
-            let program = launch::program(&config, &execution, &workspace, &place.worker, identity)?;
+            let program = launch::program(&config, &execution, &mut workspace, &place.worker, identity)?;
             let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;
             let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
-            let confinement = Confinement::new(&config, identity, entrance);
+            let place_of_its_own = workspace.take_work().map(Directory::Open);
+            let directory = place_of_its_own.filter(|_| config.cwd.is_none());
+            let confinement = Confinement::new(&config, identity, entrance, directory)
+                .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
             Ok(Prepared { program, confinement, leaf, workspace })
         };
         self.launcher.start(execution_id, Box::new(prepare)).await

@@ -231,10 +231,11 @@ pub(super) async fn kill_all_of(execution_id: Uuid) -> Vec<Identity> {
 /// The same for everything in the control groups of an attempt.
 pub(super) async fn kill_all_in(leaf: &Leaf) -> Vec<Identity> {
     for pause in PAUSES_MS {
+        // Before looking: where the kernel kills a group as a whole, it misses nobody whom we might.
+        leaf.kill();
         if leaf.members().is_empty() {
             return Vec::new();
         }
-        leaf.kill();
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
     leaf.members()

@@ -2,25 +2,31 @@
 //!
 //! Mode 0700, with an unguessable name, removed with everything in it when the attempt is over. The result file is
 //! written by a program that may be hostile: it is opened without following links and without waiting, must be a
-//! regular file, and is read up to a limit. Blocking file work: creation runs on a launcher thread, closing on the
+//! regular file, and is read up to a limit. The directory of a program that runs as another user belongs to that user: what the program
+//! begins with is opened before it is given away, and what is in it afterwards is handled by [`super::ownership`]. Blocking file work: creation runs on a launcher thread, closing on the
 //! blocking pool. A dropped workspace removes itself too. One whose worker was killed is removed by the next worker that starts
 //! there: the name of the directory names its worker.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::super::{Execution, storable};
-use super::strays;
+use super::{ownership, strays};
 
 /// Largest result that is taken.
 const MAX_RESULT_BYTES: u64 = 1024 * 1024;
+
+/// The file that a result is written to.
+const RESULT: &str = "result.json";
 
 /// How the names of private directories begin.
 const PREFIX: &str = "sched-";
@@ -28,7 +34,15 @@ const PREFIX: &str = "sched-";
 /// The private directory of an attempt that runs.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    dir: TempDir,
+    path: PathBuf,
+    /// The directory itself, wherever its owner has moved it.
+    folder: OwnedFd,
+    /// The arguments and the working directory, to be opened only until the directory is given away.
+    args: Option<File>,
+    work: Option<OwnedFd>,
+    /// Whose it is, if not the worker's.
+    owner: Option<(Uid, Gid)>,
+    is_removed: bool,
 }
 
 /// What was found in the directory when it was closed.
@@ -53,40 +67,59 @@ impl Workspace {
         let worker = mark.replace(':', "_");
         let prefix = format!("{PREFIX}{worker}-{}-", execution.execution_id.simple());
         let dir = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(root)?;
-        let workspace = Self { dir };
-        let mut folder = DirBuilder::new();
-        folder.mode(0o700);
-        folder.create(workspace.work())?;
-        let mut args =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(workspace.args_file())?;
+        let folder = open_folder(dir.path())?;
+        let path = dir.keep();
+        // From here on dropping it removes the directory.
+        let mut workspace = Self { path, folder, args: None, work: None, owner: None, is_removed: false };
+        workspace.fill(execution, owner)?;
+        Ok(workspace)
+    }
+
+    fn fill(&mut self, execution: &Execution, owner: Option<(Uid, Gid)>) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(self.work())?;
+        let mut args = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.args_file())?;
         args.write_all(execution.args.to_string().as_bytes())?;
+        self.args = Some(File::open(self.args_file())?);
         if let Some((uid, gid)) = owner {
+            self.work = Some(open_folder(&self.work())?);
             // The directory comes last: until then nobody else can get at what is in it.
-            for path in [workspace.args_file(), workspace.work(), workspace.dir.path().into()] {
+            for path in [self.args_file(), self.work()] {
                 std::os::unix::fs::lchown(path, Some(uid.as_raw()), Some(gid.as_raw()))?;
             }
+            std::os::unix::fs::fchown(&self.folder, Some(uid.as_raw()), Some(gid.as_raw()))?;
+            self.owner = owner;
         }
-        Ok(workspace)
+        Ok(())
     }
 
     /// Working directory of a function that names none.
     pub(super) fn work(&self) -> PathBuf {
-        self.dir.path().join("work")
+        self.path.join("work")
     }
 
     /// Scratch space.
     pub(super) fn temp(&self) -> &Path {
-        self.dir.path()
+        &self.path
+    }
+
+    /// The arguments, opened; once.
+    pub(super) fn take_args(&mut self) -> Option<File> {
+        self.args.take()
+    }
+
+    /// The working directory, opened; once, and only of a program that runs as another user.
+    pub(super) fn take_work(&mut self) -> Option<OwnedFd> {
+        self.work.take()
     }
 
     /// The arguments as JSON.
     pub(super) fn args_file(&self) -> PathBuf {
-        self.dir.path().join("args.json")
+        self.path.join("args.json")
     }
 
     /// Where the program may write its result.
     pub(super) fn result_file(&self) -> PathBuf {
-        self.dir.path().join("result.json")
+        self.path.join(RESULT)
     }
 
     /// Reads the result and removes the directory.
@@ -96,26 +129,51 @@ impl Workspace {
             .unwrap_or_else(|error| Left { result: None, notes: vec![format!("private directory: {error}")] })
     }
 
-    fn close_now(self) -> Left {
+    fn close_now(mut self) -> Left {
         let mut left = Left::default();
-        match read_result(&self.result_file()) {
+        let read = || read_result(&self.folder, self.owner.map(|(uid, _)| uid));
+        let read = match self.owner {
+            None => read(),
+            Some(owner) => {
+                ownership::as_owner(owner, read).unwrap_or_else(|error| Err(ResultProblem::Unreadable(error)))
+            }
+        };
+        match read {
             Ok(result) => left.result = result,
             Err(problem) => left.notes.push(format!("the result file was ignored: {problem}")),
         }
-        // What is known to be there mostly is all; only what a program left besides has to be looked for.
-        let files = [self.args_file(), self.result_file()];
-        let work = self.work();
-        let path = self.dir.keep();
-        for file in files {
-            // One that is not there, or is not a file, is no matter: the last removal tells.
-            let (Ok(()) | Err(_)) = fs::remove_file(file);
-        }
-        let removed = fs::remove_dir(work).and_then(|()| fs::remove_dir(&path));
-        if let Err(error) = removed.or_else(|_| fs::remove_dir_all(&path)) {
-            left.notes.push(format!("private directory {} could not be removed: {error}", path.display()));
+        if let Err(error) = self.remove() {
+            let path = self.path.display();
+            left.notes.push(format!("private directory {path} could not be removed: {error}"));
         }
         left
     }
+
+    fn remove(&mut self) -> io::Result<()> {
+        self.is_removed = true;
+        if let Some(owner) = self.owner {
+            return ownership::remove(&self.folder, &self.path, owner);
+        }
+        // What is known to be there mostly is all; only what a program left besides has to be looked for.
+        for file in [self.args_file(), self.result_file()] {
+            // One that is not there, or is not a file, is no matter: the last removal tells.
+            let (Ok(()) | Err(_)) = fs::remove_file(file);
+        }
+        let removed = fs::remove_dir(self.work()).and_then(|()| fs::remove_dir(&self.path));
+        removed.or_else(|_| fs::remove_dir_all(&self.path))
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // Nobody is there to be told; the next worker that starts here tries again.
+        let (Ok(()) | Err(_)) = if self.is_removed { Ok(()) } else { self.remove() };
+    }
+}
+
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
+    Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into())
 }
 
 /// Removes the private directories below `root` that are ours and whose worker lives no more. Gives their number.
@@ -123,22 +181,34 @@ pub(super) fn remove_those_of_dead_workers(root: &Path, own_mark: &str) -> io::R
     let mut removed = 0;
     for entry in fs::read_dir(root)? {
         let path = entry?.path();
-        if is_of_dead_worker(&path, own_mark).unwrap_or(false) && fs::remove_dir_all(&path).is_ok() {
+        if is_of_dead_worker(&path, own_mark).unwrap_or(false) && remove_left(&path).is_ok() {
             removed += 1;
         }
     }
     Ok(removed)
 }
 
-/// `None` for what is no private directory of a worker, or of another user's. Root runs functions as others, to whom their directories
-/// belong; removing follows no links, so whoever makes up such a name has nothing but his own removed.
+/// `None` for what is no private directory of a worker.
 fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
     let (worker, _) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
     // What vanishes while we look has been removed by its own worker.
-    let metadata = fs::symlink_metadata(path).ok()?;
-    let me = nix::unistd::geteuid();
-    let is_ours = metadata.is_dir() && (me.is_root() || metadata.uid() == me.as_raw());
-    is_ours.then(|| strays::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
+    let is_folder = fs::symlink_metadata(path).ok()?.is_dir();
+    is_folder.then(|| strays::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
+}
+
+/// Removes what a dead worker has left. Directories of programs that ran as others belong to these; they are removed with their owner's
+/// rights, so whoever makes up such a name has nothing but his own removed.
+fn remove_left(path: &Path) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.uid() == nix::unistd::geteuid().as_raw() {
+        return fs::remove_dir_all(path);
+    }
+    let owner = (Uid::from_raw(metadata.uid()), Gid::from_raw(metadata.gid()));
+    let folder = ownership::as_owner(owner, || open_folder(path))??;
+    if File::from(folder.try_clone()?).metadata()?.uid() != metadata.uid() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    ownership::remove(&folder, path, owner)
 }
 
 /// Why a result file was ignored.
@@ -148,23 +218,30 @@ enum ResultProblem {
     Unreadable(io::Error),
     #[error("it is not a regular file")]
     NotAFile,
+    #[error("it belongs to another user than the program")]
+    NotItsOwn,
     #[error("it is larger than {MAX_RESULT_BYTES} bytes")]
     TooLarge,
     #[error("it is not JSON: {0}")]
     NotJson(serde_json::Error),
 }
 
-fn read_result(path: &Path) -> Result<Option<Value>, ResultProblem> {
+/// Reads the result in a directory, which must belong to `owner` if there is one.
+fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option<Value>, ResultProblem> {
     // O_NONBLOCK: opening a FIFO would wait for a writer for ever.
-    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => return Err(ResultProblem::NotAFile),
-        Err(error) => return Err(ResultProblem::Unreadable(error)),
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = match openat(folder, RESULT, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::ENOENT) => return Ok(None),
+        Err(Errno::ELOOP) => return Err(ResultProblem::NotAFile),
+        Err(error) => return Err(ResultProblem::Unreadable(error.into())),
     };
-    if !file.metadata().map_err(ResultProblem::Unreadable)?.is_file() {
+    let metadata = file.metadata().map_err(ResultProblem::Unreadable)?;
+    if !metadata.is_file() {
         return Err(ResultProblem::NotAFile);
+    }
+    if owner.is_some_and(|owner| owner.as_raw() != metadata.uid()) {
+        return Err(ResultProblem::NotItsOwn);
     }
     let bytes = read_limited(file)?;
     if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -183,13 +260,11 @@ fn read_limited(file: File) -> Result<Vec<u8>, ResultProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::stat::Mode;
 
     fn result_of(write: impl FnOnce(&Path)) -> Result<Option<Value>, String> {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("result.json");
-        write(&path);
-        read_result(&path).map_err(|problem| problem.to_string())
+        write(&dir.path().join(RESULT));
+        read_result(&open_folder(dir.path()).unwrap(), None).map_err(|problem| problem.to_string())
     }
 
     #[test]
@@ -207,6 +282,31 @@ mod tests {
         assert_eq!(result_of(|path| std::os::unix::fs::symlink("/etc/hostname", path).unwrap()), refused);
         assert_eq!(result_of(|path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap()), refused);
         assert_eq!(result_of(|path| fs::create_dir(path).unwrap()), refused);
+    }
+
+    #[test]
+    fn a_result_of_somebody_else_is_none_of_the_programs() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = open_folder(dir.path()).unwrap();
+        fs::write(dir.path().join(RESULT), "1").unwrap();
+        let own = nix::unistd::geteuid();
+        assert_eq!(read_result(&folder, Some(own)).unwrap(), Some(serde_json::json!(1)));
+        let refused = read_result(&folder, Some(Uid::from_raw(own.as_raw() + 1))).unwrap_err();
+        assert_eq!(refused.to_string(), "it belongs to another user than the program");
+    }
+
+    #[test]
+    fn a_result_is_read_in_the_directory_that_was_made_wherever_it_was_moved() {
+        let place = tempfile::tempdir().unwrap();
+        let (made, moved, other) =
+            (place.path().join("made"), place.path().join("moved"), place.path().join("other"));
+        fs::create_dir(&made).unwrap();
+        let folder = open_folder(&made).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join(RESULT), "\"not for everybody\"").unwrap();
+        fs::rename(&made, &moved).unwrap();
+        std::os::unix::fs::symlink(&other, &made).unwrap();
+        assert_eq!(read_result(&folder, None).unwrap(), None);
     }
 
     #[test]

@@ -14,8 +14,10 @@ use super::SHORTEST;
 
 /// Shortest line of a value of several lines that is looked for by itself.
 const SHORTEST_LINE: usize = 8;
-/// Longest value that is looked for in all its forms.
-const LONGEST_IN_ALL: usize = 4096;
+/// Longest value that is looked for in most of its forms.
+const LONGEST_IN_MOST: usize = 4096;
+/// Longest value that is looked for as every encoder of URLs would write it.
+const LONGEST_IN_ALL: usize = 512;
 
 /// Every form of a value, longest first.
 pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
@@ -26,8 +28,9 @@ pub(super) fn of(value: &str) -> Vec<Vec<u8>> {
         for encoded in [STANDARD.encode(text), URL_SAFE.encode(text)] {
             found.insert(encoded);
         }
-        if text.len() <= LONGEST_IN_ALL {
-            found.extend(percent(text));
+        if text.len() <= LONGEST_IN_MOST {
+            let dialects = if text.len() <= LONGEST_IN_ALL { LEFT_ALONE.len() } else { 1 };
+            found.extend(percent(text, dialects));
             found.extend(base64(text.as_bytes()));
             found.insert(hexadecimal(text, |byte| format!("{byte:02x}")));
             found.insert(hexadecimal(text, |byte| format!("{byte:02X}")));
@@ -65,9 +68,11 @@ fn json(text: &str) -> Vec<String> {
     vec![inner.replace('/', "\\/"), ascii, inner.to_owned()]
 }
 
-/// As URLs and forms write it. Encoders differ in what they leave as it is.
-fn percent(text: &str) -> Vec<String> {
-    const LEFT_ALONE: [&str; 5] = ["-._~", "-._~/", "-._~!'()*", "-._~!'()*;/?:@&=+$,#", "*-._"];
+/// What encoders leave as it is, those of RFC 3986 first.
+const LEFT_ALONE: [&str; 5] = ["-._~", "-._~/", "-._~!'()*", "-._~!'()*;/?:@&=+$,#", "*-._"];
+
+/// As URLs and forms write it.
+fn percent(text: &str, dialects: usize) -> Vec<String> {
     let encode = |left_alone: &str, upper: bool, space: &str| {
         let mut encoded = String::new();
         for byte in text.bytes() {
@@ -84,7 +89,7 @@ fn percent(text: &str) -> Vec<String> {
         encoded
     };
     let mut found = Vec::new();
-    for left_alone in LEFT_ALONE {
+    for left_alone in LEFT_ALONE.into_iter().take(dialects) {
         for (upper, space) in [(true, "%20"), (true, "+"), (false, "%20"), (false, "+")] {
             found.push(encode(left_alone, upper, space));
         }

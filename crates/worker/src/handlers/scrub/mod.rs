@@ -4,20 +4,22 @@
 //! it stood. Values shorter than [`SHORTEST`] bytes are left alone, because they would be found everywhere. It guards against
 //! accidents, such as a program that prints its environment; who means to get a value out can always disguise it.
 //!
-//! Pure. Texts are searched by substring and not by an automaton, so memory is a small multiple of the secrets' own length. The
-//! forms are wiped when the scrubber is dropped.
+//! Pure. All forms of all secrets are looked for at once ([`automaton`]), so a text costs time in proportion to its length, whatever the
+//! secrets are: a worker scrubs megabytes for many tenants. How many there are is bounded where they are loaded. The forms are wiped
+//! when the scrubber is dropped.
 
+mod automaton;
 mod forms;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use memchr::{memchr_iter, memmem};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use serde_json::Value;
 
 use super::{Captured, Report, Secrets};
+use automaton::{Automaton, ROOT};
 
 /// Shortest text that is taken for a secret.
 pub const SHORTEST: usize = 4;
@@ -29,41 +31,43 @@ const LEAST_LIMIT: usize = 4096;
 /// Finds the secrets of one attempt.
 #[derive(Default)]
 pub struct Scrubber {
-    patterns: Vec<Pattern>,
-}
-
-struct Pattern {
-    text: SecretSlice<u8>,
-    marker: Arc<str>,
+    /// What stands in the place of each secret.
+    markers: Vec<String>,
+    /// All forms, each with the number of its secret.
+    patterns: Vec<(SecretSlice<u8>, u32)>,
+    automaton: Automaton,
 }
 
 /// Markers only.
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut markers: Vec<&str> = self.patterns.iter().map(|pattern| &*pattern.marker).collect();
-        markers.dedup();
-        f.debug_tuple("Scrubber").field(&markers).finish()
+        f.debug_tuple("Scrubber").field(&self.markers).finish()
     }
 }
 
 /// A stretch of a text that shows a secret.
-struct Span<'a> {
+#[derive(Debug, Clone, Copy)]
+struct Span {
     start: usize,
     end: usize,
-    marker: &'a str,
+    /// Number of the secret.
+    of: u32,
 }
 
 impl Scrubber {
     /// One for these secrets.
     #[must_use]
     pub fn new(secrets: &Secrets) -> Self {
-        let mut patterns = Vec::new();
-        for (name, value) in secrets.iter() {
-            let marker: Arc<str> = format!("[secret {name}]").into();
+        let (mut markers, mut patterns) = (Vec::new(), Vec::new());
+        for (number, (name, value)) in (0_u32..).zip(secrets.iter()) {
             let texts = forms::of(value.expose_secret()).into_iter();
-            patterns.extend(texts.map(|text| Pattern { text: text.into(), marker: marker.clone() }));
+            patterns.extend(texts.map(|text| (SecretSlice::from(text), number)));
+            markers.push(format!("[secret {name}]"));
         }
-        Self { patterns }
+        let exposed: Vec<(&[u8], u32)> =
+            patterns.iter().map(|(text, number)| (text.expose_secret(), *number)).collect();
+        let automaton = Automaton::new(&exposed);
+        Self { markers, patterns, automaton }
     }
 
     /// Whether there is nothing to look for.
@@ -75,28 +79,38 @@ impl Scrubber {
     /// A whole text without secrets.
     #[must_use]
     pub fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.replace(text, self.spans(text))
+        self.replace(text, &self.spans(text))
     }
 
     /// A text that was cut off at its end, where the beginning of a secret may stand.
     fn scrub_head<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut spans = self.spans(text);
-        let begun = self.patterns.iter().filter_map(|pattern| {
-            let start = begun_at(text.as_bytes(), pattern.text.expose_secret())?;
-            Some(Span { start, end: text.len(), marker: &pattern.marker })
-        });
-        spans.extend(begun.filter(|span| span.end - span.start >= SHORTEST));
-        self.replace(text, spans)
+        let mut looked = Looked::default();
+        looked.at(self, text.as_bytes());
+        if let Some(begun) = self.automaton.begun(looked.state).filter(|begun| begun.length >= SHORTEST) {
+            add(
+                &mut looked.spans,
+                Span { start: text.len() - begun.length, end: text.len(), of: begun.name },
+            );
+        }
+        self.replace(text, &looked.spans)
     }
 
     /// A text whose beginning was cut off, where the end of a secret may stand.
     pub(super) fn scrub_tail<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut spans = self.spans(text);
-        spans.extend(self.patterns.iter().filter_map(|pattern| {
-            let end = ended_at(text.as_bytes(), pattern.text.expose_secret())?;
-            Some(Span { start: 0, end, marker: &pattern.marker })
-        }));
-        self.replace(text, spans)
+        let ended = self.patterns.iter().filter_map(|(pattern, of)| {
+            // All of it would be found anyway.
+            let end = overlap(pattern.expose_secret().get(1..)?, text.as_bytes());
+            (end >= SHORTEST).then_some(Span { start: 0, end, of: *of })
+        });
+        let longest = ended.min_by_key(|span| std::cmp::Reverse(span.end));
+        let mut spans: Vec<Span> = longest.into_iter().collect();
+        for span in self.spans(text) {
+            // They come by their ends, and what ends within the first is part of it.
+            if spans.first().is_none_or(|first| span.end > first.end) {
+                add(&mut spans, span);
+            }
+        }
+        self.replace(text, &spans)
     }
 
     /// Every text and key of a JSON value without secrets; a number that is one becomes text.
@@ -149,80 +163,95 @@ impl Scrubber {
     /// For a text that comes in pieces.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> ScrubbedStream {
-        ScrubbedStream { scrubber: self.clone(), held: String::new(), covered: 0 }
+        ScrubbedStream { scrubber: self.clone(), held: String::new(), covered: 0, looked: Looked::default() }
     }
 
     /// Where secrets stand in a text: in order, none overlapping another.
-    fn spans(&self, text: &str) -> Vec<Span<'_>> {
-        let mut spans = Vec::new();
-        for pattern in &self.patterns {
-            let needle = pattern.text.expose_secret();
-            spans.extend(memmem::find_iter(text.as_bytes(), needle).map(|start| Span {
-                start,
-                end: start + needle.len(),
-                marker: &pattern.marker,
-            }));
-        }
-        merged(spans)
+    fn spans(&self, text: &str) -> Vec<Span> {
+        let mut looked = Looked::default();
+        looked.at(self, text.as_bytes());
+        looked.spans
     }
 
-    fn replace<'a>(&self, text: &'a str, spans: Vec<Span<'_>>) -> Cow<'a, str> {
+    fn marker(&self, span: &Span) -> &str {
+        self.markers.get(span.of as usize).map_or("[secret]", String::as_str)
+    }
+
+    fn replace<'a>(&self, text: &'a str, spans: &[Span]) -> Cow<'a, str> {
         if spans.is_empty() {
             return Cow::Borrowed(text);
         }
         let mut shown = String::new();
         let mut at = 0;
-        for span in merged(spans) {
+        for span in spans {
             shown.push_str(text.get(at..span.start).unwrap_or_default());
-            shown.push_str(span.marker);
+            shown.push_str(self.marker(span));
             at = span.end;
         }
         shown.push_str(text.get(at..).unwrap_or_default());
         shown.truncate(shown.floor_char_boundary((text.len() * GROWTH).max(LEAST_LIMIT)));
         Cow::Owned(shown)
     }
-
-    /// From where on a text may be the beginning of a secret whose rest is still to come.
-    fn pending(&self, text: &str) -> usize {
-        let begun = self.patterns.iter().filter_map(|pattern| {
-            let start = begun_at(text.as_bytes(), pattern.text.expose_secret())?;
-            Some(start)
-        });
-        begun.min().unwrap_or(text.len())
-    }
 }
 
-/// Sorted; those that overlap are one, under the name of the first.
-fn merged(mut spans: Vec<Span<'_>>) -> Vec<Span<'_>> {
-    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-    let mut kept: Vec<Span<'_>> = Vec::with_capacity(spans.len());
-    for span in spans {
-        match kept.last_mut() {
-            Some(last) if span.start < last.end || (span.start == last.end && span.marker == last.marker) => {
-                last.end = last.end.max(span.end);
+/// How far a text has been looked at, and what was found.
+#[derive(Debug, Default)]
+struct Looked {
+    /// Bytes looked at.
+    to: usize,
+    /// Of the automaton, which begins at [`ROOT`].
+    state: u32,
+    /// In order, none overlapping another.
+    spans: Vec<Span>,
+}
+
+impl Looked {
+    /// Looks at what follows.
+    fn at(&mut self, scrubber: &Scrubber, text: &[u8]) {
+        for &byte in text {
+            self.to += 1;
+            self.state = scrubber.automaton.step(self.state, byte);
+            if self.state != ROOT
+                && let Some(found) = scrubber.automaton.ended(self.state)
+            {
+                add(&mut self.spans, Span { start: self.to - found.length, end: self.to, of: found.name });
             }
-            _ => kept.push(span),
         }
     }
-    kept
 }
 
-/// Where the longest end of `text` begins that is a beginning of `pattern`, but not all of it.
-fn begun_at(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    let first = *pattern.first()?;
-    let from = text.len().saturating_sub(pattern.len().saturating_sub(1));
-    let end = text.get(from..)?;
-    memchr_iter(first, end)
-        .find(|start| end.get(*start..).is_some_and(|rest| pattern.starts_with(rest)))
-        .map(|start| from + start)
+/// Adds one that ends behind all others. Those that overlap are one, under the name of the first.
+fn add(spans: &mut Vec<Span>, new: Span) {
+    while spans.pop_if(|last| last.start >= new.start).is_some() {}
+    match spans.last_mut() {
+        Some(last) if new.start < last.end || (new.start == last.end && new.of == last.of) => {
+            last.end = new.end
+        }
+        _ => spans.push(new),
+    }
 }
 
-/// Where the longest beginning of `text` ends that is an end of `pattern`, but not all of it.
-fn ended_at(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    let longest = text.len().min(pattern.len().saturating_sub(1));
-    (SHORTEST..=longest)
-        .rev()
-        .find(|length| pattern.get(pattern.len() - length..).is_some_and(|rest| text.starts_with(rest)))
+/// The longest end of `back` that is a beginning of `front`, in bytes (Knuth, Morris and Pratt).
+fn overlap(back: &[u8], front: &[u8]) -> usize {
+    let front = front.get(..back.len()).unwrap_or(front);
+    let longer = |mut length: usize, byte: u8, borders: &[usize]| loop {
+        if front.get(length) == Some(&byte) {
+            return length + 1;
+        }
+        match length.checked_sub(1) {
+            None => return 0,
+            Some(last) => length = borders.get(last).copied().unwrap_or(0),
+        }
+    };
+    let mut borders = Vec::with_capacity(front.len());
+    for (at, byte) in front.iter().enumerate() {
+        let border = match at.checked_sub(1).and_then(|last| borders.get(last)) {
+            None => 0,
+            Some(&border) => longer(border, *byte, &borders),
+        };
+        borders.push(border);
+    }
+    back.iter().fold(0, |length, byte| longer(length, *byte, &borders))
 }
 
 /// A text that comes in pieces, scrubbed as it comes. What may be the beginning of a secret is held back, at most one byte less
@@ -233,6 +262,8 @@ pub struct ScrubbedStream {
     held: String,
     /// How much of the beginning of what is held has been replaced already.
     covered: usize,
+    /// All of what is held.
+    looked: Looked,
 }
 
 impl ScrubbedStream {
@@ -242,7 +273,9 @@ impl ScrubbedStream {
             return text.to_owned();
         }
         self.held.push_str(text);
-        let until = self.scrubber.pending(&self.held);
+        self.looked.at(&self.scrubber, text.as_bytes());
+        let begun = self.scrubber.automaton.begun(self.looked.state);
+        let until = self.held.len() - begun.map_or(0, |begun| begun.length);
         self.show(until)
     }
 
@@ -253,25 +286,29 @@ impl ScrubbedStream {
 
     /// Shows what is held up to `until`. A secret that reaches beyond is shown, and the rest of it remembered.
     fn show(&mut self, until: usize) -> String {
-        let scrubber = self.scrubber.clone();
         let mut shown = String::new();
         let mut at = self.covered;
-        for span in scrubber.spans(&self.held) {
-            if span.start >= until {
-                break;
-            }
+        for span in self.looked.spans.iter().take_while(|span| span.start < until) {
             if span.end <= at {
                 continue;
             }
             if span.start >= at {
                 shown.push_str(self.held.get(at..span.start).unwrap_or_default());
-                shown.push_str(span.marker);
+                shown.push_str(self.scrubber.marker(span));
             }
             at = span.end;
         }
         shown.push_str(self.held.get(at..until).unwrap_or_default());
         self.covered = at.saturating_sub(until);
         drop(self.held.drain(..until));
+        self.looked.to -= until;
+        self.looked.spans.retain_mut(|span| {
+            let is_to_come = span.start >= until;
+            if is_to_come {
+                (span.start, span.end) = (span.start - until, span.end - until);
+            }
+            is_to_come
+        });
         shown
     }
 }

@@ -84,7 +84,7 @@ fn a_stream_is_scrubbed_alike_however_it_is_cut() {
         scrubber(&[("a", "abcdXY"), ("b", "XYefgh"), ("longer", "abcdXYZZ"), ("umlaut", "wörder")]);
     let text = "x abcdXYefgh abcdXY abcdXYZZ abcdabcdXY wörder wörde abcdXabcdXY abcdXY";
     let whole = scrubber.scrub(text).into_owned();
-    let longest = scrubber.patterns.iter().map(|pattern| pattern.text.expose_secret().len()).max().unwrap();
+    let longest = scrubber.patterns.iter().map(|(text, _)| text.expose_secret().len()).max().unwrap();
     let characters: Vec<char> = text.chars().collect();
     for size in 1..=characters.len() {
         let mut stream = scrubber.stream();
@@ -162,4 +162,46 @@ fn debug_output_shows_names_and_no_value() {
     let scrubber = scrubber(&[("db", "hunter2")]);
     let text = format!("{scrubber:?} {:?}", scrubber.stream());
     assert!(text.contains("db") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn the_end_of_one_text_is_found_at_the_beginning_of_another() {
+    for (back, front, expected) in [
+        ("xabc", "abcy", 3),
+        ("abc", "abc", 3),
+        ("zabc", "abc", 3),
+        ("aaaa", "aab", 2),
+        ("aabaab", "aabaabaa", 6),
+        ("abc", "x", 0),
+        ("", "x", 0),
+        ("x", "", 0),
+    ] {
+        assert_eq!(overlap(back.as_bytes(), front.as_bytes()), expected, "{back} {front}");
+    }
+}
+
+/// Fifty secrets that differ at their ends alone, and megabytes that look like them everywhere. Looking for one after the other, or
+/// comparing at each place, would take minutes; the bound is for a machine that does much else.
+#[test]
+fn many_secrets_that_are_nearly_there_everywhere_cost_no_more_than_the_text_is_long() {
+    let values: Vec<(String, String)> = (0..50)
+        .map(|number| (format!("s{number}"), format!("{}b{number:02}{}", "a".repeat(1000), "a".repeat(1000))))
+        .collect();
+    let values: Vec<(&str, &str)> =
+        values.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let scrubber = scrubber(&values);
+    let text = format!("{}b07{}", "a".repeat(4_000_000), "a".repeat(1500));
+    let begun = sched_runtime::clock::monotonic();
+    let shown = scrubber.scrub_head(&text);
+    // What follows the value may be the beginning of another.
+    assert!(shown.ends_with("aa[secret s7]"), "{}", &shown[shown.len() - 50..]);
+    let tail = scrubber.scrub_tail(&text);
+    assert!(tail.starts_with("[secret s"), "{}", &tail[..50]);
+    let mut stream = scrubber.stream();
+    let mut streamed = 0;
+    for piece in text.as_bytes().chunks(1024) {
+        streamed += stream.feed(std::str::from_utf8(piece).unwrap()).len();
+    }
+    assert!(streamed + stream.finish().len() > 3_900_000);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
 }

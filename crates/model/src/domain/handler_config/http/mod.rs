@@ -180,6 +180,8 @@ impl HttpConfig {
             mistakes.add("url", wrong);
         }
         headers::check(&self.headers, &mut mistakes);
+        let signing = self.sign.iter().flat_map(|signing| &signing.secrets);
+        mistakes.check_secrets("headers", self.headers.values().chain(signing));
         self.check_body(&mut mistakes);
         self.check_response(&mut mistakes);
         if let Some(signing) = &self.sign {

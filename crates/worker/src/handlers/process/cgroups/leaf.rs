@@ -1,5 +1,8 @@
 //! The groups of one attempt: made with their limits, entered by its program, emptied and removed at its end.
 //!
+//! A program that may write there (one of the worker's own user may) can make groups below its own. So what is in the group is what is in
+//! any group below it, too, and these are removed first.
+//!
 //! A group cannot be removed while somebody is in it. What is dropped in a hurry may therefore be left; it is tried again now and then
 //! ([`tidy`]), and in the end by the next worker.
 
@@ -20,6 +23,8 @@ use super::{Controller, LimitError, Usable, Version};
 const CPU_WINDOW_US: u64 = 100_000;
 /// Rounds of killing what is in a group; a group without a bound on processes may fork while it is killed.
 const ROUNDS: usize = 100;
+/// Groups below one of ours that are looked into, or removed, at a time. What goes beyond is for the next time.
+const MOST_BELOW: usize = 1000;
 
 /// Groups that could not be removed yet.
 static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -100,7 +105,7 @@ impl Leaf {
         paths
     }
 
-    /// Living processes in the groups.
+    /// Living processes in the groups and below.
     pub(in super::super) fn members(&self) -> Vec<Identity> {
         self.paths().first().map(|group| living_in(group)).unwrap_or_default()
     }
@@ -137,14 +142,48 @@ impl Drop for Leaf {
 /// Kills what is in a group and removes it. Tells whether it is gone: what dies may take a moment more.
 pub(super) fn empty_and_remove(group: &Path) -> bool {
     kill_all_in(group);
-    match fs::remove_dir(group) {
-        Ok(()) => true,
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    remove_from_below(group)
+}
+
+fn remove_from_below(group: &Path) -> bool {
+    let mut path = vec![group.to_owned()];
+    let mut removed = 0;
+    while let Some(last) = path.last() {
+        if let Some(below) = directly_below(last).next() {
+            path.push(below);
+            continue;
+        }
+        match fs::remove_dir(last) {
+            Ok(()) if removed < MOST_BELOW => removed += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(()) | Err(_) => return false,
+        }
+        path.pop();
     }
+    true
+}
+
+/// The groups directly below one; what else is in its directory are its files.
+fn directly_below(group: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    // One that cannot be read is gone.
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+}
+
+/// A group and those below it, at any depth.
+fn with_those_below(group: &Path) -> Vec<PathBuf> {
+    let mut found = vec![group.to_owned()];
+    let mut looked_into = 0;
+    while let Some(next) = found.get(looked_into).filter(|_| found.len() < MOST_BELOW) {
+        let below: Vec<PathBuf> = directly_below(next).collect();
+        found.extend(below);
+        looked_into += 1;
+    }
+    found
 }
 
 fn kill_all_in(group: &Path) {
-    // Version 2, since Linux 5.14: all at once, those that are just being forked included.
+    // Version 2, since Linux 5.14: all at once, those that are just being forked and those in groups below included.
     if fs::write(group.join("cgroup.kill"), "1").is_ok() {
         return;
     }
@@ -162,9 +201,14 @@ fn kill_all_in(group: &Path) {
 }
 
 fn living_in(group: &Path) -> Vec<Identity> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    let pids = text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0);
-    pids.filter_map(procfs::stat).filter(|stat| !stat.is_zombie).map(|stat| stat.identity).collect()
+    let mut found = Vec::new();
+    for group in with_those_below(group) {
+        let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        let pids = text.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()).filter(|pid| *pid > 0);
+        let living = pids.filter_map(procfs::stat).filter(|stat| !stat.is_zombie);
+        found.extend(living.map(|stat| stat.identity));
+    }
+    found
 }
 
 fn bound(usable: &Usable, group: &Path, limits: &ResourceLimits) -> io::Result<()> {
@@ -199,5 +243,44 @@ fn set_where_it_exists(group: &Path, file: &str, value: &str) -> io::Result<()> 
     match fs::write(group.join(file), value) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         set => set,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_below_are_seen_and_removed_before_the_one_above() {
+        let place = tempfile::tempdir().unwrap();
+        let group = place.path().join("group");
+        for below in ["a/b/c", "a/d", "e"] {
+            fs::create_dir_all(group.join(below)).unwrap();
+        }
+        // We are in all of them, as far as these files say.
+        let own = std::process::id();
+        for (at, text) in [("cgroup.procs", String::new()), ("a/d/cgroup.procs", format!("{own}\n"))] {
+            fs::write(group.join(at), text).unwrap();
+        }
+        assert_eq!(with_those_below(&group).len(), 6);
+        assert_eq!(living_in(&group).iter().map(|one| one.pid).collect::<Vec<_>>(), [own.cast_signed()]);
+        // Unlike the kernel's, these directories cannot be removed with their files.
+        assert!(!remove_from_below(&group));
+        for file in ["cgroup.procs", "a/d/cgroup.procs"] {
+            fs::remove_file(group.join(file)).unwrap();
+        }
+        assert!(remove_from_below(&group) && !group.exists());
+        assert!(remove_from_below(&group), "what is gone is gone");
+    }
+
+    #[test]
+    fn a_crowd_of_groups_goes_bit_by_bit() {
+        let place = tempfile::tempdir().unwrap();
+        let group = place.path().join("group");
+        for number in 0..MOST_BELOW + 10 {
+            fs::create_dir_all(group.join(number.to_string())).unwrap();
+        }
+        assert!(!remove_from_below(&group) && group.exists());
+        assert!(remove_from_below(&group) && !group.exists());
     }
 }

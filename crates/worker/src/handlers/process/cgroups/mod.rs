@@ -2,8 +2,9 @@
 //!
 //! Looked for once, when the worker starts ([`Cgroups::look`]): which controllers there are, and whether groups can be made for them. An
 //! attempt that asks for a limit gets a group of its own in each hierarchy that is needed ([`leaf`]), which its program enters before it
-//! becomes the program; everything it starts is in it and cannot leave. An attempt that asks for what is not there is refused: nothing
-//! runs unbounded that was to be bounded. Attempts without limits get no group, which would cost as much as a short program itself.
+//! becomes the program; everything it starts is in it. An attempt that asks for what is not there is refused: nothing
+//! runs unbounded that was to be bounded. What keeps a program in its group and within its limits are the rights to the group's files, which
+//! belong to the worker's user: a program of another user (`run_as`) cannot leave, one of the worker's own user can, if it means to. Attempts without limits get no group, which would cost as much as a short program itself.
 //!
 //! Groups are named after the worker process. Those of a worker that was killed are emptied and removed by the next one that starts with
 //! the same group above them.

@@ -65,7 +65,7 @@ pub(super) unsafe fn spawn(
     let pid = unsafe { give_birth(&plan, enter) }?;
     let receiver = |reader: PipeReader| Receiver::from_owned_fd(reader.into());
     let watched = || {
-        // SAFETY: the descriptor is owned by what watches it, so it stays open as long.
+        // SAFETY: an owned descriptor stays the same and open until it is dropped, with the one who watches it.
         let end = unsafe { AsyncFd::register(descriptor_of(pid)?) }?;
         let child = Child { pid, end, status: None };
         Ok((child, receiver(stdout.0)?, receiver(stderr.0)?))

@@ -3,7 +3,8 @@
 //! There are two ways. `direct`, on Linux: the child borrows the worker's memory until it has become the program, so starting one costs
 //! the same however much memory and however many threads the worker has; copying them for each attempt (fork) took the larger part of
 //! a short attempt's time, most of it afterwards, when every thread had to fault its pages back. `portable`, elsewhere and on kernels
-//! before 5.3, is the runtime's own. Which one is used is found out once, by trying.
+//! before 5.3, is the runtime's own. Which one is used is found out once, by trying. A child that becomes another user never shares the
+//! worker's memory: what that user may do to the child (stop it, look into it on machines that allow it) would be done to the worker.
 //!
 //! Both run the same code in the child before it becomes the program, give the same pipes, and never let a child that failed on its
 //! way become anything. Killing is not this module's part but for children that nobody has heard of yet.
@@ -34,6 +35,8 @@ pub(super) struct Program {
     pub(super) cwd: PathBuf,
     /// What it reads; `None` for nothing.
     pub(super) stdin: Option<File>,
+    /// It becomes another user's before it begins, and goes to its working directory as that user: `enter` sees to both.
+    pub(super) is_anothers: bool,
 }
 
 /// A process that was started.
@@ -67,7 +70,7 @@ pub(super) unsafe fn spawn(
     enter: impl Fn() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<Spawned> {
     #[cfg(target_os = "linux")]
-    if direct::is_possible() {
+    if direct::is_possible() && !program.is_anothers {
         // SAFETY: passed on.
         return unsafe { direct::spawn(program, &enter) };
     }
@@ -114,6 +117,7 @@ mod tests {
             env: BTreeMap::from([("GREETING".into(), "hello".into())]),
             cwd: "/".into(),
             stdin: None,
+            is_anothers: false,
         }
     }
 

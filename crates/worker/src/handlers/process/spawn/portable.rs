@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::Stdio;
 
 use tokio::net::unix::pipe::Receiver;
@@ -27,7 +28,7 @@ pub(super) unsafe fn spawn(
         .args(&program.args)
         .env_clear()
         .envs(&program.env)
-        .current_dir(&program.cwd)
+        .current_dir(if program.is_anothers { Path::new("/") } else { &program.cwd })
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

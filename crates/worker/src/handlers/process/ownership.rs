@@ -1,0 +1,146 @@
+//! Files of programs that run as another user: handled with that user's rights, and never with the worker's.
+//!
+//! The private directory of such a program belongs to its user, who may do with it what he likes: rename it, put a link in its place, take the
+//! rights of what is in it. A worker that followed him there with more rights than his own could be led anywhere. So while it looks
+//! into such a directory, the thread has the rights to files of that user and no others (`setfsuid`); it gets its own back before it does
+//! anything else, also when it panics. That needs no right but to change users, where reading somebody's files would need more.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Uid};
+
+/// Does something with files as their owner would.
+///
+/// Supplementary groups stay the worker's: whoever reads makes sure of the owner of what was found.
+#[cfg(target_os = "linux")]
+pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io::Result<T> {
+    use nix::unistd::{setfsgid, setfsuid};
+
+    /// Gives the thread back what it is anyway, which is always allowed.
+    struct OwnAgain;
+
+    impl Drop for OwnAgain {
+        fn drop(&mut self) {
+            setfsuid(nix::unistd::geteuid());
+            setfsgid(nix::unistd::getegid());
+            hide();
+        }
+    }
+
+    /// A change of rights makes the kernel forget that this process is not to be looked into, where machines are set up so.
+    fn hide() {
+        // It only fails for numbers that are none.
+        let (Ok(()) | Err(_)) = nix::sys::prctl::set_dumpable(false);
+    }
+
+    let refused = || io::Error::from_raw_os_error(nix::libc::EPERM);
+    if uid.is_root() {
+        return Err(refused());
+    }
+    let _own_again = OwnAgain;
+    // The calls tell what was before and nothing else; a number that is none changes nothing.
+    setfsgid(gid);
+    setfsuid(uid);
+    hide();
+    let now = (setfsuid(Uid::from_raw(u32::MAX)), setfsgid(Gid::from_raw(u32::MAX)));
+    if now == (uid, gid) { Ok(act()) } else { Err(refused()) }
+}
+
+/// Elsewhere nothing runs as another user.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn as_owner<T>(_: (Uid, Gid), _: impl FnOnce() -> T) -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Removes a directory of another user, wherever he has moved what was in it. `folder` is the directory itself, whatever `path` leads to by now.
+pub(super) fn remove(folder: &impl AsFd, path: &Path, owner: (Uid, Gid)) -> io::Result<()> {
+    as_owner(owner, || empty(&through(folder, path)))??;
+    // Only its owner may remove it from a directory like /tmp.
+    std::os::unix::fs::fchown(
+        folder,
+        Some(nix::unistd::geteuid().as_raw()),
+        Some(nix::unistd::getegid().as_raw()),
+    )?;
+    fs::remove_dir(path)
+}
+
+/// A way to an open directory that nobody can bend.
+fn through(folder: &impl AsFd, path: &Path) -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from(format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd()))
+    } else {
+        path.to_owned()
+    }
+}
+
+fn empty(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    use super::*;
+
+    const SOMEBODY: u32 = 12_345;
+
+    #[test]
+    fn a_thread_has_the_rights_of_the_owner_and_then_its_own_again() {
+        let own = nix::unistd::geteuid();
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "x").unwrap();
+        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o711)).unwrap();
+        fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+        let read = || as_owner((Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY)), || fs::read(&file));
+        if own.is_root() {
+            assert_eq!(read().unwrap().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            let panicked = std::panic::catch_unwind(|| {
+                as_owner::<()>((Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY)), || panic!("on the way"))
+            });
+            assert!(panicked.is_err());
+        } else {
+            assert!(read().is_err(), "who may not change users does nothing");
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"x");
+        assert!(as_owner((Uid::from_raw(0), Gid::from_raw(0)), || ()).is_err(), "nobody's rights are root's");
+    }
+
+    #[test]
+    fn a_directory_that_was_moved_leads_nobody_to_another() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: it takes root to give a directory away");
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let (path, moved, precious) =
+            (place.path().join("its"), place.path().join("moved"), place.path().join("precious"));
+        for folder in [&path, &precious] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("args.json"), "x").unwrap();
+        }
+        let folder = fs::File::open(&path).unwrap();
+        for given in [path.join("args.json"), path.clone()] {
+            std::os::unix::fs::chown(given, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+        }
+        fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        let removed = remove(&folder, &path, (Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY)));
+        assert_eq!(removed.unwrap_err().kind(), io::ErrorKind::NotADirectory);
+        assert!(precious.join("args.json").exists() && !moved.join("args.json").exists());
+        assert_eq!(fs::metadata(&moved).unwrap().uid(), 0, "it is nobody's toy any more");
+    }
+}

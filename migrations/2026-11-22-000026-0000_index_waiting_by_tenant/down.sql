@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY job_dispatch_tenants_waiting_idx;

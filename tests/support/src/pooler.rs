@@ -1,0 +1,87 @@
+//! pgbouncer between a daemon and its database.
+//!
+//! It listens on a free port of loopback and reaches the Unix socket of the test server through a [`Proxy`]. It runs as nobody where the
+//! tests run as root, as it refuses to be root, and ends with the value.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::{Process, Proxy, wait_for};
+
+/// How long it may take to listen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running pgbouncer.
+#[derive(Debug)]
+pub struct Pooler {
+    url: String,
+    _process: Process,
+    _proxy: Proxy,
+    _folder: TempDir,
+}
+
+impl Pooler {
+    /// Starts one before the database at `url`, in `session`, `transaction` or `statement` mode.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started, such as because pgbouncer is not installed.
+    pub async fn before(url: &str, mode: &str) -> Self {
+        let program = ["/usr/sbin/pgbouncer", "/opt/homebrew/bin/pgbouncer", "/usr/local/bin/pgbouncer"]
+            .into_iter()
+            .map(Path::new)
+            .find(|path| path.exists())
+            .unwrap_or_else(|| panic!("pgbouncer is not installed; scripts/test installs it"));
+        let proxy = Proxy::before(url).await;
+        let port = free_port();
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("no folder for pgbouncer: {error}"));
+        let (settings, at, database) = settings(proxy.url(), port, mode);
+        let file = folder.path().join("pgbouncer.ini");
+        let written = fs::write(&file, settings)
+            .and_then(|()| fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)));
+        written.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+        let launch = Process::at(program);
+        let launch = if nix::unistd::geteuid().is_root() { launch.args(["-u", "nobody"]) } else { launch };
+        let mut process = launch.arg(&file).start();
+        wait_for("pgbouncer listens", PATIENCE, async || {
+            if let Some(status) = process.exited() {
+                return Err(format!("it ended ({status}): {}", process.stderr()));
+            }
+            TcpStream::connect(at).map(drop).map_err(|error| format!("{error}: {}", process.stderr()))
+        })
+        .await;
+        let url = format!("postgresql://postgres@{at}/{database}");
+        Self { url, _process: process, _proxy: proxy, _folder: folder }
+    }
+
+    /// URL of the database through it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// The settings of a pooler before the server at `url`, where it listens, and the name of the database.
+fn settings(url: &str, port: u16, mode: &str) -> (String, SocketAddr, String) {
+    let at = SocketAddr::from(([127, 0, 0, 1], port));
+    let server: tokio_postgres::Config = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
+    let server_port = server.get_ports().first().copied().unwrap_or_default();
+    let name = server.get_dbname().unwrap_or_default().to_owned();
+    let settings = format!(
+        "[databases]\n{name} = host=127.0.0.1 port={server_port} dbname={name} user=postgres\n\
+         [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+         pool_mode = {mode}\ndefault_pool_size = 60\nmax_client_conn = 200\n"
+    );
+    (settings, at, name)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    listener.unwrap_or_else(|error| panic!("no free port: {error}")).port()
+}
