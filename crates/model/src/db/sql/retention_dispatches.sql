@@ -29,7 +29,7 @@ gone AS (
     DELETE FROM job_dispatch d
     USING going g
     WHERE d.id = g.id AND d.completed_at IS NOT NULL
-    RETURNING d.id
+    RETURNING d.id, d.tenant_id
 ),
 letters AS (
     DELETE FROM dead_letters l
