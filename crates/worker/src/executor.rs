@@ -64,6 +64,10 @@ enum Killed {
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
     let worker = &session.worker;
     let begin = begin(&session).await;
+    if matches!(begin, Begin::HandBack(NO_SLOT)) {
+        // What holds the slots takes longer than all that has ended, and tells only when it ends itself.
+        worker.pace.ended(PATIENCE);
+    }
     worker.pace.begun();
     let slot = match begin {
         Begin::Slot(slot) => slot,
