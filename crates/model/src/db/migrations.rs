@@ -4,6 +4,8 @@
 //! is missing, older or newer than theirs. Migrations run on a connection of their own under an advisory lock, so that
 //! two operators cannot migrate at once; the lock ends with the connection, however that ends.
 
+use std::time::Duration;
+
 use diesel::migration::{Migration, MigrationSource, MigrationVersion};
 use diesel::pg::Pg;
 use diesel_async::{AsyncMigrationHarness, RunQueryDsl, SimpleAsyncConnection};
@@ -16,6 +18,9 @@ const MIGRATIONS: EmbeddedMigrations = embed_migrations!("../../migrations");
 
 /// Key of the advisory lock that one migrating process holds: "sched" in ASCII.
 const MIGRATION_LOCK: i64 = 495_589_025_124;
+/// How often it is looked for, and the pause between two looks: about ten seconds.
+const MIGRATION_LOCK_LOOKS: u32 = 100;
+const MIGRATION_LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// One migration and whether the database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,11 +165,25 @@ pub async fn check(conn: &mut Conn) -> Result<(), SchemaError> {
 async fn harness(database: &Database) -> DbResult<AsyncMigrationHarness<Conn>> {
     let mut conn = database.dedicated().await?;
     // Building a schema may take longer than the statements of a daemon are given.
-    conn.batch_execute(&format!(
-        "SET statement_timeout = 0; SET lock_timeout = '10s'; SELECT pg_advisory_lock({MIGRATION_LOCK}); SET lock_timeout = '3s'"
-    ))
-    .await?;
+    conn.batch_execute("SET statement_timeout = 0").await?;
+    let mut looks = MIGRATION_LOCK_LOOKS;
+    // Looked for now and then, not waited for: an index that is built concurrently waits for every statement that is under way, and so
+    // for the one that would wait for its builder.
+    while let Err(error) = lock(&mut conn).await {
+        looks -= 1;
+        if looks == 0 || !matches!(error, DbError::TimedOut(_)) {
+            return Err(error);
+        }
+        tokio::time::sleep(MIGRATION_LOCK_PAUSE).await;
+    }
     Ok(AsyncMigrationHarness::new(conn))
+}
+
+async fn lock(conn: &mut Conn) -> DbResult<()> {
+    let lock = format!(
+        "SET lock_timeout = '10ms'; SELECT pg_advisory_lock({MIGRATION_LOCK}); SET lock_timeout = '3s'"
+    );
+    Ok(conn.batch_execute(&lock).await?)
 }
 
 /// The harness drives an async connection from synchronous code and may only do so off the async threads.
