@@ -187,7 +187,7 @@ diesel::table! {
         worker_id -> Nullable<Uuid>,
         /// Token of the latest claim; every write of that claim carries it.
         claim_token -> Nullable<Int8>,
-        /// How many attempts have been started, lost and released ones included.
+        /// How many attempts have been claimed, lost and released ones included.
         attempt -> Int4,
         /// How many attempts failed and were followed by a retry.
         retry_count -> Int4,
@@ -219,6 +219,8 @@ diesel::table! {
         traceparent -> Nullable<Text>,
         /// Fire time of the record that was made before this one for the job (scheduled_for or first_fire_at); NULL for its first, and for triggers.
         follows -> Nullable<Timestamptz>,
+        /// How many attempts were handed back before anything of them ran; while that is all of them, the dispatch can still expire.
+        unstarted_count -> Int4,
     }
 }
 
@@ -729,7 +731,7 @@ diesel::table! {
         args_schema -> Nullable<Jsonb>,
         /// False accepts no new job and disables those it has.
         is_active -> Bool,
-        /// Kill switch: while true no job of this function is dispatched.
+        /// Kill switch: while true no job of this function is dispatched or claimed.
         is_paused -> Bool,
         /// Built in: cannot be deleted.
         is_system -> Bool,
