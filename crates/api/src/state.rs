@@ -24,7 +24,8 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Waits between looks that fail.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
-/// Most clients that follow the output of dispatches at once: each looks at the database twice a second.
+/// Most clients that read or follow the output of dispatches at once: each holds a page of it, and who follows looks at the database
+/// twice a second.
 const FOLLOWERS: usize = 100;
 
 /// What the requests share.

@@ -23,6 +23,8 @@ pub enum Fence {
     ClaimLock,
     /// A claim tests the status again when it writes.
     ClaimStatus,
+    /// Claims from a queue with a limit come one after the other.
+    LimitLock,
     /// What an attempt writes at its end carries the token of its claim.
     ClaimToken,
     /// A worker whose lease is lost kills its work.
@@ -33,12 +35,13 @@ pub enum Fence {
 
 #[cfg(any(test, feature = "broken-fences"))]
 impl Fence {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::LeaderTerm,
         Self::CursorLock,
         Self::CursorCas,
         Self::ClaimLock,
         Self::ClaimStatus,
+        Self::LimitLock,
         Self::ClaimToken,
         Self::WorkerLease,
         Self::TrustWindow,
@@ -52,33 +55,38 @@ impl Fence {
             Self::CursorCas => "cursor_cas",
             Self::ClaimLock => "claim_lock",
             Self::ClaimStatus => "claim_status",
+            Self::LimitLock => "limit_lock",
             Self::ClaimToken => "claim_token",
             Self::WorkerLease => "worker_lease",
             Self::TrustWindow => "trust_window",
         }
     }
 
-    /// Where it stands in a statement: the file, the text, and what remains without the fence.
-    const fn in_statement(self) -> Option<(&'static str, &'static str, &'static str)> {
+    /// Where it stands in statements: the file, the text, and what remains without the fence.
+    const fn in_statements(self) -> &'static [(&'static str, &'static str, &'static str)] {
+        const PICKED: &str = "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'";
         match self {
-            Self::LeaderTerm => Some((
+            Self::LeaderTerm => &[(
                 "tick_fence.sql",
                 " AND is_leader AND term = $2 FOR KEY SHARE",
                 " AND $2::bigint IS NOT NULL",
-            )),
-            Self::CursorLock => Some(("tick_lock_due.sql", "FOR NO KEY UPDATE SKIP LOCKED", "")),
-            Self::CursorCas => Some(("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", "")),
-            Self::ClaimLock => Some(("claim.sql", "FOR UPDATE SKIP LOCKED", "")),
+            )],
+            Self::CursorLock => &[("tick_lock_due.sql", "FOR NO KEY UPDATE SKIP LOCKED", "")],
+            Self::CursorCas => &[("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", "")],
+            Self::ClaimLock => &[
+                ("claim.sql", "FOR UPDATE SKIP LOCKED", ""),
+                ("claim_limited.sql", "FOR UPDATE SKIP LOCKED", ""),
+            ],
             // With where it was locked, which refuses a row that was changed since as well.
-            Self::ClaimStatus => Some((
-                "claim.sql",
-                "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'",
-                "d.id = picked.id",
-            )),
+            Self::ClaimStatus => &[
+                ("claim.sql", PICKED, "d.id = picked.id"),
+                ("claim_limited.sql", PICKED, "d.id = picked.id"),
+            ],
+            Self::LimitLock => &[("claims_limited_lock.sql", "\nFOR UPDATE", "")],
             Self::ClaimToken => {
-                Some(("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE"))
+                &[("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE")]
             }
-            Self::WorkerLease | Self::TrustWindow => None,
+            Self::WorkerLease | Self::TrustWindow => &[],
         }
     }
 }
@@ -136,9 +144,9 @@ mod broken {
     pub(crate) fn statement(file: &'static str, text: &'static str) -> &'static str {
         static WITHOUT: OnceLock<Mutex<HashMap<&'static str, &'static str>>> = OnceLock::new();
         let mut text = text;
-        for (in_file, fence, without) in broken().iter().filter_map(|fence| fence.in_statement()) {
-            if in_file == file {
-                assert!(text.contains(fence), "{file} has no {fence:?}");
+        for (in_file, fence, without) in broken().iter().flat_map(|fence| fence.in_statements()) {
+            if *in_file == file {
+                assert!(text.contains(*fence), "{file} has no {fence:?}");
                 let mut known =
                     WITHOUT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
                 // Made once and kept, as the text of a statement is.
@@ -158,12 +166,28 @@ mod tests {
     /// A statement that is written anew must not take its fence out of reach of `scripts/break-it`.
     #[test]
     fn every_fence_is_found_in_its_statement() {
-        for (file, fence, without) in Fence::ALL.into_iter().filter_map(Fence::in_statement) {
+        for (file, fence, without) in Fence::ALL.iter().flat_map(|fence| fence.in_statements()) {
             let path = format!("{}/src/db/sql/{file}", env!("CARGO_MANIFEST_DIR"));
             let text = std::fs::read_to_string(path).unwrap();
-            assert!(text.contains(fence), "{file} has no {fence:?}");
+            assert!(text.contains(*fence), "{file} has no {fence:?}");
             let parameters = |text: &str| text.matches('$').count();
             assert_eq!(parameters(fence), parameters(without), "{file}: parameters must stay");
+        }
+    }
+
+    /// Both ways to claim have their guards, and both are taken away together.
+    #[test]
+    fn no_statement_that_claims_is_without_fences() {
+        let folder = format!("{}/src/db/sql", env!("CARGO_MANIFEST_DIR"));
+        let claiming = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| {
+            std::fs::read_to_string(path).unwrap().contains("claim_token = nextval('claim_token_seq')")
+        });
+        let claiming: BTreeSet<String> =
+            claiming.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        for fence in [Fence::ClaimLock, Fence::ClaimStatus] {
+            let fenced: BTreeSet<String> =
+                fence.in_statements().iter().map(|(file, _, _)| (*file).to_owned()).collect();
+            assert_eq!(fenced, claiming, "{fence:?}");
         }
     }
 

@@ -218,7 +218,7 @@ fn most(places: usize) -> u32 {
 /// Hands back what the database holds for us and we know nothing of.
 async fn hand_back_unknown(session: &Session, conn: &mut Conn) -> Result<(), DbError> {
     let worker = &session.worker;
-    for attempt in recovery::unknown_claims(conn, session.id, &worker.seen.running.ids()).await? {
+    for attempt in recovery::unknown_claims(conn, session.id, &worker.seen.running.tokens()).await? {
         tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
         let never_run = CancellationToken::new();
         worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone(), never_run);

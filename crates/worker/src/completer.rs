@@ -6,13 +6,21 @@
 //! meanwhile, so they cannot pile up without bound: then nothing more is claimed. A result that
 //! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
 //! handler gave, as a failure that says so. Only what a constraint refuses, or what has been refused for half a minute, counts as
-//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped.
+//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped. Results are
+//! bounded by their size as well as by their number: of one transaction, which the database refuses beyond a gigabyte and may not manage in
+//! time before that, and of all that are kept, beyond which attempts that have ended keep their slots. A transaction that fails again and
+//! again without an answer is tried in halves.
 //!
 //! After a connection broke in the commit, the outcome is unknown: offering the same result again is harmless, and if its
 //! claim then no longer holds, history tells whether it was stored or the claim was lost.
 
+mod book;
+#[cfg(test)]
+mod bounds;
+mod size;
+
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::select_all;
@@ -28,6 +36,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::seen::Seen;
 
+use book::{ClaimBook, by_claim};
+
+pub(crate) use size::bytes_of;
+
 /// How long the first result waits for others.
 const GATHER: Duration = Duration::from_millis(3);
 /// Between the beginnings of two transactions of a worker whose slots are all taken and wanted. There the work that a transaction takes
@@ -35,6 +47,14 @@ const GATHER: Duration = Duration::from_millis(3);
 const SPACING: Duration = Duration::from_millis(40);
 /// Most results in one transaction.
 const MOST_AT_ONCE: usize = 500;
+/// No more is added to a transaction that holds this many bytes.
+const MOST_BYTES: usize = 16 << 20;
+/// Bytes of results that are kept until they are stored.
+const KEPT_BYTES: usize = 256 << 20;
+/// What a result counts in [`KEPT_BYTES`] is a multiple of this.
+const UNIT_BYTES: usize = 1 << 10;
+/// A transaction of several results that failed without an answer so often in a row is halved.
+const HALVED_AFTER: u32 = 3;
 /// Transactions at once.
 const WRITERS: usize = 2;
 /// Pauses between two offers of the same results grow from the first to the second of these.
@@ -47,8 +67,10 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(60);
 struct Message {
     claim: Option<i64>,
     ended: Ended,
+    /// How large it is.
+    bytes: usize,
     /// Freed when the result is stored.
-    place: Option<OwnedSemaphorePermit>,
+    held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
 }
 
 /// Where results are sent.
@@ -57,6 +79,8 @@ pub struct CompleterHandle {
     sender: mpsc::Sender<Message>,
     book: Arc<ClaimBook>,
     unwritten: watch::Sender<usize>,
+    /// What is left of [`KEPT_BYTES`].
+    kept: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Message {
@@ -65,75 +89,34 @@ impl std::fmt::Debug for Message {
     }
 }
 
-/// How many dispatches of each claim are not stored yet, and which claims could not be released with the last of them.
-#[derive(Debug, Default)]
-struct ClaimBook(Mutex<Claims>);
-
-#[derive(Debug, Default)]
-struct Claims {
-    left: HashMap<i64, usize>,
-    /// Finished by two transactions at once, neither of which could know that it was the last.
-    unreleased: Vec<i64>,
-}
-
-impl ClaimBook {
-    fn expect(&self, claim: i64, dispatches: usize) {
-        self.locked(|claims| claims.left.insert(claim, dispatches));
-    }
-
-    /// The claims that storing these ends finishes, and those that are finished and were not released.
-    fn finished_by(&self, batch: &HashMap<i64, usize>) -> Vec<i64> {
-        self.locked(|claims| {
-            let covered =
-                |(claim, ends): (&i64, &usize)| (claims.left.get(claim) == Some(ends)).then_some(*claim);
-            let mut finished: Vec<i64> = batch.iter().filter_map(covered).collect();
-            finished.append(&mut claims.unreleased);
-            finished
-        })
-    }
-
-    /// Notes that these ends are stored, and which claims were released with them. Returns whether some are left to be released.
-    fn stored(&self, batch: &HashMap<i64, usize>, released: &[i64]) -> bool {
-        self.locked(|claims| {
-            for (claim, ends) in batch {
-                let Some(left) = claims.left.get_mut(claim) else { continue };
-                *left = left.saturating_sub(*ends);
-                if *left == 0 {
-                    claims.left.remove(claim);
-                    if !released.contains(claim) {
-                        claims.unreleased.push(*claim);
-                    }
-                }
-            }
-            !claims.unreleased.is_empty()
-        })
-    }
-
-    fn locked<T>(&self, look: impl FnOnce(&mut Claims) -> T) -> T {
-        // A panic while the lock was held cannot have left an entry half-changed.
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// How many ends of each claim a batch holds.
-fn by_claim(batch: &[Message]) -> HashMap<i64, usize> {
-    let mut ends = HashMap::new();
-    for claim in batch.iter().filter_map(|message| message.claim) {
-        *ends.entry(claim).or_default() += 1;
-    }
-    ends
-}
-
 impl CompleterHandle {
     /// Announces a claim of `dispatches` dispatches, each of which will be sent or never end.
     pub(crate) fn expect(&self, claim: i64, dispatches: usize) {
         self.book.expect(claim, dispatches);
     }
 
-    /// Hands over an ended attempt; waits while the completer is behind.
+    /// Waits until so many bytes of a result may be kept. Who waits keeps its slot, so that no more is run than can be kept.
+    pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
+        // The semaphore is never closed.
+        self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).await.ok()
+    }
+
+    /// Hands over an attempt that was ended without work, and has next to no result; waits while the completer is behind.
     pub(crate) async fn send(&self, claim: Option<i64>, ended: Ended, place: Option<OwnedSemaphorePermit>) {
+        self.send_holding(claim, ended, (place, None)).await;
+    }
+
+    /// Hands over an ended attempt with what it holds until it is stored; waits while the completer is behind.
+    pub(crate) async fn send_holding(
+        &self,
+        claim: Option<i64>,
+        ended: Ended,
+        held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+    ) {
         self.unwritten.send_modify(|count| *count += 1);
-        if self.sender.send(Message { claim, ended, place }).await.is_err() {
+        let bytes = bytes_of(&ended);
+        if self.sender.send(Message { claim, ended, bytes, held }).await.is_err() {
             // The completer only ends with the process.
             tracing::error!("The completer is gone; a result is lost and its dispatch will be recovered.");
         }
@@ -192,7 +175,8 @@ impl Completer {
         slots: Arc<Semaphore>,
     ) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
-        let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0) };
+        let kept = Arc::new(Semaphore::new(KEPT_BYTES / UNIT_BYTES));
+        let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0), kept };
         (
             Self {
                 writer: Writer { database, seen, wake, handle: handle.clone() },
@@ -244,11 +228,15 @@ impl Completer {
             self.slots.available_permits() > 0,
         ));
         tokio::pin!(until);
-        while self.batch.len() < MOST_AT_ONCE {
+        let mut bytes: usize = self.batch.iter().map(|message| message.bytes).sum();
+        while self.batch.len() < MOST_AT_ONCE && bytes < MOST_BYTES {
             tokio::select! {
                 biased;
                 message = self.receiver.recv() => match message {
-                    Some(message) => self.batch.push(message),
+                    Some(message) => {
+                        bytes = bytes.saturating_add(message.bytes);
+                        self.batch.push(message);
+                    }
                     None => break,
                 },
                 () = &mut until => break,
@@ -281,21 +269,22 @@ impl Writer {
         let ends = by_claim(&batch);
         let finished = self.handle.book.finished_by(&ends);
         let tokens: Vec<ClaimToken> = batch.iter().map(|message| message.ended.token).collect();
-        let (ended, places): (Vec<Ended>, Vec<_>) =
-            batch.into_iter().map(|message| (message.ended, message.place)).unzip();
+        let (ended, held): (Vec<Ended>, Vec<_>) =
+            batch.into_iter().map(|message| (message.ended, message.held)).unzip();
+        let started = ended.iter().filter(|one| one.has_started()).count();
         let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
         self.store(ended, &finished).await;
         for token in &tokens {
             self.seen.running.remove(*token);
         }
-        self.seen.count_processed(tokens.len());
+        self.seen.count_processed(started);
         let is_last = self.handle.count_written(tokens.len());
         if self.handle.book.stored(&ends, &finished) && is_last {
             self.release_claims().await;
         }
         self.tell(&waits_again).await;
         self.tell_of_room(&self.seen.limited.take(&tokens)).await;
-        drop(places);
+        drop(held);
     }
 
     /// Nothing follows that would do it.
@@ -358,6 +347,14 @@ impl Writer {
             // Whatever went wrong, the commit may have been on its way.
             is_unknown = true;
             metrics::counter!("sched_completion_failures_total").increment(1);
+            if patience.is_unanswered(&error) && ended.len() > 1 {
+                // Together they may be more than the database manages; if it is away, each half waits for it.
+                let rest = ended.split_off(ended.len() / 2);
+                for half in [ended, rest] {
+                    Box::pin(self.store(half, finished_claims)).await;
+                }
+                return;
+            }
             if !patience.is_over(&error) {
                 tracing::warn!(
                     error = error.with_causes(),
@@ -421,11 +418,13 @@ impl Writer {
 struct Patience {
     since: std::time::Instant,
     pause: Duration,
+    /// Offers without an answer, in a row.
+    unanswered: u32,
 }
 
 impl Patience {
     fn new() -> Self {
-        Self { since: monotonic(), pause: PAUSES.0 }
+        Self { since: monotonic(), pause: PAUSES.0, unanswered: 0 }
     }
 
     /// Whether the error says that the same results will never be taken.
@@ -437,6 +436,13 @@ impl Patience {
             }
             DbError::Unavailable(_) | DbError::TimedOut(_) | DbError::Collision(_) => false,
         }
+    }
+
+    /// Notes an error; whether offers have failed so often in a row without an answer that fewer results may fare better.
+    fn is_unanswered(&mut self, error: &DbError) -> bool {
+        let is_unanswered = matches!(error, DbError::Unavailable(_) | DbError::TimedOut(_));
+        self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
+        self.unanswered >= HALVED_AFTER
     }
 
     async fn pause(&mut self) {

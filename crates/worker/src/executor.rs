@@ -6,6 +6,7 @@
 //! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
 //! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -19,11 +20,13 @@ use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, Tenan
 use sched_model::domain::retry::RetryPolicy;
 use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
 
+use crate::completer;
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::pace::PATIENCE;
-use crate::session::Session;
+use crate::session::{Session, Worker};
 use crate::{scrubbing, secrets};
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
@@ -40,10 +43,32 @@ const NO_SLOT: Why = (
     "worker_busy",
     "the worker had claimed ahead and found no slot in time, so the attempt was never started",
 );
+const LEASE_IN_DOUBT: Why = (
+    "lease_in_doubt",
+    "the worker had not renewed its lease for so long that others may have its work, so the attempt was never started",
+);
 const CLAIM_LOST: Why =
     ("claim_lost", "the claim was taken away while the attempt ran, so its work was killed");
 
+/// What ends waiting for a slot.
+struct Bounds<'a> {
+    kill: &'a CancellationToken,
+    stop_claiming: &'a CancellationToken,
+    trusted_until: &'a watch::Sender<Instant>,
+}
+
+impl<'a> Bounds<'a> {
+    fn of(session: &'a Session) -> Self {
+        Self {
+            kill: &session.kill,
+            stop_claiming: &session.stop_claiming,
+            trusted_until: &session.trusted_until,
+        }
+    }
+}
+
 /// What came of waiting for a slot.
+#[derive(Debug)]
 enum Begin {
     Slot(OwnedSemaphorePermit),
     HandBack(Why),
@@ -61,7 +86,11 @@ enum Killed {
 
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
     let worker = &session.worker;
-    let begin = begin(&session).await;
+    let begin = begin(&worker.slots, &Bounds::of(&session)).await;
+    if matches!(begin, Begin::HandBack(NO_SLOT)) {
+        // What holds the slots takes longer than all that has ended, and tells only when it ends itself.
+        worker.pace.ended(PATIENCE);
+    }
     worker.pace.begun();
     let slot = match begin {
         Begin::Slot(slot) => slot,
@@ -69,8 +98,9 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
             let ended = handed_back(&claimed, why);
             return worker.completer.send(Some(claimed.claim_id), ended, place).await;
         }
-        Begin::Killed => return killed(&session, claimed, Killed::LeaseLost, place).await,
+        Begin::Killed => return killed(&session, claimed, Killed::LeaseLost, Duration::ZERO, place).await,
     };
+    let began = monotonic();
     metrics::gauge!("sched_slots_busy").increment(1.0);
     let execution_id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     let loss = session.worker.seen.running.loss(claimed.token);
@@ -80,45 +110,73 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         () = loss.cancelled() => Err(Killed::ClaimLost),
         report = report(&session, &mut claimed, execution_id) => Ok(report),
     };
-    drop(slot);
-    metrics::gauge!("sched_slots_busy").decrement(1.0);
-    worker.pace.moved.notify_one();
     // Whether it told anything is of no matter here.
     let _has_told = worker.board.close(claimed.token);
     let report = match report {
         Ok(report) => report,
-        Err(why) => return killed(&session, claimed, why, place).await,
+        Err(why) => {
+            free(worker, slot);
+            return killed(&session, claimed, why, began.elapsed(), place).await;
+        }
     };
     worker.pace.ended(report.elapsed);
-    let was_handed_back = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
+    let (report, was_refused) = unless_refused(report);
+    let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
+    let was_handed_back = was_refused || was_stopped;
     tell(&claimed, &report);
     let max_attempts = worker.config.max_retry_attempts;
     let ended = ended(&claimed, execution_id, report, started, was_handed_back, max_attempts);
-    worker.completer.send(Some(claimed.claim_id), ended, place).await;
+    let kept = worker.completer.room_for(completer::bytes_of(&ended)).await;
+    free(worker, slot);
+    worker.completer.send_holding(Some(claimed.claim_id), ended, (place, kept)).await;
+}
+
+/// Whether the handler began nothing at all, because the endpoint is left alone: nothing has been tried that could count.
+fn unless_refused(report: Report) -> (Report, bool) {
+    let was_refused = report.error_class == Some(ErrorClass::CircuitOpen);
+    let elapsed = if was_refused { Duration::ZERO } else { report.elapsed };
+    (Report { elapsed, ..report }, was_refused)
+}
+
+fn free(worker: &Worker, slot: OwnedSemaphorePermit) {
+    drop(slot);
+    metrics::gauge!("sched_slots_busy").decrement(1.0);
+    worker.pace.moved.notify_one();
 }
 
 /// Waits for a slot, as long as it is worth while.
-async fn begin(session: &Session) -> Begin {
-    let slots = &session.worker.slots;
-    if session.kill.is_cancelled() {
+async fn begin(slots: &Arc<Semaphore>, bounds: &Bounds<'_>) -> Begin {
+    let Bounds { kill, stop_claiming, trusted_until } = bounds;
+    if kill.is_cancelled() {
         return Begin::Killed;
     }
-    if session.stop_claiming.is_cancelled() {
+    if stop_claiming.is_cancelled() {
         return Begin::HandBack(STOPPED);
     }
-    if let Ok(slot) = slots.clone().try_acquire_owned() {
-        return Begin::Slot(slot);
-    }
-    tokio::select! {
-        biased;
-        () = session.kill.cancelled() => Begin::Killed,
-        () = session.stop_claiming.cancelled() => Begin::HandBack(STOPPED),
-        slot = slots.clone().acquire_owned() => slot.map_or(Begin::HandBack(NO_SLOT), Begin::Slot),
-        () = tokio::time::sleep(PATIENCE) => Begin::HandBack(NO_SLOT),
+    let begin = match slots.clone().try_acquire_owned() {
+        Ok(slot) => Begin::Slot(slot),
+        Err(_) => tokio::select! {
+            biased;
+            () = kill.cancelled() => Begin::Killed,
+            () = stop_claiming.cancelled() => Begin::HandBack(STOPPED),
+            () = tokio::time::sleep(PATIENCE) => Begin::HandBack(NO_SLOT),
+            slot = slots.clone().acquire_owned() => slot.map_or(Begin::HandBack(NO_SLOT), Begin::Slot),
+        },
+    };
+    // A process that was stopped and goes on may come here before its heartbeat has noticed how late it is.
+    match begin {
+        Begin::Slot(_) if monotonic() >= *trusted_until.borrow() => Begin::HandBack(LEASE_IN_DOUBT),
+        begin => begin,
     }
 }
 
-async fn killed(session: &Session, claimed: Claimed, why: Killed, place: Option<OwnedSemaphorePermit>) {
+async fn killed(
+    session: &Session,
+    claimed: Claimed,
+    why: Killed,
+    ran: Duration,
+    place: Option<OwnedSemaphorePermit>,
+) {
     tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, ?why, "The attempt was killed.");
     match why {
         Killed::LeaseLost => {
@@ -128,7 +186,8 @@ async fn killed(session: &Session, claimed: Claimed, why: Killed, place: Option<
         }
         // Its token is refused, unless the database has come to say otherwise; then the dispatch must not be left without an attempt.
         Killed::ClaimLost => {
-            let ended = handed_back(&claimed, CLAIM_LOST);
+            let mut ended = handed_back(&claimed, CLAIM_LOST);
+            ended.record.duration = ran;
             session.worker.completer.send(Some(claimed.claim_id), ended, place).await;
         }
     }
@@ -309,6 +368,78 @@ fn tell(claimed: &Claimed, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_begun_by_a_worker_that_may_have_lost_its_lease_without_noticing() {
+        let slots = Arc::new(Semaphore::new(1));
+        let now = monotonic();
+        let (kill, stop_claiming, trusted_until) =
+            (CancellationToken::new(), CancellationToken::new(), watch::Sender::new(now));
+        let late = Bounds { kill: &kill, stop_claiming: &stop_claiming, trusted_until: &trusted_until };
+        assert!(matches!(begin(&slots, &late).await, Begin::HandBack(LEASE_IN_DOUBT)));
+        assert_eq!(slots.available_permits(), 1, "the slot is free again");
+        trusted_until.send_replace(now + Duration::from_secs(60));
+        let held = begin(&slots, &late).await;
+        assert!(matches!(held, Begin::Slot(_)), "{held:?}");
+        // The slot is freed after the lease has run out.
+        let waiting = begin(&slots, &late);
+        let freeing = async {
+            trusted_until.send_replace(now);
+            drop(held);
+        };
+        let (begun, ()) = tokio::join!(waiting, freeing);
+        assert!(matches!(begun, Begin::HandBack(LEASE_IN_DOUBT)), "{begun:?}");
+    }
+
+    fn claimed() -> Claimed {
+        Claimed {
+            claim_id: 1,
+            dispatch_id: DispatchId(uuid::Uuid::nil()),
+            tenant_id: TenantId(uuid::Uuid::nil()),
+            job_id: JobId(uuid::Uuid::nil()),
+            job_name: "calls".into(),
+            token: ClaimToken(1),
+            attempt: 3,
+            failures: sched_model::domain::attempt::Failures { retried: 2, lost: 0 },
+            scheduled_for: DateTime::UNIX_EPOCH,
+            created_at: DateTime::UNIX_EPOCH,
+            available_at: DateTime::UNIX_EPOCH,
+            claimed_at: DateTime::UNIX_EPOCH,
+            triggered_by: sched_model::domain::dispatch::Trigger::Api,
+            is_catch_up: false,
+            args: serde_json::Value::Null,
+            traceparent: None,
+            handler_type: "http".into(),
+            handler_config: serde_json::Value::Null,
+            timeout: Duration::from_secs(60),
+            retry_policy: None,
+            limited_queue: None,
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_is_left_alone_uses_up_no_retry() {
+        let rest = Duration::from_secs(30);
+        let refused = |class| {
+            let report = Report {
+                retry_after: Some(rest),
+                elapsed: Duration::from_millis(1),
+                ..Report::failed(class, "left alone")
+            };
+            let (report, was_refused) = unless_refused(report);
+            ended(&claimed(), ExecutionId(uuid::Uuid::nil()), report, monotonic(), was_refused, 3)
+        };
+        let ended = refused(ErrorClass::CircuitOpen);
+        assert_eq!(ended.outcome, AttemptOutcome::Released);
+        assert_eq!(ended.verdict, Verdict { event: DispatchEvent::Release, wait: Some(rest) });
+        assert!(!ended.has_started(), "nothing was sent");
+        assert_eq!(ended.record.error_class.as_deref(), Some("circuit_open"));
+        assert_eq!(
+            refused(ErrorClass::Unreachable).verdict.event,
+            DispatchEvent::GiveUp,
+            "it was the last of three"
+        );
+    }
 
     #[test]
     fn kept_output_is_one_chunk_or_two_around_a_gap() {

@@ -39,6 +39,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
         match beat {
             Some((sent_at, BeatOutcome::Renewed { drain_requested })) => {
                 trust.renewed(sent_at);
+                session.trusted_until.send_replace(trust.until());
                 if drain_requested && !session.stop_claiming.is_cancelled() {
                     tracing::info!("An operator asked the worker to drain: no new claims.");
                     session.stop_claiming.cancel();

@@ -3,7 +3,7 @@
 //! Where attempts take seconds, a worker claims for the slots that are free: what it cannot start at once is better left to others. Where
 //! they take microseconds, a claim for each free slot would be one round trip for each handful of work. So the worker learns how long
 //! its attempts take and claims as many as its slots will have begun within [`WINDOW`]. It may be wrong: what has not been started
-//! after [`PATIENCE`] is handed back, and costs its dispatch no attempt.
+//! after [`PATIENCE`] is handed back, and costs its dispatch no attempt; and the attempts that hold the slots are known to be long then.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Pace {
         }
     }
 
-    /// Notes how long an attempt took.
+    /// Notes how long an attempt took, or how long a slot was waited for in vain.
     pub(crate) fn ended(&self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(UNKNOWN - 1);
         let (Ok(_) | Err(_)) = self.mean.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |mean| {

@@ -107,8 +107,8 @@ impl Running {
         self.locked(|map| map.len())
     }
 
-    pub(crate) fn ids(&self) -> Vec<DispatchId> {
-        self.locked(|map| map.values().map(|attempt| attempt.id).collect())
+    pub(crate) fn tokens(&self) -> Vec<ClaimToken> {
+        self.locked(|map| map.keys().copied().collect())
     }
 
     pub(crate) fn jobs(&self) -> Vec<(DispatchId, String)> {

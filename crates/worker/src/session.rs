@@ -79,6 +79,8 @@ pub(crate) struct Session {
     pub(crate) hand_back: CancellationToken,
     /// Running work is to be killed and forgotten.
     pub(crate) kill: CancellationToken,
+    /// Until when the lease may be trusted, as the heartbeats have it: nothing is begun later, even before they notice.
+    pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
 }
 
 /// How a session ended.
@@ -140,6 +142,9 @@ impl Worker {
                         stop_claiming: CancellationToken::new(),
                         hand_back: CancellationToken::new(),
                         kill: CancellationToken::new(),
+                        trusted_until: Arc::new(watch::Sender::new(
+                            self.config.lease.trusted_until(registered_at),
+                        )),
                     });
                 }
                 Err(error) => tracing::warn!(

@@ -171,3 +171,47 @@ async fn a_worker_that_does_not_listen_finds_work_by_polling() {
     assert_eq!(world.number(listening).await, 0);
     world.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_claimed_ahead_of_slots_that_stay_taken_is_handed_back_once_and_not_claimed_again() {
+    let mut world = World::new().await;
+    let gate = tokio_util::sync::CancellationToken::new();
+    let opened = gate.clone();
+    let builder = Worker::builder().handler("noop", move |_: Ctx, args: Value| {
+        let (opened, waits) = (opened.clone(), args["waits"] == true);
+        async move {
+            if waits {
+                opened.cancelled().await;
+            }
+            Ok::<_, HandlerError>(())
+        }
+    });
+    world.start(builder, &[("WORKER_CONCURRENCY", "2")]);
+    world.queue("default", 3_000).await;
+    world.wait_for(COMPLETED, 3_000).await;
+    world
+        .sql(&format!(
+            "WITH waiting AS (
+                 INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority,
+                                           triggered_by, trigger_id, args)
+                 SELECT u.id, j.tenant_id, j.id, now(), now(), now(), 'default', least(u.n, 3), 'api', u.id,
+                        jsonb_build_object('waits', u.n <= 2)
+                 FROM scheduled_jobs j CROSS JOIN (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 402) AS n) AS u
+                 WHERE j.name = 'noop')
+             UPDATE scheduled_jobs SET active_dispatches = active_dispatches + 402 WHERE tenant_id = '{DEFAULT_TENANT}'"
+        ))
+        .await;
+    let released = "FROM job_execution_log WHERE status = 'RELEASED'";
+    // Long enough for three rounds of them.
+    let later = format!(
+        "SELECT coalesce(clock_timestamp() - min(completed_at) > interval '4 seconds', false)::integer {released}"
+    );
+    world.wait_for(&later, 1).await;
+    let most =
+        format!("SELECT max(times) FROM (SELECT count(*) AS times {released} GROUP BY dispatch_id) AS t");
+    assert_eq!(world.number(&most).await, 1, "each at most once");
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 2);
+    gate.cancel();
+    world.wait_for(COMPLETED, 3_402).await;
+    world.stop().await;
+}

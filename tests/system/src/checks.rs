@@ -93,7 +93,10 @@ const INVARIANTS: &[(&str, &str)] = &[
         "5: queued_dispatches is the number of dispatches in line, and no line stands where there is room",
         "SELECT j.name, j.queued_dispatches FROM scheduled_jobs j
          WHERE j.queued_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.claimable_at = 'infinity')
-            OR (j.queued_dispatches > 0 AND j.active_dispatches - j.queued_dispatches < j.max_instances)",
+            OR (j.queued_dispatches > 0 AND j.active_dispatches - j.queued_dispatches < j.max_instances
+                -- What a pause holds stands in line too.
+                AND NOT EXISTS (SELECT 1 FROM projects o WHERE o.id = j.project_id AND o.is_paused)
+                AND NOT EXISTS (SELECT 1 FROM task_functions f WHERE f.id = j.task_function_id AND f.is_paused))",
     ),
     (
         "5: max_instances is never exceeded by attempts that were not lost",
@@ -102,6 +105,18 @@ const INVARIANTS: &[(&str, &str)] = &[
          SELECT a.job_id, a.id FROM attempts a JOIN scheduled_jobs j ON j.id = a.job_id
          WHERE (SELECT count(*) FROM attempts b WHERE b.job_id = a.job_id AND b.started_at <= a.started_at AND b.completed_at > a.started_at)
                > j.max_instances",
+    ),
+    (
+        "5: max_running of a queue is never exceeded by attempts that were not lost",
+        "WITH attempts AS (SELECT q.tenant_id, q.name, q.max_running, l.id, l.started_at, l.completed_at
+                           FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
+                           JOIN job_dispatch d ON d.id = l.dispatch_id
+                           JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue
+                           -- Under the present limit.
+                           WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL AND l.started_at > q.updated_at)
+         SELECT a.name, a.id FROM attempts a
+         WHERE (SELECT count(*) FROM attempts b WHERE b.tenant_id = a.tenant_id AND b.name = a.name
+                AND b.started_at <= a.started_at AND b.completed_at > a.started_at) > a.max_running",
     ),
     (
         "6: no transition but a legal one, and none out of a final state",

@@ -220,3 +220,96 @@ async fn what_is_no_dispatch_or_no_position_is_refused() {
     let seen = logs(&app, &claimed, "").await;
     assert!(matches!(seen.last(), Some((_, LogEvent::End { status: DispatchStatus::InProgress }))));
 }
+
+/// Fails the attempt and claims the next one at once.
+async fn next_attempt(app: &TestApp, claimed: &Claimed, output: &str) -> Claimed {
+    end(app, claimed, AttemptOutcome::Failed, output).await;
+    let due = "UPDATE job_dispatch SET available_at = now(), claimable_at = now()";
+    app.db.client().await.batch_execute(due).await.unwrap();
+    claim(app).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn much_output_of_many_attempts_is_sent_in_pages() {
+    let (app, first) = running().await;
+    let output = "x".repeat(900_000);
+    let second = next_attempt(&app, &first, &output).await;
+    let third = next_attempt(&app, &second, &output).await;
+    end(&app, &third, AttemptOutcome::Completed, &output).await;
+    let answer = app.get(&format!("/api/v1/dispatches/{}/logs", first.dispatch_id)).await;
+    let pages = answer.body.split("\r\n").map(str::len).max().unwrap();
+    assert!((900_000..2_000_000).contains(&pages), "a page of {pages} bytes");
+    let seen = events(&unchunked(&answer.body));
+    let texts =
+        seen.iter().filter(|(_, event)| matches!(event, LogEvent::Output { text, .. } if *text == output));
+    assert_eq!(texts.count(), 3);
+    assert!(matches!(seen.last(), Some((_, LogEvent::End { status: DispatchStatus::Completed }))));
+}
+
+/// Asks for the output of a dispatch, and reads the head of the answer.
+async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
+    let mut stream = TcpStream::connect(app.addr).await.unwrap();
+    let path = format!("/api/v1/dispatches/{}/logs{query}", claimed.dispatch_id);
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", app.addr);
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = [0; 12];
+    tokio::time::timeout(LIMIT, stream.read_exact(&mut head)).await.unwrap().unwrap();
+    (stream, String::from_utf8_lossy(&head).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_are_bounded_whether_they_follow_or_not() {
+    let (app, claimed) = running().await;
+    let mut followers = Vec::new();
+    loop {
+        let (stream, head) = ask(&app, &claimed, "?follow=true").await;
+        if head == "HTTP/1.1 503" {
+            break;
+        }
+        followers.push(stream);
+        assert!(followers.len() <= 1_000, "no bound");
+    }
+    assert_eq!(ask(&app, &claimed, "").await.1, "HTTP/1.1 503", "who reads what is there counts as well");
+    drop(followers);
+    wait_for("there is room", LIMIT, async || match ask(&app, &claimed, "").await.1 {
+        head if head == "HTTP/1.1 200" => Ok(()),
+        head => Err(head),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_comes_and_goes_between_two_looks_is_not_missed() {
+    let (app, first) = running().await;
+    let (mut stream, _) = ask(&app, &first, "?follow=true").await;
+    let mut seen = String::new();
+    let mut read_until = async |words_wanted: usize| {
+        let mut buffer = [0; 4096];
+        while words(&events(&unchunked(&seen))).len() < words_wanted {
+            let read = tokio::time::timeout(LIMIT, stream.read(&mut buffer)).await;
+            let count = read.unwrap_or_else(|_| panic!("no {words_wanted} events in {seen}")).unwrap();
+            assert!(count > 0, "the stream ended: {seen}");
+            seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+        words(&events(&unchunked(&seen)))
+    };
+    end(&app, &first, AttemptOutcome::Failed, "one\n").await;
+    read_until(3).await;
+    // Claimed and ended in one transaction, so that no look sees it run.
+    let client = app.db.client().await;
+    client
+        .batch_execute(
+            "BEGIN;
+             UPDATE job_dispatch SET attempt = attempt + 1, retry_count = 2;
+             INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at,
+                                            duration_ms, claim_token, triggered_by)
+             SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid, tenant_id, job_id, id, 2, 'FAILED', scheduled_for, clock_timestamp(),
+                    clock_timestamp(), 0, 7, 'api'
+             FROM job_dispatch;
+             COMMIT",
+        )
+        .await
+        .unwrap();
+    let all = read_until(5).await;
+    assert_eq!(all, ["attempt 1", "one\n", "FAILED", "attempt 2", "FAILED"]);
+}

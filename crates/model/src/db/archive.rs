@@ -63,21 +63,34 @@ pub async fn months(conn: &mut Conn) -> DbResult<Vec<DetachedMonth>> {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn rows(conn: &mut Conn, month: &DetachedMonth, first: i64, count: i64) -> DbResult<Vec<String>> {
-    let lines: Vec<Line> = diesel::sql_query(&month.read)
-        .bind::<Text, _>(format!("({first},0)"))
-        .bind::<Text, _>(format!("({},0)", first.saturating_add(count)))
-        .load(conn)
-        .await?;
+    let (from, to) = range(first, count);
+    let lines: Vec<Line> =
+        diesel::sql_query(&month.read).bind::<Text, _>(from).bind::<Text, _>(to).load(conn).await?;
     Ok(lines.into_iter().map(|line| line.line).collect())
 }
 
-/// How many rows the month has.
+/// How many rows the month has, counted in statements that each read `step` blocks, so that none of them takes long however large it is.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn count(conn: &mut Conn, month: &DetachedMonth) -> DbResult<u64> {
-    let count: Count = diesel::sql_query(&month.count).get_result(conn).await?;
-    Ok(u64::try_from(count.rows).unwrap_or(0))
+pub async fn count(conn: &mut Conn, month: &DetachedMonth, step: i64) -> DbResult<u64> {
+    let (mut rows, mut first, step) = (0, 0, step.max(1));
+    while first < month.blocks {
+        let (from, to) = range(first, step);
+        let count: Count = diesel::sql_query(&month.count)
+            .bind::<Text, _>(from)
+            .bind::<Text, _>(to)
+            .get_result(conn)
+            .await?;
+        rows += u64::try_from(count.rows).unwrap_or(0);
+        first += step;
+    }
+    Ok(rows)
+}
+
+/// The places of rows in `count` blocks from `first` on: from the first of these, to before the second.
+fn range(first: i64, count: i64) -> (String, String) {
+    (format!("({first},0)"), format!("({},0)", first.saturating_add(count)))
 }
 
 /// Drops the month. Call it when its rows are known to be kept elsewhere, and not before.

@@ -36,6 +36,15 @@ pub struct Ended {
     pub record: Record,
 }
 
+impl Ended {
+    /// Whether anything of the attempt ran. One that was handed back without a moment's work was never started: it keeps its number and its
+    /// place in history, but its dispatch can still come too late.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.outcome != AttemptOutcome::Released || !self.record.duration.is_zero()
+    }
+}
+
 /// What history keeps of an attempt.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -43,7 +52,7 @@ pub struct Record {
     pub execution_id: ExecutionId,
     /// When it started, by the database's clock.
     pub started_at: DateTime<Utc>,
-    /// How long it ran, by a monotonic clock.
+    /// How long it ran, by a monotonic clock; zero if it was handed back before it was started.
     pub duration: Duration,
     /// Exit code of a process, or HTTP status.
     pub exit_code: Option<i32>,
@@ -99,6 +108,7 @@ statement! {
         projects: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
         is_apart: &'a [bool] as Array<Bool>,
         has_dependents: &'a [bool] as Array<Bool>,
+        has_started: &'a [bool] as Array<Bool>,
     ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool)
 }
 
@@ -245,6 +255,7 @@ async fn write_ends(
             .iter()
             .map(|job| job.is_some_and(|job| job.has_dependents))
             .collect::<Vec<_>>(),
+        has_started: &ended.iter().map(Ended::has_started).collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;

@@ -1,5 +1,7 @@
 //! The line: dispatches of a job that wait for others of it to end, because `max_instances` of them are open.
 //!
+//! What waits of a job whose project or function is paused is put there too ([`hold`]), so that claims need not read it.
+//!
 //! A dispatch in line is PENDING with `claimable_at = 'infinity'`, beyond the reach of every claim, and is counted in
 //! `scheduled_jobs.queued_dispatches`. Who creates one decides so under the lock on its job. Who closes a dispatch calls
 //! [`release`] in the same transaction, under the same lock: so there is no moment at which a place is free and nobody is told.
@@ -19,6 +21,20 @@ statement! {
 
 statement! {
     WithRoom = "line_with_room.sql", (limit: i64 as BigInt) -> (SqlUuid, SqlUuid)
+}
+
+statement! {
+    Hold = "line_hold.sql", (limit: i64 as BigInt) -> BigInt
+}
+
+/// Puts up to `limit` dispatches that are due, and that a paused project or function keeps from being claimed, into the lines of their jobs;
+/// returns how many. [`release_stranded`] lets them go when the pause is over. Call it in a fenced transaction.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn hold(conn: &mut Conn, limit: i64) -> DbResult<u64> {
+    let held: i64 = Hold { limit }.get_result(conn).await?;
+    Ok(u64::try_from(held).unwrap_or(0))
 }
 
 /// Lets as many dispatches of each of the jobs go as there is room for, the oldest first; returns the queues that workers should

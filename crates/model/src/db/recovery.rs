@@ -17,7 +17,6 @@ use diesel::sql_types::{
     Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
 };
 use diesel_async::RunQueryDsl;
-use uuid::Uuid;
 
 use super::attempts::{self, Ended};
 use super::functions::stored_policy;
@@ -195,21 +194,21 @@ pub async fn overdue(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> Db
 statement! {
     UnknownClaims<'a> = "recovery_unknown_claims.sql", (
         worker: WorkerId as SqlUuid,
-        known: &'a [Uuid] as Array<SqlUuid>,
+        known: &'a [i64] as Array<BigInt>,
     ) -> Columns
 }
 
-/// Attempts that the database holds for a living worker which the worker knows nothing of: claims whose commit was
-/// confirmed to nobody. The worker ends them as released.
+/// Attempts that the database holds for a living worker which the worker knows nothing of, by their tokens: claims whose commit
+/// was confirmed to nobody. The worker ends them as released.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn unknown_claims(
     conn: &mut Conn,
     worker: WorkerId,
-    known: &[DispatchId],
+    known: &[ClaimToken],
 ) -> DbResult<Vec<OpenAttempt>> {
-    let known: Vec<Uuid> = known.iter().map(|id| id.0).collect();
+    let known: Vec<i64> = known.iter().map(|token| token.0).collect();
     let rows: Vec<Row> = UnknownClaims { worker, known: &known }.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_open).collect())
 }

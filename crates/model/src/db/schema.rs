@@ -217,7 +217,7 @@ diesel::table! {
         worker_id -> Nullable<Uuid>,
         /// Token of the latest claim; every write of that claim carries it.
         claim_token -> Nullable<Int8>,
-        /// How many attempts have been started, lost and released ones included.
+        /// How many attempts have been claimed, lost and released ones included.
         attempt -> Int4,
         /// How many attempts failed and were followed by a retry.
         retry_count -> Int4,
@@ -251,6 +251,8 @@ diesel::table! {
         follows -> Nullable<Timestamptz>,
         /// The finished dispatch that this one runs again by command; NULL for all others.
         retry_of -> Nullable<Uuid>,
+        /// How many attempts were handed back before anything of them ran; while that is all of them, the dispatch can still expire.
+        unstarted_count -> Int4,
     }
 }
 
@@ -761,7 +763,7 @@ diesel::table! {
         args_schema -> Nullable<Jsonb>,
         /// False accepts no new job and disables those it has.
         is_active -> Bool,
-        /// Kill switch: while true no job of this function is dispatched.
+        /// Kill switch: while true no job of this function is dispatched or claimed.
         is_paused -> Bool,
         /// Built in: cannot be deleted.
         is_system -> Bool,

@@ -60,11 +60,13 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The same, with a retry no sooner than after `wait`: the other side asked to be left alone for so long.
+    /// The same, with another attempt no sooner than after `wait`: the other side asked to be left alone for so long.
     #[must_use]
     pub fn no_retry_before(self, wait: Duration) -> Self {
         match self.event {
-            DispatchEvent::Retry => Self { wait: self.wait.map(|own| own.max(wait)), ..self },
+            DispatchEvent::Retry | DispatchEvent::Release => {
+                Self { wait: self.wait.map(|own| own.max(wait)), ..self }
+            }
             _ => self,
         }
     }
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_asked_for_lengthens_a_retry_and_nothing_else() {
+    fn a_wait_that_is_asked_for_lengthens_what_follows_and_makes_nothing_follow() {
         let wait = |outcome, asked: u64| {
             let policy = RetryPolicy { backoff_seconds: 10, ..RetryPolicy::standard(3) };
             let verdict = decide(outcome, None, Failures::default(), &policy, 0.0);
@@ -160,7 +162,7 @@ mod tests {
         assert_eq!((wait(AttemptOutcome::Failed, 60), wait(AttemptOutcome::Failed, 5)), (Some(60), Some(10)));
         assert_eq!(
             (wait(AttemptOutcome::Released, 60), wait(AttemptOutcome::Completed, 60)),
-            (Some(0), None)
+            (Some(60), None)
         );
     }
 

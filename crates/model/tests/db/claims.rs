@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use sched_model::db::claims::{self, Claimed};
-use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::db::claims::{self, Claimed, Wanted};
+use sched_model::domain::ids::{DispatchId, TenantId, WorkerId};
+use uuid::Uuid;
 
 use crate::fixture::{QUEUE, TENANT, World, new_worker};
 
@@ -162,4 +163,31 @@ async fn a_claim_tells_what_the_worker_needs_to_run_it() {
     assert!(claimed.scheduled_for <= claimed.created_at && claimed.created_at <= claimed.claimed_at);
     let stored = "SELECT id, worker_id IS NOT NULL, claimable_at FROM job_dispatch";
     assert_eq!(world.rows(stored).await, [[&DispatchId::to_string(&claimed.dispatch_id), "t", "-"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_function_or_project_gives_nothing_until_it_is_resumed_in_queues_with_limits_too() {
+    let world = World::new().await;
+    world.function("other").await;
+    let stopped = world.job("stopped").await;
+    world.dispatches(stopped.id, QUEUE, 4).await;
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let queues = [QUEUE.to_owned()];
+    let wanted = Wanted { worker, queues: &queues, limit: 1, last: TenantId(Uuid::max()) };
+    for switch in ["task_functions SET is_paused = %s WHERE name = 'noop'", "projects SET is_paused = %s"] {
+        let switch = |on: &str| format!("UPDATE {}", switch.replace("%s", on));
+        world.sql(&switch("true")).await;
+        assert!(world.claim(worker, 1).await.is_empty(), "{}", switch("true"));
+        world.sql("UPDATE queues SET max_running = 9").await;
+        assert!(claims::claim_limited(&mut conn, &wanted).await.unwrap().claimed.is_empty());
+        world.sql(&switch("false")).await;
+        assert_eq!(claims::claim_limited(&mut conn, &wanted).await.unwrap().claimed.len(), 1);
+        world.sql("UPDATE queues SET max_running = NULL").await;
+        assert_eq!(world.claim(worker, 1).await.len(), 1);
+    }
+    world.sql("UPDATE task_functions SET is_paused = true WHERE name = 'other'").await;
+    assert!(world.claim(worker, 1).await.is_empty(), "all are claimed");
+    world.dispatches(stopped.id, QUEUE, 1).await;
+    assert_eq!(world.claim(worker, 1).await.len(), 1, "another function is paused");
 }

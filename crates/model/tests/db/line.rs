@@ -135,6 +135,40 @@ async fn a_line_that_a_change_by_hand_has_left_standing_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_pause_holds_leaves_the_waiting_line_and_comes_back_when_it_is_over() {
+    let world = World::new().await;
+    world.function("other").await;
+    let job = world.job("held").await;
+    world.dispatches(job.id, "default", 5).await;
+    let mut conn = world.conn().await;
+    let mut hold = async |limit| {
+        transact(&mut conn, "test_hold", async |conn: &mut Conn| line::hold(conn, limit).await).await.unwrap()
+    };
+    let mut other = world.conn().await;
+    let mut sweep = async || {
+        transact(&mut other, "test_sweep", async |conn: &mut Conn| line::release_stranded(conn, 10).await)
+            .await
+            .unwrap()
+    };
+    let pauses = ["task_functions SET is_paused = %s WHERE name = 'noop'", "projects SET is_paused = %s"];
+    for pause in pauses.map(|pause| format!("UPDATE {pause}")) {
+        assert_eq!(hold(10).await, 0, "nothing is paused");
+        world.sql(&pause.replace("%s", "true")).await;
+        assert_eq!((hold(3).await, hold(10).await, hold(10).await), (3, 2, 0), "a page at a time");
+        assert_eq!(counts(&world).await, ["5", "5", "5", "5"]);
+        assert!(sweep().await.is_empty(), "it is still paused");
+        assert!(line::release(&mut world.conn().await, &[(TENANT, job.id)]).await.unwrap().is_empty());
+        world.sql(&pause.replace("%s", "false")).await;
+        assert_eq!(sweep().await, ["default"]);
+        assert_eq!(counts(&world).await, ["5", "0", "5", "0"]);
+    }
+    world.sql("UPDATE task_functions SET is_paused = true WHERE name = 'other'").await;
+    assert_eq!(hold(10).await, 0, "another function is paused");
+    let worker = world.worker().await;
+    assert_eq!(world.claim(worker, 10).await.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker() {
     let world = World::new().await;
     let job = with_room_for(&world, 1).await;

@@ -10,6 +10,7 @@ mod attempts;
 mod calendars;
 mod catalogue;
 mod changes;
+mod claim_costs;
 mod claims;
 mod commands;
 mod dead_letters;

@@ -81,7 +81,7 @@ fn uuids(count: usize) -> String {
 /// The types of what ends attempts, and that many ends.
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
-                 text[], text[], bigint[], uuid[], boolean[], boolean[]";
+                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[]";
     let arguments = [
         uuids(count),
         array(count, "1", "bigint"),
@@ -100,6 +100,7 @@ fn ends(count: usize) -> (&'static str, String) {
         array(count, "NULL", "uuid"),
         array(count, "false", "boolean"),
         array(count, "false", "boolean"),
+        array(count, "true", "boolean"),
     ];
     (types, arguments.join(", "))
 }
@@ -218,11 +219,11 @@ async fn overdue_attempts_are_found_through_the_claims_of_living_workers() {
 async fn what_waits_in_vain_is_found_at_the_ends_of_indexes() {
     let world = churned().await;
     for plan in plans(&world, HAS_EXPIRED, "", "").await {
-        assert!(plan.contains("job_dispatch_expires_at_idx"), "{plan}");
+        assert!(plan.contains("job_dispatch_expiring_idx"), "{plan}");
         assert!(!plan.contains("Seq Scan on job_dispatch"), "{plan}");
     }
     for plan in plans(&world, EXPIRE, "bigint", "100").await {
-        assert_uses(&plan, "job_dispatch_expires_at_idx");
+        assert_uses(&plan, "job_dispatch_expiring_idx");
         assert_uses(&plan, "job_dispatch_pkey");
     }
     for plan in plans(&world, UNSERVED, "float8", "10").await {

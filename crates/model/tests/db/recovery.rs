@@ -6,7 +6,7 @@ use sched_model::db::recovery::{self, OpenAttempt};
 use sched_model::db::workers::{self, Beat, BeatOutcome};
 use sched_model::db::{Conn, transact};
 use sched_model::domain::attempt::{AttemptOutcome, decide};
-use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::retry::RetryPolicy;
 
@@ -157,8 +157,7 @@ async fn a_heartbeat_from_the_future_counts_as_expired() {
 async fn claims_that_a_worker_does_not_know_of_are_found() {
     let world = World::new().await;
     let (worker, other) = (world.worker().await, world.worker().await);
-    let known: Vec<DispatchId> =
-        busy(&world, worker, "known", 2).await.iter().map(|c| c.dispatch_id).collect();
+    let known: Vec<ClaimToken> = busy(&world, worker, "known", 2).await.iter().map(|c| c.token).collect();
     let unknown = busy(&world, worker, "unknown", 1).await;
     busy(&world, other, "elsewhere", 1).await;
     let mut conn = world.conn().await;
@@ -170,6 +169,22 @@ async fn claims_that_a_worker_does_not_know_of_are_found() {
     assert_eq!(recovery::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 3);
     end(&world, &[ended(&unknown[0], AttemptOutcome::Released, 3)], &[]).await;
     assert!(recovery::unknown_claims(&mut conn, worker, &known).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_claim_of_a_dispatch_whose_last_end_is_still_unanswered_is_found() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    let first = busy(&world, worker, "twice", 1).await;
+    end(&world, &[ended(&first[0], AttemptOutcome::Failed, 9)], &[]).await;
+    skip_waits(&world).await;
+    let second = world.claim(worker, 1).await;
+    assert_eq!(second[0].dispatch_id, first[0].dispatch_id);
+    let mut conn = world.conn().await;
+    // The worker knows the first claim, because it was never told that its end is stored.
+    let found = recovery::unknown_claims(&mut conn, worker, &[first[0].token]).await.unwrap();
+    assert_eq!(found.iter().map(|open| open.token).collect::<Vec<_>>(), [second[0].token]);
+    assert!(recovery::unknown_claims(&mut conn, worker, &[second[0].token]).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -135,7 +135,13 @@ async fn a_detached_month_is_read_block_by_block_with_every_row_once() {
     );
     let month = &months[1];
     assert!(month.blocks > 10, "{month:?}");
-    assert_eq!(archive::count(&mut conn, month).await.unwrap(), 3000);
+    for step in [1, 7, 100_000] {
+        assert_eq!(archive::count(&mut conn, month, step).await.unwrap(), 3000);
+    }
+    let mut beginning = month.clone();
+    beginning.blocks = 3;
+    let counted = archive::count(&mut conn, &beginning, 2).await.unwrap();
+    assert!((100..1_000).contains(&counted), "{counted} rows in three blocks of many");
     let mut numbers = Vec::new();
     for first in (0..month.blocks).step_by(7) {
         for line in archive::rows(&mut conn, month, first, 7).await.unwrap() {

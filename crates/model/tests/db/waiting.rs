@@ -104,6 +104,32 @@ async fn only_the_first_attempt_can_come_too_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_handed_back_unstarted_can_still_come_too_late() {
+    let world = World::new().await;
+    expiring(&world, "urgent", 2).await;
+    let worker = world.worker().await;
+    let claimed = world.claim(worker, 2).await;
+    let mut unstarted = ended(&claimed[0], AttemptOutcome::Released, 3);
+    unstarted.record.duration = Duration::ZERO;
+    let stopped = ended(&claimed[1], AttemptOutcome::Released, 3);
+    assert!(stopped.has_started() && !unstarted.has_started());
+    end(&world, &[unstarted], &[]).await;
+    assert_eq!(world.text("SELECT last_run_at FROM scheduled_jobs").await, "-", "nothing has run");
+    end(&world, &[stopped], &[]).await;
+    assert_ne!(world.text("SELECT last_run_at FROM scheduled_jobs").await, "-");
+    let counts =
+        "SELECT attempt, unstarted_count, expires_at IS NOT NULL FROM job_dispatch ORDER BY unstarted_count";
+    assert_eq!(world.rows(counts).await, [["1", "0", "t"], ["1", "1", "t"]]);
+    let_time_pass(&world).await;
+    assert!(has_expired(&world).await);
+    let again = world.claim(worker, 2).await;
+    assert_eq!(again.len(), 1, "only what had begun is claimed");
+    assert_eq!(again[0].dispatch_id, claimed[1].dispatch_id);
+    assert_eq!(expire(&world).await.len(), 1);
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dispatch_that_leaves_the_line_by_expiring_is_counted_out_of_it() {
     let world = World::new().await;
     expiring(&world, "urgent", 3).await;

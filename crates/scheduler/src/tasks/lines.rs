@@ -1,7 +1,9 @@
-//! Lines that stand although there is room: released.
+//! Lines that stand although there is room: released. And what a paused project or function keeps from being claimed: put in line.
 //!
 //! Whoever closes a dispatch lets the next of its job go in the same transaction ([`sched_model::db::line`]), so normally there is
-//! nothing to do here. What is found was changed past that code, such as a limit that was raised by hand.
+//! nothing to do here. What is found was changed past that code, such as a limit that was raised by hand, or had been put in line because of a
+//! pause that is over. Pauses are kept by the claims themselves; that what they hold is taken out of the waiting line, a page at a time, only
+//! spares every claim from reading it.
 
 use std::time::Duration;
 
@@ -18,6 +20,10 @@ pub const PERIOD: Duration = Duration::from_secs(10);
 const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// Jobs per run.
 const BATCH: i64 = 500;
+/// Dispatches that are put in line at once.
+const HELD_AT_ONCE: i64 = 5_000;
+/// Time until the next run when there may be more to do.
+const SOON: Duration = Duration::from_millis(100);
 
 /// Releases lines.
 #[derive(Debug)]
@@ -39,15 +45,16 @@ impl Activation for Lines {
 impl Lines {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let queues = transact(&mut conn, "release_lines", async |conn: &mut Conn| {
+        let (held, queues) = transact(&mut conn, "release_lines", async |conn: &mut Conn| {
             tick::fence(conn, self.scope.instance, self.scope.term).await?;
-            line::release_stranded(conn, BATCH).await
+            let held = line::hold(conn, HELD_AT_ONCE).await?;
+            Ok::<_, DbError>((held, line::release_stranded(conn, BATCH).await?))
         })
         .await?;
-        if queues.is_empty() {
+        if held == 0 && queues.is_empty() {
             return Ok(Report::idle());
         }
         tell_waiting(&mut conn, &queues).await;
-        Ok(Report::worked(json!({"queues": queues})))
+        Ok(Report::worked(json!({"held": held, "queues": queues})).next_in(SOON))
     }
 }

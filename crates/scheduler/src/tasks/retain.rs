@@ -8,7 +8,7 @@
 //!
 //! # Design notes
 //! - The built-in job `sched.retention` does this on a worker, with the same functions. While it has removed all that was due within the last hour,
-//!   the leader leaves it to the job; otherwise (no worker serves its queue, the job is paused, or it cannot keep up) the leader does it too.
+//!   the leader leaves it to the job, all but what attempts of dead workers told while they ran; otherwise (no worker serves its queue, the job is paused, or it cannot keep up) the leader does it too.
 //! - A pause between pages costs nobody anything and leaves room for ticks and completions on a busy database; the time a run takes is
 //!   bounded, and not the number of pages, so that a slow database gets less to do.
 
@@ -103,6 +103,7 @@ impl Retain {
             self.pass_started = Some(started);
         }
         let mut conn = self.scope.database.conn().await?;
+        self.leftovers(&mut conn).await?;
         if housekeeping::was_retained_within(&mut conn, LEFT_TO_JOB).await? {
             return Ok(Report::idle());
         }
@@ -113,6 +114,16 @@ impl Retain {
         let is_done = result?;
         let report = if gone.is_nothing() { Report::idle() } else { Report::worked(gone.counts()) };
         Ok(if is_done { report } else { report.next_in(SOON) })
+    }
+
+    /// Removes what dead workers have left of what their attempts told; nobody would miss a count of it. The built-in job does not.
+    async fn leftovers(&self, conn: &mut Conn) -> Result<(), DbError> {
+        let limit = self.page_rows;
+        transact(conn, "prune_live", async |conn: &mut Conn| {
+            self.cutoffs(conn).await?;
+            retention::live(conn, limit).await.map(drop)
+        })
+        .await
     }
 
     /// Goes on until all is done or the time is over; returns which.
@@ -181,8 +192,6 @@ impl Retain {
         let limit = self.page_rows;
         let (audit, terms, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            // What dead workers have left of what their attempts told; nobody would miss a count of it.
-            retention::live(conn, limit).await?;
             let (audit, terms) = retention::audit(conn, &cutoffs, limit).await?;
             Ok::<_, DbError>((audit, terms, retention::strays(conn, &cutoffs, limit).await?))
         })

@@ -98,6 +98,15 @@ async fn the_leader_leaves_it_to_the_built_in_job_while_that_keeps_up() {
     let mut retain = retain(world.scope.clone());
     assert_eq!(run(&mut retain).await, Report::idle());
     assert_eq!(world.number("SELECT count(*) FROM job_dispatch").await, 6, "nothing went");
+    // What the attempts of dead workers told is no part of that job.
+    world
+        .sql(
+            "INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message)
+             SELECT tenant_id, id, 7, 'half of it' FROM job_dispatch",
+        )
+        .await;
+    assert_eq!(run(&mut retain).await, Report::idle());
+    assert_eq!(world.number("SELECT count(*) FROM live_progress").await, 0);
     // A mark from the future counts as little as an old one.
     for mark in ["now() + interval '1 minute'", "now() - interval '61 minutes'"] {
         finished(&world, 1, 41).await;

@@ -163,6 +163,11 @@ const DAMAGES: &[(&str, &str)] = &[
         "5: max_instances is never exceeded",
         "UPDATE job_execution_log SET completed_at = completed_at + interval '1 hour' WHERE dispatch_id = '{d}'",
     ),
+    (
+        "5: max_running of a queue is never exceeded",
+        "UPDATE queues SET max_running = 1, updated_at = '2000-01-01';
+         UPDATE job_execution_log SET completed_at = completed_at + interval '1 hour' WHERE dispatch_id = '{d}'",
+    ),
     ("max_runs:", "UPDATE scheduled_jobs SET fired_count = fired_count + 1 WHERE id = '{j}'"),
     (
         "jitter:",

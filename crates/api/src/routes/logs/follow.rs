@@ -18,14 +18,19 @@ use crate::dto::{IntoWire, show};
 /// Finished attempts that are shown in one look; the next look goes on.
 const ATTEMPTS_AT_ONCE: usize = 10;
 
+/// A look that has found this many bytes of stored output leaves the rest to the next: what is sent is several times that, because of
+/// what JSON must escape.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
 /// See the module.
 pub(super) struct Follower {
     tenant: TenantId,
     dispatch: DispatchId,
     position: Position,
     status: DispatchStatus,
-    /// Status and running attempt when history was read last: while they stay, nothing has ended since.
-    read_at: Option<(DispatchStatus, Option<ExecutionId>)>,
+    /// Status, number of attempts and running attempt when history was read last: while they stay, nothing has ended since. A whole
+    /// attempt may have come and gone between two looks, of which the number alone tells.
+    read_at: Option<(DispatchStatus, i32, Option<ExecutionId>)>,
     /// The running attempt and the last of its pieces that was seen; a position alone would have all of them read again.
     last_piece: Option<(ClaimToken, i64)>,
     progress_of: Option<DateTime<Utc>>,
@@ -79,7 +84,7 @@ impl Follower {
 
     /// Attempts that have ended since, with the rest of their output.
     async fn ended(&mut self, conn: &mut Conn, watched: &Watched, seen: &mut Seen) -> DbResult<()> {
-        let state = (watched.status, watched.running.map(|(execution, _)| execution));
+        let state = (watched.status, watched.attempt, watched.running.map(|(execution, _)| execution));
         if self.read_at == Some(state) {
             return Ok(());
         }
@@ -88,12 +93,18 @@ impl Follower {
         let mut new = finished.into_iter().filter(|one| !(self.position.is_done && from == Some(one.id)));
         let page: Vec<Finished> = new.by_ref().take(ATTEMPTS_AT_ONCE).collect();
         self.has_more = new.next().is_some();
+        let mut bytes = 0;
         for one in page {
+            if bytes >= BYTES_AT_ONCE {
+                self.has_more = true;
+                break;
+            }
             self.begin(one.id, one.attempt, seen);
             let stored = executions::output(conn, self.tenant, one.id).await?;
             for stream in STREAMS {
                 for (starts_at, content) in placed(&stored, stream) {
                     if let Some((dropped_bytes, text)) = self.position.pass(stream, starts_at, content) {
+                        bytes += text.len();
                         self.output(one.id, stream, dropped_bytes, text, seen);
                     }
                 }

@@ -45,12 +45,8 @@ pub(crate) async fn of_dispatch(
         Some(text) => text.parse().map_err(|error| ApiError::parameter("after", format!("{error}")))?,
         None => Position::default(),
     };
-    let permit = match query.follow {
-        true => {
-            Some(state.followers.clone().try_acquire_owned().map_err(|_full| ApiError::TooManyFollowers)?)
-        }
-        false => None,
-    };
+    // Whether it follows or reads what is there: each holds a page of it, and a client that takes its time does so for long.
+    let permit = state.followers.clone().try_acquire_owned().map_err(|_full| ApiError::TooManyFollowers)?;
     let mut follower = Follower::new(tenant, id, position);
     // The first look comes before the answer, so that what is wrong is told as everywhere.
     let mut conn = state.database.conn().await?;
@@ -83,7 +79,7 @@ struct Stream {
     waiting: Seen,
     is_over: bool,
     last_sent: Instant,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Stream {

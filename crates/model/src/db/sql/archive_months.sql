@@ -1,11 +1,12 @@
--- Months that retention has detached, oldest first, with the statements about each. Nothing writes to them any more. The first of these
--- has parameters of its own, whose sign is written as chr(36) because they are none of this statement.
+-- Months that retention has detached, oldest first, with the statements about each. Nothing writes to them any more. The first two of
+-- these have parameters of their own, whose sign is written as chr(36) because they are none of this statement.
 SELECT n.nspname || '.' || c.relname,
        c.oid::bigint,
        (pg_relation_size(c.oid) + current_setting('block_size')::bigint - 1) / current_setting('block_size')::bigint,
        format('SELECT to_jsonb(m)::text AS line FROM %I.%I AS m WHERE m.ctid >= %s::tid AND m.ctid < %s::tid',
               n.nspname, c.relname, chr(36) || '1', chr(36) || '2'),
-       format('SELECT count(*) AS rows FROM %I.%I', n.nspname, c.relname),
+       format('SELECT count(*) AS rows FROM %I.%I AS m WHERE m.ctid >= %s::tid AND m.ctid < %s::tid',
+              n.nspname, c.relname, chr(36) || '1', chr(36) || '2'),
        format('DROP TABLE %I.%I', n.nspname, c.relname)
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -12,21 +12,23 @@ WITH ended AS (
         completed_at = CASE WHEN i.status <> 'PENDING' OR d.cancel_requested_at IS NOT NULL THEN i.ended_at END,
         retry_count = d.retry_count + i.is_retry::integer,
         lost_count = d.lost_count + (i.outcome = 'LOST')::integer,
+        unstarted_count = d.unstarted_count + (NOT i.has_started)::integer,
         error_message = CASE WHEN i.outcome = 'COMPLETED' THEN NULL
                              WHEN i.outcome = 'CANCELLED' AND d.cancel_requested_at IS NOT NULL THEN coalesce(d.error_message, i.error_message)
                              ELSE coalesce(i.error_message, d.error_message) END
     FROM (
         SELECT *, clock_timestamp() AS ended_at
         FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
-                    $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[], $17::boolean[])
+                    $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[], $17::boolean[],
+                    $18::boolean[])
             AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
-                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents)
+                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started)
     ) AS i
     -- Not `d.status = …`: statistics of a moment in which nothing ran promise no row at all, and the table is read once for each end.
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND CASE d.status WHEN 'IN_PROGRESS' THEN true ELSE false END
     RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by, d.queue,
               i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
-              i.output_bytes, i.project_id, i.is_apart, i.has_dependents
+              i.output_bytes, i.project_id, i.is_apart, i.has_dependents, i.has_started
 ),
 kept AS (
     INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
@@ -61,7 +63,7 @@ died AS (
     SELECT id, tenant_id, project_id, job_id, queue, error_class, ended_at FROM ended WHERE status = 'DEAD_LETTER'
 ),
 by_job AS (
-    SELECT tenant_id, job_id, max(started_at) AS last_run_at, count(*) FILTER (WHERE status <> 'PENDING') AS closed,
+    SELECT tenant_id, job_id, max(started_at) FILTER (WHERE has_started) AS last_run_at, count(*) FILTER (WHERE status <> 'PENDING') AS closed,
            (array_agg(status ORDER BY started_at DESC) FILTER (WHERE status <> 'PENDING'))[1] AS last_status
     FROM ended
     GROUP BY tenant_id, job_id

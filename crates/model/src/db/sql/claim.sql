@@ -1,6 +1,7 @@
--- Fair between tenants, by leaps: `turn` reads off the waiting line which tenants have due work, one descent for each, beginning below
+-- Fair between tenants, by leaps: `turn` reads off the waiting line which tenants have work, one descent for each, beginning below
 -- the one the last claim ended with and going round; a share of the free slots is taken from each, in its order. Downwards, because
--- the end of a tenant's part of the line is alive while its head is full of what was just claimed.
+-- the end of a tenant's part of the line is alive while its head is full of what was just claimed. The priorities are leapt over in the
+-- same way, since behind what is due of each stands what waits for its time, which may be much and is not read.
 -- `claimable_at < 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on the locked row.
 WITH RECURSIVE input AS (
     SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::text[] AS queues, $4::uuid AS below
@@ -11,55 +12,87 @@ apart AS MATERIALIZED (
     FROM queues q
     WHERE q.name = ANY ((SELECT queues FROM input)::text[]) AND (q.is_paused OR q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL)
 ),
-turn (tenant_id, lap, steps, places, is_open) AS (
-    SELECT input.below, 0, 0, least(input.free, 100), false FROM input
+pauses AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM projects WHERE is_paused) OR EXISTS (SELECT 1 FROM task_functions WHERE is_paused) AS is_needed
+),
+turn (tenant_id, lap, steps, places, queues, priorities) AS (
+    SELECT input.below, 0, 0, least(input.free, 100), NULL::text[], NULL::smallint[] FROM input
     UNION ALL
-    SELECT n.tenant_id, n.lap, t.steps + 1, t.places - n.is_open::integer, n.is_open
+    SELECT n.tenant_id, n.lap, t.steps + 1, t.places - (n.queues IS NOT NULL)::integer, n.queues, n.priorities
     FROM turn t
     CROSS JOIN input
     CROSS JOIN LATERAL (
-        SELECT f.tenant_id, CASE WHEN f.tenant_id < t.tenant_id THEN t.lap ELSE 1 END AS lap,
-               NOT EXISTS (SELECT 1 FROM tenants x WHERE x.id = f.tenant_id AND x.is_paused)
-               AND (f.tenant_id NOT IN (SELECT a.tenant_id FROM apart a)
-                    OR EXISTS (SELECT 1
-                               FROM unnest(input.queues) AS s (queue)
-                               CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
-                                                   WHERE w.queue = s.queue AND w.tenant_id = f.tenant_id
-                                                     AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-                                                   ORDER BY w.priority DESC LIMIT 1) AS w
-                               WHERE (f.tenant_id, s.queue) NOT IN (SELECT a.tenant_id, a.queue FROM apart a))) AS is_open
+        SELECT f.tenant_id, CASE WHEN f.tenant_id < t.tenant_id THEN t.lap ELSE 1 END AS lap, due.queues, due.priorities
         FROM (SELECT coalesce(
             (SELECT w.tenant_id
              FROM unnest(input.queues) AS s (queue)
              CROSS JOIN LATERAL (SELECT d.tenant_id FROM job_dispatch d
-                                 WHERE d.queue = s.queue AND d.tenant_id < t.tenant_id
-                                   AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
+                                 WHERE d.queue = s.queue AND d.tenant_id < t.tenant_id AND d.claimable_at < 'infinity'
                                  ORDER BY d.tenant_id DESC LIMIT 1) AS w
              ORDER BY w.tenant_id DESC LIMIT 1),
             CASE WHEN t.lap = 0 THEN
                 (SELECT w.tenant_id
                  FROM unnest(input.queues) AS s (queue)
                  CROSS JOIN LATERAL (SELECT d.tenant_id FROM job_dispatch d
-                                     WHERE d.queue = s.queue AND d.tenant_id >= input.below
-                                       AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
+                                     WHERE d.queue = s.queue AND d.tenant_id >= input.below AND d.claimable_at < 'infinity'
                                      ORDER BY d.tenant_id DESC LIMIT 1) AS w
                  ORDER BY w.tenant_id DESC LIMIT 1) END) AS tenant_id
             -- Read once, wherever it stands above.
             OFFSET 0) AS f
+        -- In which queues something is due, and of which priorities.
+        CROSS JOIN LATERAL (
+            SELECT array_agg(s.queue ORDER BY p.priority) AS queues, array_agg(p.priority ORDER BY p.priority) AS priorities
+            FROM unnest(input.queues) AS s (queue)
+            CROSS JOIN LATERAL (
+                WITH RECURSIVE found (priority) AS (
+                    SELECT 32767::smallint
+                    UNION ALL
+                    SELECT d.priority
+                    FROM found
+                    CROSS JOIN LATERAL (SELECT w.priority FROM job_dispatch w
+                                        WHERE w.queue = s.queue AND w.tenant_id = f.tenant_id AND w.priority < found.priority
+                                          AND w.claimable_at < 'infinity'
+                                        ORDER BY w.priority DESC LIMIT 1) AS d
+                )
+                SELECT found.priority
+                FROM found
+                CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
+                                    WHERE w.queue = s.queue AND w.tenant_id = f.tenant_id AND w.priority = found.priority
+                                      AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                                    ORDER BY w.claimable_at DESC LIMIT 1) AS w
+            ) AS p
+            WHERE NOT EXISTS (SELECT 1 FROM tenants x WHERE x.id = f.tenant_id AND x.is_paused)
+              AND (f.tenant_id, s.queue) NOT IN (SELECT a.tenant_id, a.queue FROM apart a)
+        ) AS due
         OFFSET 0
     ) AS n
-    -- A thousand tenants that are all paused do not hold up the others for more than one claim.
+    -- A thousand tenants of which nothing is due or that are all paused do not hold up the others for more than one claim.
     WHERE t.places > 0 AND t.steps < 1000 AND n.tenant_id IS NOT NULL AND (n.lap = 0 OR n.tenant_id >= input.below)
 ),
 share AS MATERIALIZED (
-    SELECT greatest(count(*) FILTER (WHERE t.is_open), 1) AS tenants, count(*) FILTER (WHERE t.is_open) AS open,
+    SELECT greatest(count(t.queues), 1) AS tenants, count(t.queues) AS open,
            (array_agg(t.tenant_id ORDER BY t.steps DESC))[1] AS last,
            EXISTS (SELECT 1
                    FROM apart a
-                   CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
-                                       WHERE w.queue = a.queue AND w.tenant_id = a.tenant_id
-                                         AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-                                       ORDER BY w.priority DESC LIMIT 1) AS w
+                   CROSS JOIN LATERAL (
+                       WITH RECURSIVE found (priority) AS (
+                           SELECT 32767::smallint
+                           UNION ALL
+                           SELECT d.priority
+                           FROM found
+                           CROSS JOIN LATERAL (SELECT w.priority FROM job_dispatch w
+                                               WHERE w.queue = a.queue AND w.tenant_id = a.tenant_id AND w.priority < found.priority
+                                                 AND w.claimable_at < 'infinity'
+                                               ORDER BY w.priority DESC LIMIT 1) AS d
+                       )
+                       SELECT 1
+                       FROM found
+                       CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
+                                           WHERE w.queue = a.queue AND w.tenant_id = a.tenant_id AND w.priority = found.priority
+                                             AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                                           ORDER BY w.claimable_at DESC LIMIT 1) AS w
+                       LIMIT 1
+                   ) AS w
                    WHERE a.is_limited) AS has_limited
     FROM turn t
 ),
@@ -70,23 +103,33 @@ picked AS MATERIALIZED (
         FROM input
         CROSS JOIN share
         CROSS JOIN turn t
-        CROSS JOIN unnest(input.queues) AS s (queue)
+        CROSS JOIN LATERAL (SELECT l.queue, array_agg(l.priority ORDER BY l.priority) AS priorities
+                            FROM unnest(t.queues, t.priorities) AS l (queue, priority) GROUP BY l.queue) AS s
         CROSS JOIN LATERAL (
-            SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
-            FROM job_dispatch w
-            WHERE w.queue = s.queue AND w.tenant_id = t.tenant_id AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-              -- Only a first attempt can come too late.
-              AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > now())
-              -- Asked for each dispatch only while some project is paused.
-              AND (NOT EXISTS (SELECT 1 FROM projects WHERE is_paused)
-                   OR NOT EXISTS (SELECT 1 FROM scheduled_jobs j JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-                                  WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND p.is_paused))
-            ORDER BY w.priority, w.claimable_at, w.id
+            -- One priority after the other, and none that is not needed.
+            SELECT w.*
+            FROM unnest(s.priorities) AS p (priority)
+            CROSS JOIN LATERAL (
+                SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
+                FROM job_dispatch w
+                WHERE w.queue = s.queue AND w.tenant_id = t.tenant_id AND w.priority = p.priority
+                  AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                  -- Only what has not begun can come too late.
+                  AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
+                  -- Asked for each dispatch only while some project or function is paused.
+                  AND (NOT (SELECT is_needed FROM pauses)
+                       OR NOT EXISTS (SELECT 1
+                                      FROM scheduled_jobs j
+                                      JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+                                      LEFT JOIN projects o ON o.tenant_id = j.tenant_id AND o.id = j.project_id
+                                      WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND (f.is_paused OR o.is_paused)))
+                ORDER BY w.claimable_at, w.id
+                LIMIT (input.free + share.tenants - 1) / share.tenants
+                FOR UPDATE SKIP LOCKED
+            ) AS w
             LIMIT (input.free + share.tenants - 1) / share.tenants
-            FOR UPDATE SKIP LOCKED
         ) AS d
-        WHERE t.is_open AND (t.tenant_id, s.queue) NOT IN (SELECT a.tenant_id, a.queue FROM apart a)
-          AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+        WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
     ) AS r, input, share
     WHERE r.nth <= (input.free + share.tenants - 1) / share.tenants
     -- What every tenant is due comes first, what is left over goes by priority.

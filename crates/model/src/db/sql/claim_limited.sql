@@ -2,7 +2,28 @@
 -- everything that was claimed of them. What runs is counted, never kept in a counter that could drift. The rate is kept by tenths of
 -- its period, each at the time of its last claim, so that in no stretch of time as long as the period more is claimed than it says.
 WITH input AS MATERIALIZED (
-    SELECT $1::uuid AS worker_id, $2::bigint AS free, clock_timestamp() AS at
+    SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::uuid[] AS tenants, $4::text[] AS queues, clock_timestamp() AS at
+),
+asked AS MATERIALIZED (
+    SELECT q.*
+    FROM input
+    CROSS JOIN unnest(input.tenants, input.queues) AS l (tenant_id, queue)
+    JOIN queues q ON q.tenant_id = l.tenant_id AND q.name = l.queue
+    WHERE NOT q.is_paused
+),
+-- Counted once for all of them, since others wait meanwhile. A dispatch that was claimed again by the same worker may be named by two of
+-- its claims.
+running AS MATERIALIZED (
+    SELECT d.tenant_id, d.queue, count(DISTINCT d.id) AS count
+    FROM worker_claims c
+    CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
+    JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
+    WHERE EXISTS (SELECT 1 FROM asked q WHERE q.max_running IS NOT NULL)
+      AND (d.tenant_id, d.queue) IN (SELECT q.tenant_id, q.name FROM asked q WHERE q.max_running IS NOT NULL)
+    GROUP BY d.tenant_id, d.queue
+),
+pauses AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM projects WHERE is_paused) OR EXISTS (SELECT 1 FROM task_functions WHERE is_paused) AS is_needed
 ),
 lane AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, q.rate_limit_period_seconds AS period,
@@ -11,24 +32,15 @@ lane AS MATERIALIZED (
            CASE WHEN used.count >= q.rate_limit_count AND (running.count >= q.max_running) IS NOT TRUE
                 THEN used.first + q.rate_limit_period_seconds * interval '1 second' - input.at END AS wait
     FROM input
-    CROSS JOIN unnest($3::uuid[], $4::text[]) AS l (tenant_id, queue)
-    JOIN queues q ON q.tenant_id = l.tenant_id AND q.name = l.queue
+    CROSS JOIN asked q
     JOIN queue_usage u ON u.tenant_id = q.tenant_id AND u.queue = q.name
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN q.max_running IS NOT NULL THEN
-            -- A dispatch that was claimed again by the same worker may be named by two of its claims.
-            (SELECT count(DISTINCT d.id)
-             FROM worker_claims c
-             CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
-             JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
-             WHERE d.tenant_id = q.tenant_id AND d.queue = q.name) END AS count
-    ) AS running
+    LEFT JOIN running r ON r.tenant_id = q.tenant_id AND r.queue = q.name
+    CROSS JOIN LATERAL (SELECT CASE WHEN q.max_running IS NOT NULL THEN coalesce(r.count, 0) END AS count) AS running
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(e.claimed), 0) AS count, min(e.claimed_at) AS first
         FROM unnest(u.claimed_at, u.claimed) AS e (claimed_at, claimed)
         WHERE e.claimed_at > input.at - q.rate_limit_period_seconds * interval '1 second'
     ) AS used
-    WHERE NOT q.is_paused
 ),
 share AS MATERIALIZED (
     SELECT greatest(count(*) FILTER (WHERE l.room > 0), 1) AS lanes, count(*) FILTER (WHERE l.room > 0) AS open, min(l.wait) AS wait
@@ -42,16 +54,38 @@ picked AS MATERIALIZED (
         CROSS JOIN share
         CROSS JOIN lane l
         CROSS JOIN LATERAL (
-            SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
-            FROM job_dispatch w
-            WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-              AND (w.expires_at IS NULL OR w.attempt > 0 OR w.expires_at > now())
-              AND (NOT EXISTS (SELECT 1 FROM projects WHERE is_paused)
-                   OR NOT EXISTS (SELECT 1 FROM scheduled_jobs j JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
-                                  WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND p.is_paused))
-            ORDER BY w.priority, w.claimable_at, w.id
+            WITH RECURSIVE found (priority) AS (
+                SELECT 32767::smallint
+                UNION ALL
+                SELECT d.priority
+                FROM found
+                CROSS JOIN LATERAL (SELECT w.priority FROM job_dispatch w
+                                    WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority < found.priority
+                                      AND w.claimable_at < 'infinity'
+                                    ORDER BY w.priority DESC LIMIT 1) AS d
+            )
+            SELECT array_agg(found.priority ORDER BY found.priority) AS priorities FROM found
+        ) AS s
+        CROSS JOIN LATERAL (
+            SELECT w.*
+            FROM unnest(s.priorities) AS p (priority)
+            CROSS JOIN LATERAL (
+                SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
+                FROM job_dispatch w
+                WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority = p.priority
+                  AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                  AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
+                  AND (NOT (SELECT is_needed FROM pauses)
+                       OR NOT EXISTS (SELECT 1
+                                      FROM scheduled_jobs j
+                                      JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+                                      LEFT JOIN projects o ON o.tenant_id = j.tenant_id AND o.id = j.project_id
+                                      WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND (f.is_paused OR o.is_paused)))
+                ORDER BY w.claimable_at, w.id
+                LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
+                FOR UPDATE SKIP LOCKED
+            ) AS w
             LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
-            FOR UPDATE SKIP LOCKED
         ) AS d
         WHERE l.room > 0
           AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')

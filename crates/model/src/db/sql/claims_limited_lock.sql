@@ -3,9 +3,26 @@
 WITH waiting AS MATERIALIZED (
     SELECT q.tenant_id, q.name
     FROM queues q
-    CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
-                        WHERE w.queue = q.name AND w.tenant_id = q.tenant_id AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-                        ORDER BY w.priority DESC LIMIT 1) AS w
+    -- As in claim: what waits for its time is leapt over.
+    CROSS JOIN LATERAL (
+        WITH RECURSIVE found (priority) AS (
+            SELECT 32767::smallint
+            UNION ALL
+            SELECT d.priority
+            FROM found
+            CROSS JOIN LATERAL (SELECT w.priority FROM job_dispatch w
+                                WHERE w.queue = q.name AND w.tenant_id = q.tenant_id AND w.priority < found.priority
+                                  AND w.claimable_at < 'infinity'
+                                ORDER BY w.priority DESC LIMIT 1) AS d
+        )
+        SELECT 1
+        FROM found
+        CROSS JOIN LATERAL (SELECT 1 FROM job_dispatch w
+                            WHERE w.queue = q.name AND w.tenant_id = q.tenant_id AND w.priority = found.priority
+                              AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                            ORDER BY w.claimable_at DESC LIMIT 1) AS w
+        LIMIT 1
+    ) AS w
     WHERE q.name = ANY ($1::text[]) AND (q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL) AND NOT q.is_paused
       AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.id = q.tenant_id AND t.is_paused)
     ORDER BY random()

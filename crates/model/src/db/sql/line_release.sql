@@ -1,11 +1,13 @@
--- The oldest of each line, as many as there is room for.
+-- The oldest of each line, as many as there is room for. Of a line that has room without end, because a pause had put it there, a part.
 WITH room AS (
     SELECT j.tenant_id, j.id,
-           CASE WHEN j.overlap_policy = 'allow' THEN j.queued_dispatches
+           CASE WHEN j.overlap_policy = 'allow' THEN least(j.queued_dispatches, 5000)
                 ELSE least(j.queued_dispatches, j.max_instances - (j.active_dispatches - j.queued_dispatches)) END AS places
     FROM scheduled_jobs j
     WHERE (j.tenant_id, j.id) IN (SELECT u.tenant_id, u.id FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id))
       AND j.queued_dispatches > 0
+      AND NOT EXISTS (SELECT 1 FROM task_functions f WHERE f.tenant_id = j.tenant_id AND f.id = j.task_function_id AND f.is_paused)
+      AND NOT EXISTS (SELECT 1 FROM projects o WHERE o.tenant_id = j.tenant_id AND o.id = j.project_id AND o.is_paused)
 ),
 next AS (
     SELECT r.tenant_id, r.id AS job_id, n.id

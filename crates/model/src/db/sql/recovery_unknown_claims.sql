@@ -1,3 +1,4 @@
+-- By token: the end of an earlier claim of the same dispatch may be known to the worker and its answer lost, as well as that of this one.
 -- A dispatch that was claimed again by the same worker may be named by two of its claims.
 SELECT DISTINCT ON (d.id) d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
        clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy)
@@ -6,5 +7,5 @@ CROSS JOIN LATERAL unnest(c.dispatch_ids) AS u (id)
 JOIN job_dispatch d ON d.id = u.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
 JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
-WHERE c.worker_id = $1 AND d.id <> ALL ($2::uuid[])
+WHERE c.worker_id = $1 AND d.claim_token <> ALL ($2::bigint[])
 ORDER BY d.id

@@ -3,7 +3,7 @@
 WITH late AS MATERIALIZED (
     SELECT d.id, d.tenant_id, d.job_id
     FROM job_dispatch d
-    WHERE d.expires_at <= now() AND d.expires_at IS NOT NULL AND d.claimable_at IS NOT NULL AND d.attempt = 0
+    WHERE d.expires_at <= now() AND d.expires_at IS NOT NULL AND d.claimable_at IS NOT NULL AND d.attempt = d.unstarted_count
     ORDER BY d.expires_at
     LIMIT $1
 ),
@@ -18,7 +18,7 @@ held AS MATERIALIZED (
     SELECT d.id, d.claimable_at = 'infinity' AS is_in_line
     FROM job_dispatch d
     WHERE d.id IN (SELECT l.id FROM late l JOIN jobs j ON j.tenant_id = l.tenant_id AND j.id = l.job_id)
-      AND d.status = 'PENDING' AND d.attempt = 0
+      AND d.status = 'PENDING' AND d.attempt = d.unstarted_count
     ORDER BY d.id
     FOR UPDATE SKIP LOCKED
 ),
@@ -32,7 +32,7 @@ expired AS (
                  WHEN EXISTS (SELECT 1 FROM worker_registration r WHERE d.queue = ANY (r.queues) AND r.status IN ('IDLE', 'BUSY')) THEN ''
                  ELSE ', which no living worker serves' END)
     FROM held h
-    WHERE d.id = h.id AND d.status = 'PENDING' AND d.attempt = 0
+    WHERE d.id = h.id AND d.status = 'PENDING' AND d.attempt = d.unstarted_count
     RETURNING d.id, d.tenant_id, d.job_id, d.queue, d.scheduled_for, d.available_at, d.expires_at, d.error_message, d.completed_at, h.is_in_line
 ),
 -- Jobs that run after these are the leader's next task.

@@ -12,6 +12,6 @@ FROM waiting w
 WHERE NOT EXISTS (SELECT 1 FROM worker_registration r WHERE w.queue = ANY (r.queues) AND r.status IN ('IDLE', 'BUSY'))
   AND EXISTS (SELECT 1 FROM job_dispatch d
               WHERE d.queue = w.queue AND d.claimable_at <= now() - $1 * interval '1 second' AND d.claimable_at < 'infinity'
-                AND (d.expires_at IS NULL OR d.attempt > 0 OR d.expires_at > now()))
+                AND (d.expires_at IS NULL OR d.attempt > d.unstarted_count OR d.expires_at > now()))
 UNION ALL
 SELECT queue, false FROM unserved_queues

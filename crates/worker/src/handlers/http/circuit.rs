@@ -2,7 +2,8 @@
 //!
 //! Closed: calls pass, failures in a row are counted. Open: calls are refused at once, until the cooldown is over. Then one
 //! call passes as a probe; its success closes the circuit, its failure opens it again. The state lives in this worker's memory
-//! and is forgotten with it, which costs a few calls. It is kept per tenant, so that nobody can close a door for others.
+//! and is forgotten with it, which costs a few calls. It is kept per tenant, so that nobody can close a door for others. What has not
+//! failed for long is forgotten too, so that there is room for endpoints that do.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +14,11 @@ use uuid::Uuid;
 
 /// Endpoints that are remembered; beyond that, further ones are called without a breaker.
 const MAX_ENDPOINTS: usize = 10_000;
-/// How long others wait while a probe is under way.
-const PROBE_PAUSE: Duration = Duration::from_secs(1);
+/// How long others wait while a probe is under way; as long as connecting may usually take.
+const PROBE_PAUSE: Duration = Duration::from_secs(5);
+
+/// An endpoint that has not failed for this long, and for twice its cooldown, is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
 /// Whom an endpoint fails, and its origin (`https://host:port`).
 type Key = (Uuid, String);
@@ -23,9 +27,11 @@ type Key = (Uuid, String);
 #[derive(Debug, Clone, Default)]
 pub(super) struct Circuits(Arc<Mutex<HashMap<Key, Circuit>>>);
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Circuit {
     failures: u32,
+    failed_at: Instant,
+    cooldown: Duration,
     opened: Option<Instant>,
     is_probing: bool,
 }
@@ -72,16 +78,29 @@ impl Circuits {
                 }
                 circuit.is_probing = true;
                 is_probe = true;
-                publish(endpoint, 1.0);
             }
         }
         Ok(Pass { circuits: self.clone(), key, settings, is_probe })
     }
+
+    /// Forgets endpoints that have not failed for long.
+    pub(super) fn tidy(&self, now: Instant) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.len();
+        all.retain(|_, circuit| {
+            let kept_for = FORGOTTEN_AFTER.max(circuit.cooldown * 2);
+            circuit.is_probing || now.saturating_duration_since(circuit.failed_at) < kept_for
+        });
+        if all.len() < before {
+            publish(&all);
+        }
+    }
 }
 
-/// 0 closed, 1 probing, 2 open. An endpoint appears here when it opens for the first time.
-fn publish(endpoint: &str, state: f64) {
-    metrics::gauge!("sched_http_circuit_state", "endpoint" => endpoint.to_owned()).set(state);
+/// Tells how many are open. Not which: they are many, they are the tenants', and they go.
+fn publish(all: &HashMap<Key, Circuit>) {
+    let open = all.values().filter(|circuit| circuit.opened.is_some()).count();
+    metrics::gauge!("sched_http_circuits_open").set(u32::try_from(open).map_or(f64::MAX, f64::from));
 }
 
 impl Pass {
@@ -94,7 +113,7 @@ impl Pass {
             all.remove(&self.key);
         }
         if self.is_probe {
-            publish(&self.key.1, 0.0);
+            publish(&all);
             tracing::info!(http.endpoint = self.key.1, "The endpoint works again; its circuit is closed.");
         }
         drop(all);
@@ -110,19 +129,27 @@ impl Pass {
         if all.len() >= MAX_ENDPOINTS && !all.contains_key(&self.key) {
             return;
         }
-        let circuit = all.entry(self.key.clone()).or_default();
+        let cooldown = Duration::from_secs(self.settings.cooldown_seconds.into());
+        let circuit = all.entry(self.key.clone()).or_insert(Circuit {
+            failures: 0,
+            failed_at: now,
+            cooldown,
+            opened: None,
+            is_probing: false,
+        });
         circuit.failures = circuit.failures.saturating_add(1);
+        (circuit.failed_at, circuit.cooldown) = (now, cooldown);
         let opens = circuit.opened.is_none() && circuit.failures >= self.settings.failures;
         if self.is_probe || opens {
             circuit.opened = Some(now);
             circuit.is_probing = false;
-            publish(&self.key.1, 2.0);
             tracing::warn!(
                 http.endpoint = self.key.1,
                 failures = circuit.failures,
                 cooldown_seconds = self.settings.cooldown_seconds,
                 "The endpoint fails again and again; its circuit is open."
             );
+            publish(&all);
         }
         drop(all);
         self.is_probe = false;
@@ -182,6 +209,33 @@ mod tests {
         drop(enter(&circuits, later).unwrap());
         enter(&circuits, later).unwrap().failed(later);
         assert_eq!(enter(&circuits, later).unwrap_err(), Open { rest: Duration::from_secs(30) });
+    }
+
+    #[test]
+    fn what_has_not_failed_for_long_is_forgotten_and_leaves_room() {
+        let now = monotonic();
+        let circuits = opened(now);
+        let later = now + FORGOTTEN_AFTER;
+        for n in 1..MAX_ENDPOINTS {
+            circuits.enter(Uuid::nil(), &n.to_string(), SETTINGS, later).unwrap().failed(later);
+        }
+        let fail = |now: Instant| {
+            (0..3).for_each(|_| {
+                circuits.enter(Uuid::nil(), "new", SETTINGS, now).unwrap().failed(now);
+            })
+        };
+        fail(later);
+        assert!(
+            circuits.enter(Uuid::nil(), "new", SETTINGS, later).is_ok(),
+            "there are too many to remember it"
+        );
+        circuits.tidy(later - Duration::from_secs(1));
+        assert_eq!(circuits.0.lock().unwrap().len(), MAX_ENDPOINTS, "none is old enough");
+        circuits.tidy(later);
+        fail(later);
+        assert!(circuits.enter(Uuid::nil(), "new", SETTINGS, later).is_err(), "it has a breaker now");
+        circuits.tidy(later + FORGOTTEN_AFTER);
+        assert!(circuits.0.lock().unwrap().is_empty());
     }
 
     #[test]

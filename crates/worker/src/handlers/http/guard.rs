@@ -7,10 +7,11 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use url::{Host, Url};
 
 use super::addresses::refusal;
@@ -18,6 +19,9 @@ use super::allow::{AllowList, normal_name};
 
 /// Most addresses of one name; a longer answer is nobody's ordinary one.
 const MAX_ADDRESSES: usize = 64;
+
+/// Names that are looked up at once.
+const MAX_LOOKUPS: usize = 64;
 
 /// Ports on which something else than HTTP listens, for which a request could mean something: mail, shells, databases, caches,
 /// cluster managers. Browsers refuse the same ones for the same reason, up to the databases.
@@ -39,13 +43,41 @@ pub trait Resolve: fmt::Debug + Send + Sync {
 pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
 /// As the operating system resolves names.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemResolver;
+///
+/// It has no time-out of ours and cannot be stopped: a lookup outlives the attempt that asked for it and holds a thread until it has its
+/// answer. So only some run at once, and who finds them all taken waits, within the time it has for connecting.
+#[derive(Debug, Clone)]
+pub struct SystemResolver {
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+    }
+}
+
+impl SystemResolver {
+    /// Looks a name up in a thread that keeps its permit for as long as it runs.
+    async fn look_up<T: Send + 'static>(
+        &self,
+        look_up: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let permit = self.lookups.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let found = tokio::task::spawn_blocking(move || {
+            let found = look_up();
+            drop(permit);
+            found
+        });
+        found.await.map_err(io::Error::other)?
+    }
+}
 
 impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        let name = name.to_owned();
         Box::pin(
-            async move { Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect()) },
+            self.look_up(move || Ok((name.as_str(), 0).to_socket_addrs()?.map(|found| found.ip()).collect())),
         )
     }
 }
@@ -164,6 +196,25 @@ fn is_own(address: SocketAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn lookups_that_never_end_hold_no_more_threads_than_they_may() {
+        let resolver = SystemResolver::default();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let ended = Arc::new(std::sync::Mutex::new(ended));
+        for _ in 0..MAX_LOOKUPS {
+            let ended = ended.clone();
+            let mut asked =
+                Box::pin(resolver.look_up(move || Ok(ended.lock().is_ok_and(|ended| ended.recv().is_ok()))));
+            assert!(futures_util::poll!(asked.as_mut()).is_pending());
+            // The attempt is over; the lookup is not.
+        }
+        let mut another = resolver.resolve("127.0.0.1");
+        assert!(futures_util::poll!(another.as_mut()).is_pending(), "all threads are taken");
+        assert_eq!(resolver.lookups.available_permits(), 0);
+        drop(end);
+        assert_eq!(another.await.unwrap(), [IpAddr::V4(Ipv4Addr::LOCALHOST)]);
+    }
 
     #[test]
     fn an_address_of_this_machine_is_known_as_such() {

@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rand::RngExt as _;
 use sched_model::domain::handler_config::HttpConfig;
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit::describe;
@@ -58,7 +59,7 @@ pub struct HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { allow: AllowList::default(), ca_file: None, resolver: Arc::new(SystemResolver) }
+        Self { allow: AllowList::default(), ca_file: None, resolver: Arc::new(SystemResolver::default()) }
     }
 }
 
@@ -87,9 +88,10 @@ impl HttpHandler {
         Ok(Self { line: Line { guard, trust, pool: Pool::default() }, circuits: Circuits::default() })
     }
 
-    /// Closes connections that have been idle for too long; to be called now and then.
+    /// Closes connections that have been idle for too long and forgets endpoints that have long not failed; to be called now and then.
     pub fn tidy(&self) {
         self.line.pool.tidy();
+        self.circuits.tidy(monotonic());
     }
 
     /// Runs one attempt to its end; see the module for what holds afterwards.
@@ -153,7 +155,10 @@ impl HttpHandler {
     }
 }
 
+/// Nothing was sent, and nothing is counted: the dispatch waits until the endpoint may be called again. Not all for the same time, since only
+/// one of them calls then.
 fn circuit_open(rest: Duration) -> Report {
+    let rest = rest.mul_f64(rand::rng().random_range(1.0..=1.5));
     let message = format!("the endpoint failed again and again; it is left alone for another {:.0?}", rest);
     Report { retry_after: Some(rest), ..Report::failed(ErrorClass::CircuitOpen, &message) }
 }

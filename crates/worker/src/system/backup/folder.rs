@@ -1,8 +1,12 @@
 //! The folder of backups: files that get their names when they are whole, and only so many of them.
 //!
-//! Only files of our own names are ever looked at or removed.
+//! Only files of our own names are ever looked at or removed. Runs may meet in the folder: each holds a lock on the file it writes, for as long
+//! as its process lives, and only files that nobody holds are taken for left behind. A checksum is written when its backup has its name; a run
+//! that dies in between has left a whole backup without one.
 
+use std::fs::TryLockError;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
@@ -55,13 +59,29 @@ impl Folder {
         let name = format!("{PREFIX}{}-{attempt}{SUFFIX}", at.format("%Y%m%dT%H%M%SZ"));
         let path = self.0.join(format!("{name}{UNFINISHED}"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await?;
+        let file = file.into_std().await;
+        file.try_lock()?;
+        if file.metadata()?.nlink() == 0 {
+            return Err(io::Error::other("another backup tidied the folder at this very moment"));
+        }
+        let file = File::from_std(file);
         Ok(Unfinished { file, name, dir: self.0.clone(), hasher: Sha256::new(), bytes: 0 })
     }
 
     /// Removes what runs that died have left.
     pub(super) async fn remove_unfinished(&self) -> io::Result<()> {
         for name in self.names(UNFINISHED).await? {
-            fs::remove_file(self.0.join(name)).await?;
+            let path = self.0.join(name);
+            let file = match File::open(&path).await {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?.into_std().await,
+            };
+            match file.try_lock() {
+                Ok(()) => remove(&path).await?,
+                // A run that goes on.
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -73,10 +93,13 @@ impl Folder {
         let old = names.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
         names.truncate(old);
         for name in &names {
-            fs::remove_file(self.0.join(name)).await?;
-            match fs::remove_file(self.0.join(format!("{name}{CHECKSUM}"))).await {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
+            remove(&self.0.join(name)).await?;
+        }
+        // Those of the backups that went, and whatever stands alone.
+        for checksum in self.names(CHECKSUM).await? {
+            let of = checksum.strip_suffix(CHECKSUM).unwrap_or(&checksum);
+            if !fs::try_exists(self.0.join(of)).await? {
+                remove(&self.0.join(&checksum)).await?;
             }
         }
         Ok(names)
@@ -94,6 +117,14 @@ impl Folder {
             }
         }
         Ok(names)
+    }
+}
+
+/// Removes a file, unless another run has done so.
+async fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -125,17 +156,17 @@ impl Unfinished {
         fs::remove_file(self.unfinished_path()).await
     }
 
-    /// Makes it a backup: on the disk, with its checksum and its name.
+    /// Makes it a backup: on the disk, with its name and its checksum.
     pub(super) async fn finish(mut self) -> io::Result<Backup> {
         self.file.flush().await?;
         self.file.sync_all().await?;
         let (path, from) = (self.path(), self.unfinished_path());
+        fs::rename(from, &path).await?;
         let sha256 = hex(&self.hasher.finalize());
         let mut sums = File::create(self.dir.join(format!("{}{CHECKSUM}", self.name))).await?;
         sums.write_all(format!("{sha256}  {}\n", self.name).as_bytes()).await?;
         sums.flush().await?;
         sums.sync_all().await?;
-        fs::rename(from, &path).await?;
         File::open(&self.dir).await?.sync_all().await?;
         Ok(Backup { path: path.display().to_string(), bytes: self.bytes, sha256 })
     }
@@ -174,6 +205,22 @@ mod tests {
             5,
             "two with their checksums, and the other's"
         );
+    }
+
+    #[tokio::test]
+    async fn what_another_run_is_writing_is_left_to_it_and_checksums_that_stand_alone_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).await.unwrap();
+        let mut file = folder.begin(DateTime::UNIX_EPOCH, Uuid::new_v4()).await.unwrap();
+        file.write(b"half").await.unwrap();
+        folder.remove_unfinished().await.unwrap();
+        let done = file.finish().await.unwrap();
+        assert!(Path::new(&done.path).exists());
+        let alone = dir.path().join(format!("{PREFIX}20200101T000000Z-00000000{SUFFIX}{CHECKSUM}"));
+        std::fs::write(&alone, "x").unwrap();
+        assert!(folder.keep_newest(1).await.unwrap().is_empty());
+        assert!(!alone.exists());
+        assert!(dir.path().join(format!("{}{CHECKSUM}", done.path)).exists(), "that of the backup stays");
     }
 
     #[tokio::test]

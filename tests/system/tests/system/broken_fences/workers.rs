@@ -52,6 +52,50 @@ async fn claim_status() {
     case.is_found(&claim_at_once("claim_lock,claim_status").await);
 }
 
+/// Two workers claim from a queue in which one may run: one is held in the middle of its claim until the other has come.
+async fn claim_under_a_limit(broken: &str) -> Vec<String> {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    system.apply(&shell_jobs(&effects.command("work=10"), &[manual("one"), manual("other")])).await;
+    system
+        .execute("UPDATE queues SET max_running = 1, is_paused = true, updated_at = clock_timestamp()")
+        .await;
+    let eager = [
+        ("SCHED_BREAK", broken),
+        ("WORKER_POLL_INTERVAL", "200ms"),
+        ("WORKER_MAX_POLL_INTERVAL", "200ms"),
+        ("WORKER_CONCURRENCY", "1"),
+        ("DATABASE_LOCK_TIMEOUT", "20s"),
+        ("WORKER_OFFLINE_THRESHOLD", "30s"),
+    ];
+    system.start_worker(&eager).await;
+    system.start_worker(&eager).await;
+    system.trigger("one").await;
+    system.trigger("other").await;
+    let holder = system.database.client().await;
+    // What a claim writes last but reads before.
+    holder.batch_execute("BEGIN; LOCK TABLE worker_claims IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
+    system.execute("UPDATE queues SET is_paused = false").await;
+    let both = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'sched-worker'
+                AND wait_event_type = 'Lock'";
+    system.wait_count("two claims from one queue", both, 2).await;
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    system.wait_count("the runs", COMPLETED, 2).await;
+    system.broken_with_effects(&effects, &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn limit_lock() {
+    let case = Case {
+        fence: "limit_lock",
+        provoked_by: "two workers that claim at once from a queue in which one may run",
+        finding: "5: max_running of a queue is never exceeded",
+    };
+    case.holds(&claim_under_a_limit("").await);
+    case.is_found(&claim_under_a_limit("limit_lock").await);
+}
+
 /// The network of a worker is stuck when its work ends, and fair again when another runs the second attempt: the result of the first
 /// comes late.
 async fn report_late(broken: &str) -> Vec<String> {

@@ -1,0 +1,206 @@
+//! What claims read: it grows neither with what waits and cannot be claimed nor with the number of limits.
+//!
+//! Measured in pages and not in time, by the plan that the statement ran with.
+
+use sched_model::db::claims::{self, Wanted};
+use sched_model::db::{Conn, line, transact};
+use sched_model::domain::ids::{TenantId, WorkerId};
+use sched_model::domain::job::JobSettings;
+use uuid::Uuid;
+
+use crate::fixture::{QUEUE, TENANT, World, settings};
+
+const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
+const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
+const LOCK_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_lock.sql");
+const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
+
+/// The statements of a claim, with the types of their arguments and arguments for a worker.
+fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, String); 4] {
+    let (worker, tenant) = (worker.0, TENANT.0);
+    let queues = format!("ARRAY['{QUEUE}']");
+    [
+        ("claim", CLAIM, "uuid, bigint, text[], uuid", format!("'{worker}', 8, {queues}, '{}'", Uuid::max())),
+        (
+            "claim of limited",
+            CLAIM_LIMITED,
+            "uuid, bigint, uuid[], text[]",
+            format!("'{worker}', 8, ARRAY['{tenant}'::uuid], {queues}"),
+        ),
+        ("lock of limited", LOCK_LIMITED, "text[]", queues.clone()),
+        ("next claimable", NEXT_CLAIMABLE, "text[]", queues),
+    ]
+}
+
+/// How many pages a statement reads, however often each; it is taken back.
+async fn pages(world: &World, statement: &str, types: &str, arguments: &str) -> u64 {
+    world.sql(&format!("PREPARE asked ({types}) AS {statement}")).await;
+    let mut least = u64::MAX;
+    // The first one also leaves marks that spare the next ones a look.
+    for _ in 0..2 {
+        world.sql("BEGIN").await;
+        let explained = format!(
+            "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE asked ({arguments})"
+        );
+        let plan = world.rows(&explained).await.concat().join("\n");
+        world.sql("ROLLBACK").await;
+        // The first such line is that of the whole.
+        let line = plan.lines().find(|line| line.contains("Buffers: shared")).unwrap();
+        let counts = line.split_whitespace().filter_map(|word| {
+            word.strip_prefix("hit=").or_else(|| word.strip_prefix("read=")).map(|count| count.parse::<u64>())
+        });
+        least = least.min(counts.map(Result::unwrap).sum());
+    }
+    world.sql("DEALLOCATE asked").await;
+    least
+}
+
+async fn all_pages(world: &World, worker: WorkerId) -> Vec<(&'static str, u64)> {
+    // Vacuumed, so that what earlier changes have left does not count.
+    world.sql("VACUUM ANALYZE").await;
+    let mut read = Vec::new();
+    for (name, statement, types, arguments) in statements(worker) {
+        read.push((name, pages(world, statement, types, &arguments).await));
+    }
+    read
+}
+
+/// What 20,000 rows that cannot be claimed add to what claims read.
+async fn added_by(world: &World, worker: WorkerId, blocked: &str) -> Vec<(&'static str, u64)> {
+    let before = all_pages(world, worker).await;
+    world.sql(blocked).await;
+    let after = all_pages(world, worker).await;
+    let added = before
+        .into_iter()
+        .zip(after)
+        .map(|((name, before), (_, after))| (name, after.saturating_sub(before)));
+    added.collect()
+}
+
+/// A queue with a limit that is reached by nothing, in which five dispatches wait.
+async fn five_waiting() -> (World, WorkerId) {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    world.sql("UPDATE queues SET max_running = 100").await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 5).await;
+    let mut conn = world.conn().await;
+    let queues = [QUEUE.to_owned()];
+    let wanted = Wanted { worker, queues: &queues, limit: 1, last: TenantId(Uuid::nil()) };
+    assert_eq!(claims::claim_limited(&mut conn, &wanted).await.unwrap().claimed.len(), 1);
+    (world, worker)
+}
+
+#[track_caller]
+fn assert_few(added: &[(&str, u64)]) {
+    // A deeper index, and no leaf of it for each hundred rows.
+    assert!(
+        added.iter().all(|(_, pages)| *pages < 80),
+        "pages read because of rows that cannot be claimed: {added:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retries_that_wait_for_their_time_cost_claims_nothing() {
+    for is_limited in [true, false] {
+        let (world, worker) = five_waiting().await;
+        if !is_limited {
+            world.sql("UPDATE queues SET max_running = NULL").await;
+        }
+        let job = world.job("failing").await;
+        let delayed = format!(
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, priority, triggered_by,
+                                       trigger_id, args, attempt, retry_count)
+             SELECT u.id, '{TENANT}', '{}', now(), now() + interval '1 hour', now() + interval '1 hour', '{QUEUE}', u.n % 3 * 40, 'api',
+                    u.id, '{{}}', 1, 1
+             FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 20000) AS n) AS u",
+            job.id
+        );
+        assert_few(&added_by(&world, worker, &delayed).await);
+        let queues = [QUEUE.to_owned()];
+        let next = claims::next_claimable(&mut world.conn().await, &queues).await.unwrap().unwrap();
+        assert!((3_000..=3_600).contains(&next.as_secs()), "{next:?}");
+        if !is_limited {
+            assert_eq!(world.claim(worker, 100).await.len(), 4);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_paused_function_or_project_holds_costs_claims_nothing_once_the_leader_has_put_it_in_line() {
+    let (world, worker) = five_waiting().await;
+    world.function("held").await;
+    let job = world.save(&JobSettings { function: "held".into(), ..settings("held") }).await.job;
+    world.sql("UPDATE task_functions SET is_paused = true WHERE name = 'held'; UPDATE queues SET max_running = NULL").await;
+    let before = all_pages(&world, worker).await;
+    world.dispatches(job.id, QUEUE, 20_000).await;
+    // They have waited for longer than the others.
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET claimable_at = now() - interval '1 day' WHERE job_id = '{}'",
+            job.id
+        ))
+        .await;
+    let mut conn = world.conn().await;
+    let mut held = 0;
+    while held < 20_000 {
+        held += transact(&mut conn, "test_hold", async |conn: &mut Conn| line::hold(conn, 5_000).await)
+            .await
+            .unwrap();
+    }
+    let after = all_pages(&world, worker).await;
+    let added: Vec<_> = before
+        .into_iter()
+        .zip(after)
+        .map(|((name, before), (_, after))| (name, after.saturating_sub(before)))
+        .collect();
+    assert_few(&added);
+    assert_eq!(world.claim(worker, 100).await.len(), 4, "the others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_a_paused_queue_costs_the_look_for_the_next_retry_nothing() {
+    let (world, worker) = five_waiting().await;
+    world.queue("held").await;
+    world.sql("UPDATE queues SET is_paused = true WHERE name = 'held'").await;
+    let job = world.job("held").await;
+    let due = format!(
+        "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by, trigger_id, args)
+         SELECT u.id, '{TENANT}', '{}', now(), now(), now(), '{QUEUE}', 'api', u.id, '{{}}'
+         FROM (SELECT gen_random_uuid() AS id FROM generate_series(1, 20000) AS n) AS u",
+        job.id
+    );
+    let next = added_by(&world, worker, &due).await.pop().unwrap();
+    assert_few(&[next]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_is_counted_once_however_many_queues_have_a_limit() {
+    let (world, worker) = five_waiting().await;
+    let job = world.job("wide").await;
+    world
+        .sql(&format!(
+            "INSERT INTO queues (tenant_id, name, max_running) SELECT '{TENANT}', 'q' || n, 1000 FROM generate_series(1, 50) AS n;
+             INSERT INTO queue_usage (tenant_id, queue) SELECT tenant_id, name FROM queues ON CONFLICT DO NOTHING;
+             INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimed_at, queue, status, worker_id,
+                                       claim_token, attempt, triggered_by, trigger_id, args)
+             SELECT u.id, '{TENANT}', '{}', now(), now(), now(), 'q' || (1 + u.n % 50), 'IN_PROGRESS', '{worker}', u.n, 1, 'api',
+                    u.id, '{{}}'
+             FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 500) AS n) AS u;
+             INSERT INTO worker_claims (worker_id, dispatch_ids)
+             SELECT '{worker}', array_agg(id) FROM job_dispatch WHERE queue <> '{QUEUE}' GROUP BY queue",
+            job.id,
+            worker = worker.0
+        ))
+        .await;
+    world.sql("VACUUM ANALYZE").await;
+    let queues: Vec<String> = (1..=50).map(|n| format!("'q{n}'")).collect();
+    let queues = queues.join(", ");
+    let arguments = format!("'{}', 8, array_fill('{TENANT}'::uuid, ARRAY[50]), ARRAY[{queues}]", worker.0);
+    let read = pages(&world, CLAIM_LIMITED, "uuid, bigint, uuid[], text[]", &arguments).await;
+    // By key each is three or four pages; fifty times that would be a hundred thousand.
+    assert!(read < 5_000, "{read} pages to count 500");
+    let shown =
+        world.rows("SELECT running, count(*) FROM queue_limits WHERE queue LIKE 'q%' GROUP BY 1").await;
+    assert_eq!(shown, [["10", "50"]]);
+}

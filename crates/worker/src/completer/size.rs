@@ -1,0 +1,24 @@
+//! How large a result is: an estimate that costs next to nothing, for the bounds of the completer.
+
+use sched_model::db::attempts::Ended;
+use serde_json::Value;
+
+/// What a value needs besides its text.
+const EACH: usize = 8;
+
+/// About how many bytes a result is, as it lies in memory and as it is sent.
+pub(crate) fn bytes_of(ended: &Ended) -> usize {
+    let record = &ended.record;
+    let output: usize = record.output.iter().map(|chunk| chunk.content.len()).sum();
+    let result = record.result.as_ref().map_or(0, json_bytes);
+    output + result + record.error_message.as_ref().map_or(0, String::len)
+}
+
+fn json_bytes(value: &Value) -> usize {
+    EACH + match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(json_bytes).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + json_bytes(value)).sum(),
+    }
+}
