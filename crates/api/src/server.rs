@@ -29,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app;
 use crate::config::Config;
-use crate::state::{ApiState, Look};
+use crate::identity::Identities;
+use crate::state::{ApiState, Look, Setup};
 
 /// How long requests under way have to end when stopping, in seconds.
 const STOP_SECONDS: u64 = 10;
@@ -126,7 +127,13 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look) = ApiState::new(database, config.default_timezone, secret_keys);
+    let (state, look) = ApiState::new(Setup {
+        database,
+        default_timezone: config.default_timezone,
+        secret_keys,
+        identities: Identities::new(config.key_environment, config.request_rate),
+        allowed_hosts: config.allowed_hosts,
+    });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
     Ok(Server { listener, addr, state: state.into(), look, health })
@@ -191,22 +198,22 @@ async fn serve(
     background: &mut TaskGroup,
     stop: &CancellationToken,
 ) -> Result<(), StartError> {
-    let tenant = tokio::select! {
-        tenant = find_tenant(&state.database) => tenant?,
+    tokio::select! {
+        found = find_tenant(&state.database) => found?,
         ended = background.run_until(stop) => return Ok(ended?),
     };
-    state.open(tenant);
+    state.open();
     tracing::info!("The database is usable; requests are served.");
     background.spawn("look_for_database", look.run(background.token()));
     Ok(background.run_until(stop).await?)
 }
 
-/// Waits for a database that can be used, and finds the tenant in which requests act.
-async fn find_tenant(database: &Database) -> Result<TenantId, StartError> {
+/// Waits for a database that can be used, and makes sure of the tenant that every installation has.
+async fn find_tenant(database: &Database) -> Result<(), StartError> {
     loop {
         startup::wait_until_usable(database).await?;
         match default_tenant(database).await {
-            Ok(tenant) => return Ok(tenant),
+            Ok(_) => return Ok(()),
             Err(DbError::NotFound) => return Err(StartError::NoTenant),
             Err(error) => {
                 let cause = error.with_causes();

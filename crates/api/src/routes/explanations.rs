@@ -12,14 +12,16 @@ use super::jobs::{find, no_such_job};
 use super::{Answer, State, compute};
 use crate::dto::explain::{Window, refused, show};
 use crate::extract::Query;
+use crate::identity::Identity;
 
 /// `GET /jobs/{id-or-name}/explain`
 pub(crate) async fn of_job(
     state: State,
+    identity: Identity,
     job: web::Path<String>,
     Query(query): Query<ExplainQuery>,
 ) -> Answer<Explanation> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
     let now = clock::now(&mut conn).await?;

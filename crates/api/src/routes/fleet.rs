@@ -14,11 +14,11 @@ use super::{Answer, Id, State, auditing};
 use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::page::whole;
 
 /// `GET /workers`
 pub(crate) async fn workers(state: State, _: Query<NoParameters>) -> Answer<Page<Worker>> {
-    state.tenant()?;
     let mut conn = state.database.conn().await?;
     Ok(web::Json(whole(workers::list(&mut conn).await?, show::worker)))
 }
@@ -28,7 +28,6 @@ pub(crate) async fn scheduler_instances(
     state: State,
     _: Query<NoParameters>,
 ) -> Answer<Page<SchedulerInstance>> {
-    state.tenant()?;
     let mut conn = state.database.conn().await?;
     Ok(web::Json(whole(instances::list(&mut conn).await?, show::instance)))
 }
@@ -36,11 +35,12 @@ pub(crate) async fn scheduler_instances(
 /// `POST /scheduler-instances/leader/step-down`
 pub(crate) async fn step_down(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let NoParameters {} = body.read_or_default()?;
     let mut conn = state.database.conn().await?;
     let asked = transact(&mut conn, "request_step_down", async |conn: &mut Conn| {
@@ -80,8 +80,8 @@ fn step_down_requested(leader: &Instance) -> NewEvent {
 }
 
 /// `GET /status`
-pub(crate) async fn status(state: State, _: Query<NoParameters>) -> Answer<Status> {
-    let tenant = state.tenant()?;
+pub(crate) async fn status(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Status> {
+    let tenant = identity.tenant();
     let mut conn = state.database.conn().await?;
     let counts = overview::counts(&mut conn, tenant).await?;
     let waiting = overview::waiting(&mut conn, tenant).await?;

@@ -18,6 +18,7 @@ mod errors;
 mod fairness;
 mod fixture;
 mod history;
+mod identity;
 mod job_names;
 mod job_of_dispatch;
 mod jobs;

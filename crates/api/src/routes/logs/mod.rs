@@ -22,6 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::State;
 use crate::error::ApiError;
 use crate::extract::{Query, id};
+use crate::identity::Identity;
 use follow::Follower;
 use position::Position;
 
@@ -35,11 +36,12 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// `GET /dispatches/{id}/logs`
 pub(crate) async fn of_dispatch(
     state: State,
+    identity: Identity,
     request: HttpRequest,
     text: web::Path<String>,
     Query(query): Query<LogsQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let header = request.headers().get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let position = match header.or(query.after.as_deref()) {
         Some(text) => text.parse().map_err(|error| ApiError::parameter("after", format!("{error}")))?,
