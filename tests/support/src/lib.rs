@@ -3,6 +3,7 @@
 mod cluster;
 mod database;
 pub mod http;
+pub mod identity;
 mod process;
 mod program;
 mod proxy;

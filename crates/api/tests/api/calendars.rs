@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 use test_support::http::Answer;
+use test_support::identity::OWNER;
 
 use crate::support::{TestApp, function, manual, pointers};
 
@@ -30,7 +31,7 @@ async fn a_calendar_is_written_shown_and_written_again() {
         assert_eq!(&calendar[field], value, "{field}");
     }
     assert_eq!((&calendar["name"], &calendar["version"]), (&json!("holidays"), &json!(1)));
-    assert_eq!((&calendar["created_by"], calendar.get("dates")), (&json!("api"), None));
+    assert_eq!((&calendar["created_by"], calendar.get("dates")), (&json!(OWNER), None));
     assert_eq!(app.get(HOLIDAYS).await.json(), calendar);
 
     let again = put(&app, HOLIDAYS, &days_off()).await;

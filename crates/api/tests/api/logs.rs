@@ -174,7 +174,11 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
     tell(&app, &first, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
     let path = format!("/api/v1/dispatches/{}/logs?follow=true", first.dispatch_id);
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", app.addr);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\nconnection: close\r\n\r\n",
+        app.addr,
+        test_support::identity::bearer()
+    );
     to.write_all(request.as_bytes()).await.unwrap();
     let mut seen = String::new();
     let mut read_until = async |word: &str| {

@@ -11,6 +11,7 @@ mod bad_requests;
 mod calendars;
 mod dependencies;
 mod explanations;
+mod identity;
 mod jobs;
 mod leader;
 mod life;

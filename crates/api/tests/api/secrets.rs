@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 use test_support::http::Answer;
+use test_support::identity::OWNER;
 
 use crate::support::{TestApp, function, manual, pointers};
 
@@ -26,7 +27,7 @@ async fn a_secret_is_written_listed_and_deleted_and_its_value_never_shown() {
         (&shown["name"], &shown["version"], &shown["project"]),
         (&json!("token"), &json!(1), &Value::Null)
     );
-    assert_eq!((&shown["key"], &shown["created_by"]), (&json!("test"), &json!("api")));
+    assert_eq!((&shown["key"], &shown["created_by"]), (&json!("test"), &json!(OWNER)));
     let again = put(&app, TOKEN, &json!({"value": "canary-1"})).await;
     assert_eq!(
         (again.status, &again.json()["version"]),
