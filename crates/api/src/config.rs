@@ -2,11 +2,15 @@
 //!
 //! Reading only; nothing is bound or connected here. Every mistake is recorded in the values and told with the others.
 
+mod jwt;
+
 use std::net::{IpAddr, SocketAddr};
 
 use sched_model::domain::identity::check_environment;
 use sched_model::domain::schedule::Zone;
 use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
+
+pub use jwt::{JwtKeys, JwtSettings};
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -54,7 +58,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::SECRETS, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::SECRETS, SETTINGS, jwt::SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -73,6 +77,8 @@ pub struct Config {
     pub request_rate: u32,
     /// The environment whose keys are made and taken.
     pub key_environment: String,
+    /// Tokens that are taken besides API keys.
+    pub jwt: Option<JwtSettings>,
     /// IANA zone of jobs that name none.
     pub default_timezone: String,
 }
@@ -101,6 +107,7 @@ impl Config {
         {
             values.mistake("api-key-environment", message);
         }
+        let jwt = jwt::read(values);
         let mut default_timezone = values.string("default-timezone");
         match Zone::parse(&default_timezone) {
             Ok(zone) => default_timezone = zone.name().to_owned(),
@@ -109,7 +116,17 @@ impl Config {
             }
             Err(_) => {}
         }
-        Self { database, secrets, host, port, allowed_hosts, request_rate, key_environment, default_timezone }
+        Self {
+            database,
+            secrets,
+            host,
+            port,
+            allowed_hosts,
+            request_rate,
+            key_environment,
+            jwt,
+            default_timezone,
+        }
     }
 
     /// Address and port together.

@@ -83,6 +83,9 @@ pub(crate) enum ApiError {
         /// What is wrong with what was shown; `None` when nothing was.
         Option<String>,
     ),
+    /// The keys that tokens are signed with are not known.
+    #[error("the keys of the token issuer cannot be read; try again, or use an API key")]
+    NoTokenKeys,
     /// Whoever sends it may not do this.
     #[error("this needs the permission {0}, which is not yours; `GET {BASE_PATH}/me` lists those that are")]
     Forbidden(Permission),
@@ -173,6 +176,7 @@ impl ApiError {
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
@@ -290,6 +294,7 @@ mod tests {
             ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::OtherVersion { found: 1 },
             ApiError::Unauthenticated(None),
+            ApiError::NoTokenKeys,
             ApiError::Forbidden(Permission::JobsRead),
             ApiError::TooWide(Permission::JobsRead),
             ApiError::TooManyRequests { after_seconds: 1 },

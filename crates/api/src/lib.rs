@@ -22,5 +22,5 @@ pub use server::{Server, StartError, build, run};
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(
     "sched-api",
     env!("CARGO_PKG_VERSION"),
-    "Takes jobs and tells what becomes of them, over HTTP on loopback. Run any number.",
+    "Takes jobs and tells what becomes of them, over HTTP. Run any number.",
 );

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app;
 use crate::config::Config;
-use crate::identity::Identities;
+use crate::identity::{Identities, Tokens};
 use crate::state::{ApiState, Look, Setup};
 
 /// How long requests under way have to end when stopping, in seconds.
@@ -66,6 +66,9 @@ pub enum StartError {
         #[source]
         source: KeyFileError,
     },
+    /// The keys of tokens cannot be used.
+    #[error("what tokens are signed with (jwt-secret-file, jwt-jwks-url) cannot be used")]
+    Tokens(#[source] BoxError),
     /// The schema does not fit.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -90,7 +93,9 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) | Self::SecretsFile(_) | Self::SecretKeys { .. } => exit::USAGE,
+            Self::Settings(_) | Self::SecretsFile(_) | Self::SecretKeys { .. } | Self::Tokens(_) => {
+                exit::USAGE
+            }
             Self::Schema(SchemaError::Database(_)) => exit::DATABASE,
             Self::Schema(_) | Self::NoTenant => exit::SCHEMA,
             Self::Serve(_) | Self::Ended | Self::Task(_) | Self::Stop(_) => exit::FAILURE,
@@ -123,6 +128,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let address = config.socket_addr();
     let database = Database::new(&database_settings(&config))?;
+    let tokens = config.jwt.map(Tokens::new).transpose().map_err(StartError::Tokens)?;
     let secret_keys = config.secrets.key_file.as_deref().map(secret_keys).transpose()?;
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
@@ -131,7 +137,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
         database,
         default_timezone: config.default_timezone,
         secret_keys,
-        identities: Identities::new(config.key_environment, config.request_rate),
+        identities: Identities::new(config.key_environment, config.request_rate, tokens),
         allowed_hosts: config.allowed_hosts,
     });
     let state = Arc::new(state);

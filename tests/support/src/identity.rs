@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 
 use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
 use tokio_postgres::Client;
-use uuid::Uuid;
 
 /// Address of the owner of the tenant `default`, who also operates the installation.
 pub const OWNER: &str = "owner@example.com";
@@ -36,10 +35,10 @@ pub fn actor() -> String {
 ///
 /// When the database refuses.
 pub async fn install(client: &Client) {
-    let user = Uuid::from_u128(0x0001_0000);
+    let user = "00000000-0000-0000-0000-000000010000";
     let rows = client
         .execute(
-            "INSERT INTO users (id, email, display_name, is_system_operator) VALUES ($1, $2, 'Owner', true)
+            "INSERT INTO users (id, email, display_name, is_system_operator) VALUES ($1::text::uuid, $2, 'Owner', true)
              ON CONFLICT DO NOTHING",
             &[&user, &OWNER],
         )
@@ -53,9 +52,9 @@ pub async fn install(client: &Client) {
         .execute(
             "WITH member AS (
                  INSERT INTO memberships (tenant_id, user_id, role)
-                 SELECT id, $1, 'owner' FROM tenants WHERE slug = 'default' RETURNING tenant_id)
+                 SELECT id, $1::text::uuid, 'owner' FROM tenants WHERE slug = 'default' RETURNING tenant_id)
              INSERT INTO api_keys (tenant_id, user_id, name, key_prefix, key_hash)
-             SELECT tenant_id, $1, 'tests', $2, $3 FROM member",
+             SELECT tenant_id, $1::text::uuid, 'tests', $2, $3 FROM member",
             &[&user, &KEY.prefix(), &&hash[..]],
         )
         .await

@@ -7,6 +7,7 @@
 
 mod bearer;
 mod cache;
+mod jwt;
 mod rate;
 
 use std::future::{Ready, ready};
@@ -16,7 +17,9 @@ use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use sched_model::db::api_keys::{self, FoundKey, KeyRefusal};
-use sched_model::domain::identity::{ApiKey, Permissions, Role};
+use sched_model::db::users::FoundMember;
+use sched_model::domain::identity::jwt::UnverifiedJwt;
+use sched_model::domain::identity::{ApiKey, Permission, Permissions, Role, fingerprint};
 use sched_model::domain::ids::{TenantId, UserId};
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
@@ -25,6 +28,7 @@ use crate::error::ApiError;
 use crate::state::ApiState;
 
 pub(crate) use cache::Cache;
+pub(crate) use jwt::Tokens;
 pub(crate) use rate::Rates;
 
 /// Who acts, and in which tenant.
@@ -64,6 +68,20 @@ impl Identity {
             permissions,
             is_bounded,
             actor,
+        }))
+    }
+
+    /// The identity of a member whom something else than a key of ours names.
+    fn of_member(found: FoundMember, permissions: Permissions, is_bounded: bool) -> Self {
+        Self(Arc::new(Known {
+            tenant: found.tenant,
+            user: Some(found.user),
+            actor: format!("{} via token", found.email),
+            email: Some(found.email),
+            role: Some(found.role),
+            api_key: None,
+            permissions,
+            is_bounded,
         }))
     }
 
@@ -131,14 +149,15 @@ pub(crate) struct Signed(pub(crate) By);
 pub(crate) struct Identities {
     /// The environment whose keys are taken.
     pub(crate) environment: String,
+    tokens: Option<Tokens>,
     cache: Cache,
     rates: Rates,
 }
 
 impl Identities {
     /// Nobody is known yet. `rate` is how many requests a second one key may send; 0 for any number.
-    pub(crate) fn new(environment: String, rate: u32) -> Self {
-        Self { environment, cache: Cache::default(), rates: Rates::new(rate) }
+    pub(crate) fn new(environment: String, rate: u32, tokens: Option<Tokens>) -> Self {
+        Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate) }
     }
 
     /// Believes a key no longer that was revoked here.
@@ -152,30 +171,68 @@ impl Identities {
 /// # Errors
 /// Nobody that is known, too many requests, or the database cannot be asked.
 pub(crate) async fn authenticate(state: &ApiState, headers: &HeaderMap) -> Result<Identity, ApiError> {
+    let identity = recognise(state, headers).await?;
+    state.identities.rates.take(identity.budget(), monotonic())?;
+    Ok(identity)
+}
+
+/// Whether who sent a request with these headers may still do this in the tenant, for answers that go on for long. While the database
+/// cannot be asked, nothing changes.
+pub(crate) async fn may_still(
+    state: &ApiState,
+    headers: &HeaderMap,
+    tenant: TenantId,
+    permission: Permission,
+) -> bool {
+    match recognise(state, headers).await {
+        Ok(identity) => identity.tenant() == tenant && identity.known().permissions.has(permission),
+        Err(ApiError::Unauthenticated(_)) => false,
+        Err(_) => true,
+    }
+}
+
+async fn recognise(state: &ApiState, headers: &HeaderMap) -> Result<Identity, ApiError> {
     let identities = &state.identities;
     let token = bearer::token(headers)?;
-    let key = ApiKey::parse(token).map_err(|error| ApiError::Unauthenticated(Some(error.to_string())))?;
-    if key.environment() != identities.environment {
-        let message = format!("the key is one of environment {:?}, and this is another", key.environment());
-        return Err(ApiError::Unauthenticated(Some(message)));
-    }
+    let shown = shown(identities, token)?;
     if !state.is_open() {
         return Err(ApiError::Starting);
     }
     let now = monotonic();
-    // The fingerprint is of the whole key: a wrong secret under a known prefix is no hit.
-    let fingerprint = key.hash(None).hash;
+    // The fingerprint is of the whole token: a wrong secret under a known prefix is no hit.
+    let fingerprint = fingerprint(token);
     let identity = match identities.cache.get(&fingerprint, now) {
         Some(identity) => identity,
         None => {
-            let identity = look_up(state, &key).await?;
+            let identity = match shown {
+                Shown::Key(key) => look_up(state, &key).await?,
+                Shown::Token(tokens, token) => jwt::look_up(state, tokens, token).await?,
+            };
             // Believed from before the look, so that a slow answer is not believed longer.
             identities.cache.put(fingerprint, identity.clone(), now);
             identity
         }
     };
-    identities.rates.take(identity.budget(), monotonic())?;
     Ok(identity)
+}
+
+/// What was shown, by its form.
+enum Shown<'a> {
+    Key(ApiKey),
+    Token(&'a Tokens, UnverifiedJwt<'a>),
+}
+
+fn shown<'a>(identities: &'a Identities, token: &'a str) -> Result<Shown<'a>, ApiError> {
+    // No part of a key holds a dot.
+    if let (Some(tokens), Some(token)) = (&identities.tokens, UnverifiedJwt::new(token)) {
+        return Ok(Shown::Token(tokens, token));
+    }
+    let key = ApiKey::parse(token).map_err(|error| ApiError::Unauthenticated(Some(error.to_string())))?;
+    if key.environment() != identities.environment {
+        let message = format!("the key is one of environment {:?}, and this is another", key.environment());
+        return Err(ApiError::Unauthenticated(Some(message)));
+    }
+    Ok(Shown::Key(key))
 }
 
 async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {

@@ -74,16 +74,11 @@ async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String 
     let statement = "WITH owner AS (INSERT INTO users (email, display_name) VALUES ($1, $1) RETURNING id),
         member AS (INSERT INTO memberships (tenant_id, user_id, role)
                    SELECT t.id, u.id, $3 FROM tenants t, owner u WHERE t.slug = $2 RETURNING tenant_id, user_id)
-        SELECT tenant_id, user_id FROM member";
-    let row = client.query_one(statement, &[&email, &tenant, &role]).await.unwrap();
-    let (tenant, user): (uuid::Uuid, uuid::Uuid) = (row.get(0), row.get(1));
-    client
-        .execute(
-            "INSERT INTO api_keys (tenant_id, user_id, name, key_prefix, key_hash) VALUES ($1, $2, 'x', $3, $4)",
-            &[&tenant, &user, &key.prefix(), &&key.hash(None).hash[..]],
-        )
-        .await
-        .unwrap();
+        INSERT INTO api_keys (tenant_id, user_id, name, key_prefix, key_hash)
+        SELECT tenant_id, user_id, 'x', $4, $5 FROM member";
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+        [&email, &tenant, &role, &key.prefix(), &&key.hash(None).hash[..]];
+    assert_eq!(client.execute(statement, &parameters).await.unwrap(), 1);
     format!("Bearer {}", key.text().expose_secret())
 }
 

@@ -224,3 +224,27 @@ async fn what_is_no_dispatch_or_no_position_is_refused() {
     let seen = logs(&app, &claimed, "").await;
     assert!(matches!(seen.last(), Some((_, LogEvent::End { status: DispatchStatus::InProgress }))));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_the_key_is_revoked_that_follows_it() {
+    let (app, claimed) = running().await;
+    tell(&app, &claimed, (1, 0, "one\n"), None).await;
+    let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
+    let request = format!(
+        "GET /api/v1/dispatches/{}/logs?follow=true HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",
+        claimed.dispatch_id,
+        app.addr,
+        test_support::identity::bearer()
+    );
+    to.write_all(request.as_bytes()).await.unwrap();
+    let mut buffer = [0; 4096];
+    assert!(from.read(&mut buffer).await.unwrap() > 0);
+    app.db.client().await.batch_execute("UPDATE api_keys SET revoked_at = now()").await.unwrap();
+    let mut seen = String::new();
+    while !seen.ends_with("0\r\n\r\n") {
+        let count = tokio::time::timeout(LIMIT, from.read(&mut buffer)).await.unwrap().unwrap();
+        assert!(count > 0, "the connection ended before the stream: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    assert!(!seen.contains("event: end"), "{seen}");
+}

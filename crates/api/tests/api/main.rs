@@ -22,4 +22,5 @@ mod queues;
 mod secrets;
 mod support;
 mod switches;
+mod tokens;
 mod triggers;

@@ -159,6 +159,44 @@ async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Opti
     Ok(found.first(conn).await.optional()?)
 }
 
+/// A member, with all that decides what they may do.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct FoundMember {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// What they are in the tenant.
+    pub role: Role,
+    /// Whether they operate the installation.
+    pub is_system_operator: bool,
+    /// Whether they may sign in.
+    pub is_active: bool,
+}
+
+/// The member of the tenant with this slug who has this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
+    let found = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .inner_join(tenants::table.on(tenants::id.eq(memberships::tenant_id)))
+        .filter(tenants::slug.eq(slug))
+        .filter(lower(users::email).eq(lower(email)))
+        .select((
+            memberships::tenant_id,
+            users::id,
+            users::email,
+            memberships::role,
+            users::is_system_operator,
+            users::is_active,
+        ));
+    Ok(found.first(conn).await.optional()?)
+}
+
 /// Why a membership was not changed. Nothing was written then.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {

@@ -8,6 +8,7 @@
 //! permission; a permission that nobody has computed is not had.
 
 mod base32;
+pub mod jwt;
 mod key;
 mod password;
 mod permission;
@@ -18,6 +19,13 @@ pub use password::{
     verify_password,
 };
 pub use permission::{Permission, Permissions, Role, Standing, scopes_of};
+
+/// What a token is known by to who must not keep it.
+#[must_use]
+pub fn fingerprint(token: &str) -> [u8; 32] {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(token.as_bytes()).into()
+}
 
 /// Longest e-mail address; its column says the same.
 pub const LONGEST_EMAIL: usize = 320;

@@ -20,8 +20,8 @@ use sched_wire::{ApiKey, ApiKeySpec, NewApiKey, PageQuery};
 use secrecy::ExposeSecret as _;
 
 use super::super::{Session, tell_of_more};
-use super::direct::{self, KeyOrder};
 use super::DirectArgs;
+use super::direct::{self, KeyOrder};
 use crate::cli::at_least_one;
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
@@ -131,7 +131,9 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
             check_display_name(&args.name).map_err(|what| usage(anyhow!("the name {what}")))?;
             check_environment(&args.environment).map_err(|what| usage(anyhow!("the environment {what}")))?;
             if args.user.is_none() && !args.of_tenant {
-                return Err(usage(anyhow!("name the user whose key it is to be with --user, or give --of-tenant")));
+                return Err(usage(anyhow!(
+                    "name the user whose key it is to be with --user, or give --of-tenant"
+                )));
             }
             let ring = args.secrets_key_file.as_deref().map(ring).transpose()?;
             let order = KeyOrder {

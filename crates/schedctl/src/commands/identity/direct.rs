@@ -62,8 +62,13 @@ pub(super) async fn create_tenant(
 ) -> Result<TenantRecord, ExitError> {
     transact(conn, "create_tenant", async |conn: &mut Conn| {
         let made = tenants::create(conn, slug, name).await?;
-        let mut entries =
-            vec![entry(None, "create_tenant", "tenant", made.id.to_string(), json!({"slug": slug, "name": name}))];
+        let mut entries = vec![entry(
+            None,
+            "create_tenant",
+            "tenant",
+            made.id.to_string(),
+            json!({"slug": slug, "name": name}),
+        )];
         if let Some(owner) = owner {
             entries.push(join(conn, made.id, owner, Role::Owner).await?);
         }
