@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 use test_support::http::Answer;
-use test_support::identity::OWNER;
+use test_support::identity::{OWNER, actor};
 
 use crate::support::{TestApp, function, manual, pointers};
 
@@ -71,7 +71,7 @@ async fn every_write_is_audited_and_nothing_else() {
             ("delete_calendar", "SUN", "-", true),
         ]
     );
-    assert!(rows.iter().all(|row| row.get::<_, &str>(4) == "calendarapi" && row.get::<_, i64>(5) == 3));
+    assert!(rows.iter().all(|row| row.get::<_, String>(4) == format!("calendar{}", actor()) && row.get::<_, i64>(5) == 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -115,7 +115,7 @@ async fn every_role_reaches_the_routes_of_its_permissions_and_no_other() {
     let app = TestApp::start().await;
     let mut callers = vec![("system operator", bearer().to_owned())];
     for role in ["viewer", "operator", "admin", "owner"] {
-        callers.push((role, member(&app, &format!("{role}@example.com"), "default", role).await));
+        callers.push((role, member(&app, &format!("{role}@roles.example"), "default", role).await));
     }
     let (of_tenant, _) =
         make_key(&app, bearer(), &json!({"name": "t", "of_tenant": true, "scopes": ["queues:read"]})).await;

@@ -12,6 +12,8 @@ use crate::domain::ids::{ProjectId, TenantId};
 pub const DEFAULT_TENANT: &str = "default";
 /// Name of the queue that every tenant has.
 const DEFAULT_QUEUE: &str = "default";
+/// Name of the project that every tenant has.
+const DEFAULT_PROJECT: &str = "default";
 
 /// The tenant with this slug.
 ///
@@ -42,7 +44,7 @@ pub struct TenantRecord {
     pub created_at: DateTime<Utc>,
 }
 
-/// Makes a tenant, with the queue that functions use which name none. Call it in a transaction.
+/// Makes a tenant, with the queue and the project of functions and jobs that name none. Call it in a transaction.
 ///
 /// # Errors
 /// A constraint when the slug is taken (`tenants_slug_key`).
@@ -54,6 +56,12 @@ pub async fn create(conn: &mut Conn, slug: &str, name: &str) -> DbResult<TenantR
         .await?;
     let queue = (queues::tenant_id.eq(tenant.id), queues::name.eq(DEFAULT_QUEUE));
     diesel::insert_into(queues::table).values(queue).execute(conn).await?;
+    let project = (
+        projects::tenant_id.eq(tenant.id),
+        projects::name.eq(DEFAULT_PROJECT),
+        projects::display_name.eq("Default"),
+    );
+    diesel::insert_into(projects::table).values(project).execute(conn).await?;
     Ok(tenant)
 }
 

@@ -214,7 +214,7 @@ async fn two_owners_cannot_dismiss_each_other_at_the_same_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_made_with_the_queue_that_functions_use() {
+async fn a_tenant_is_made_with_the_queue_and_the_project_of_what_names_none() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let made =

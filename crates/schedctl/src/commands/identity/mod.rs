@@ -10,7 +10,9 @@ mod password;
 mod tenants;
 mod users;
 
+use anyhow::anyhow;
 use clap::Args;
+use sched_model::db::users::MemberError;
 use sched_model::db::{Conn, migrations};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::Me;
@@ -68,6 +70,22 @@ pub(super) async fn whoami(session: &Session) -> CommandResult {
 }
 
 /// A refusal of the database, for people.
-fn refused(what: &'static str) -> impl FnOnce(sched_model::db::users::MemberError) -> ExitError {
-    move |error| failure(anyhow::Error::new(error).context(what))
+fn refused(what: &'static str) -> impl FnOnce(MemberError) -> ExitError {
+    move |error| {
+        let constraint = match &error {
+            MemberError::Database(error) => error.constraint(),
+            MemberError::NoSuchUser(_) | MemberError::LastOwner => None,
+        };
+        let known = match constraint {
+            Some("users_email_key") => Some("there is a user with this e-mail already"),
+            Some("tenants_slug_key") => Some("there is a tenant with this slug already"),
+            Some("api_keys_membership_fkey") => Some("the user is no member of the tenant"),
+            Some("api_keys_expires_after_created_check") => Some("it would have ended already"),
+            _ => None,
+        };
+        match known {
+            Some(why) => failure(anyhow!("{what}: {why}")),
+            None => failure(anyhow::Error::new(error).context(what)),
+        }
+    }
 }
