@@ -48,13 +48,8 @@ impl Rates {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let left = buckets.get(whose).map_or(capacity, filled);
         if left < 1.0 {
-            let seconds = ((1.0 - left) / rate).ceil().max(1.0);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "at most a second, since the rate is at least one"
-            )]
-            return Err(ApiError::TooManyRequests { after_seconds: seconds as u32 });
+            // At a rate of one a second or more there is room for another within a second.
+            return Err(ApiError::TooManyRequests { after_seconds: 1 });
         }
         let bucket = Bucket { left: left - 1.0, at: now };
         match buckets.get_mut(whose) {

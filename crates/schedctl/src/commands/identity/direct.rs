@@ -158,7 +158,9 @@ pub(super) fn new_key(environment: &str) -> ApiKey {
     ApiKey::new(environment, id, secret)
 }
 
-/// Makes sure that `schedctl dev` has an owner with a key that works. `kept` is the key of earlier starts, and `keep` puts a new one
+/// Makes sure that `schedctl dev` has an owner with a key that works.
+///
+/// `kept` is the key of earlier starts, and `keep` puts a new one
 /// where it is found, before it works: a start that is cut off leaves a key that the next one replaces.
 pub(crate) async fn ensure_dev_key(
     conn: &mut Conn,

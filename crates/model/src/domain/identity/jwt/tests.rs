@@ -1,6 +1,4 @@
 use chrono::TimeZone as _;
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -21,6 +19,17 @@ const RSA_TOKEN: &str = concat!(
     "_9fXfm7KWmjnYlMgnkB4XhtyldSFXP3YaBgxgPqxCRWK4wHnBV2R1bxejggQlMyFAQvawNtl5Gk_YrlUR9ANdS4zxjqYJfzOWey2",
     "55waijivFZyC0xB34fJRR42y_x0vHh6OKtoXXgqkp2f-fgXZ1NLD5S_OJ8b3sL4wr8tU8X1OB2-qGjTpM_ObJSnr5ni1qXFG-On7",
     "ZKntSzUhYTHX8Z6jsH6MhTsOGQDPh0PtSUBgrAVPR8fTMvf6_ZzwRBFhf661bw"
+);
+
+/// Of a key that was thrown away.
+const EC_X: &str = "WYw3KFAOLggpO4A1nx_YjQWceI1AZwbUrW5Tne4kbDM";
+/// Of the same.
+const EC_Y: &str = "KiBf78mZz90EBDrEoJ6-r0psYAPW9DWiO5679JBccFg";
+/// Signed with it, with the claims of the other.
+const EC_TOKEN: &str = concat!(
+    "eyJhbGciOiJFUzI1NiIsImtpZCI6ImVjLTEifQ.eyJpc3MiOiJodHRwczovL2lkcC5leGFtcGxlIiwiYXVkIjoic2NoZWQiLCJle",
+    "HAiOjIwMDAwMDAwMDAsIm5iZiI6MTcwMDAwMDAwMCwiZW1haWwiOiJhZGFAZXhhbXBsZS5jb20iLCJ0ZW5hbnQiOiJkZWZhdWx0I",
+    "n0.u3won1QcGwU7CyEeTowDRIAeo5blrugTp1O2cg9FsrH1EAlE6gsNVO3mYdiXqpLegag-aRiBtCNhs8NSmEIs3w"
 );
 
 fn rules(algorithm: JwtAlgorithm) -> JwtRules {
@@ -178,19 +187,14 @@ fn a_token_of_an_rsa_key_is_taken_with_that_key_alone() {
 
 #[test]
 fn a_token_of_an_elliptic_key_is_taken() {
-    let random = SystemRandom::new();
-    let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random).unwrap();
-    let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
-    let set = json!({"keys": [{
-        "kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
-    }]});
+    let set = json!({"keys": [{"kty": "EC", "crv": "P-256", "x": EC_X, "y": EC_Y, "kid": "ec-1"}]});
     let keys = parse_key_set(set.to_string().as_bytes(), JwtAlgorithm::Es256).unwrap();
-    let message = format!("{}.{}", encoded(&json!({"alg": "ES256", "kid": "any"})), encoded(&claims()));
-    let signature = pair.sign(&random, message.as_bytes()).unwrap();
-    let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()));
-    verdict(&token, JwtAlgorithm::Es256, &keys).unwrap();
-    assert_eq!(verdict(&token, JwtAlgorithm::Rs256, &keys), Err(JwtError::Algorithm));
+    assert_eq!(verdict(EC_TOKEN, JwtAlgorithm::Es256, &keys).unwrap().email, "ada@example.com");
+    assert_eq!(verdict(EC_TOKEN, JwtAlgorithm::Rs256, &keys), Err(JwtError::Algorithm));
+    let (message, signature) = EC_TOKEN.rsplit_once('.').unwrap();
+    let (header, _) = message.split_once('.').unwrap();
+    let changed = format!("{header}.{}.{signature}", encoded(&claims()));
+    assert_eq!(verdict(&changed, JwtAlgorithm::Es256, &keys), Err(JwtError::Signature));
 }
 
 #[test]
