@@ -38,7 +38,7 @@ pub(crate) enum ApiKeysCommand {
     },
     /// Revoke a key for good; every API refuses it within five seconds
     Revoke {
-        /// Its id, or its prefix such as sched_live_abcdefghijklmnop
+        /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
         key: String,
     },
 }
