@@ -1,19 +1,22 @@
 //! The application: every route in one table, and what surrounds them.
 //!
 //! A route refuses other methods with a problem document that lists those it takes; a path without a route is a problem
-//! document too. Each worker thread of the server builds its own application; they share only the state.
+//! document too. Each method says what permission it asks for. Each worker thread of the server builds its own application; they share only the state.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
-use actix_web::{App, Error, HttpResponse, Resource, middleware, web};
+use actix_web::{App, Error, HttpResponse, middleware, web};
+use sched_model::domain::identity::Permission as P;
 use sched_runtime::health::{self, HealthState};
 use sched_wire::BASE_PATH;
 
 use crate::error::ApiError;
 use crate::guard;
+use crate::permit::{Needs, at};
 use crate::routes::{
-    apply, calendars, cancellations, dead_letters, dispatches, executions, explanations, fleet, functions,
-    jobs, logs, previews, queues, retries, secrets, switches, triggers,
+    api_keys, apply, calendars, cancellations, dead_letters, dispatches, executions, explanations, fleet,
+    functions, jobs, logs, me, memberships, previews, queues, retries, secrets, switches, tenants, triggers,
+    users,
 };
 use crate::state::ApiState;
 
@@ -40,66 +43,81 @@ pub(crate) fn build(
 
 fn api() -> actix_web::Scope {
     web::scope(BASE_PATH)
+        .service(at("/me", "GET").get(Needs::Identity, me::get))
         .service(
-            at("/jobs", "GET, POST").route(web::get().to(jobs::list)).route(web::post().to(jobs::create)),
+            at("/api-keys", "GET, POST")
+                .get(P::KeysRead, api_keys::list)
+                .post(P::KeysWrite, api_keys::create),
         )
-        .service(at("/jobs/{job}", "GET").route(web::get().to(jobs::get)))
-        .service(at("/jobs/{job}/trigger", "POST").route(web::post().to(triggers::trigger)))
-        .service(at("/jobs/{job}/preview", "GET").route(web::get().to(previews::of_job)))
-        .service(at("/jobs/{job}/explain", "GET").route(web::get().to(explanations::of_job)))
-        .service(at("/jobs/{job}/pause", "POST").route(web::post().to(switches::pause)))
-        .service(at("/jobs/{job}/resume", "POST").route(web::post().to(switches::resume)))
-        .service(at("/jobs/{job}/enable", "POST").route(web::post().to(switches::enable)))
-        .service(at("/jobs/{job}/disable", "POST").route(web::post().to(switches::disable)))
-        .service(at("/jobs/{job}/cancel", "POST").route(web::post().to(cancellations::of_job)))
-        .service(at("/schedules/preview", "POST").route(web::post().to(previews::of_schedule)))
-        .service(at("/apply", "POST").route(web::post().to(apply::apply)))
-        .service(at("/calendars", "GET").route(web::get().to(calendars::list)))
+        .service(at("/api-keys/{key}", "DELETE").delete(P::KeysWrite, api_keys::revoke))
+        .service(
+            at("/tenants", "GET, POST")
+                .get(P::SystemOperate, tenants::list)
+                .post(P::SystemOperate, tenants::create),
+        )
+        .service(
+            at("/users", "GET, POST")
+                .get(P::SystemOperate, users::list)
+                .post(P::SystemOperate, users::create),
+        )
+        .service(at("/users/{email}/activate", "POST").post(P::SystemOperate, users::activate))
+        .service(at("/users/{email}/deactivate", "POST").post(P::SystemOperate, users::deactivate))
+        .service(at("/memberships", "GET").get(P::MembersRead, memberships::list))
+        .service(
+            at("/memberships/{email}", "PUT, DELETE")
+                .put(P::MembersWrite, memberships::put)
+                .delete(P::MembersWrite, memberships::delete),
+        )
+        .service(at("/jobs", "GET, POST").get(P::JobsRead, jobs::list).post(P::JobsWrite, jobs::create))
+        .service(at("/jobs/{job}", "GET").get(P::JobsRead, jobs::get))
+        .service(at("/jobs/{job}/trigger", "POST").post(P::JobsTrigger, triggers::trigger))
+        .service(at("/jobs/{job}/preview", "GET").get(P::JobsRead, previews::of_job))
+        .service(at("/jobs/{job}/explain", "GET").get(P::JobsRead, explanations::of_job))
+        .service(at("/jobs/{job}/pause", "POST").post(P::JobsOperate, switches::pause))
+        .service(at("/jobs/{job}/resume", "POST").post(P::JobsOperate, switches::resume))
+        .service(at("/jobs/{job}/enable", "POST").post(P::JobsOperate, switches::enable))
+        .service(at("/jobs/{job}/disable", "POST").post(P::JobsOperate, switches::disable))
+        .service(at("/jobs/{job}/cancel", "POST").post(P::RunsOperate, cancellations::of_job))
+        .service(at("/schedules/preview", "POST").post(P::JobsRead, previews::of_schedule))
+        .service(at("/apply", "POST").post(P::JobsWrite, apply::apply))
+        .service(at("/calendars", "GET").get(P::JobsRead, calendars::list))
         .service(
             at("/calendars/{name}", "GET, PUT, DELETE")
-                .route(web::get().to(calendars::get))
-                .route(web::put().to(calendars::put))
-                .route(web::delete().to(calendars::delete)),
+                .get(P::JobsRead, calendars::get)
+                .put(P::JobsWrite, calendars::put)
+                .delete(P::JobsWrite, calendars::delete),
         )
-        .service(at("/queues", "GET").route(web::get().to(queues::list)))
+        .service(at("/queues", "GET").get(P::QueuesRead, queues::list))
         .service(
-            at("/queues/{name}", "GET, PUT")
-                .route(web::get().to(queues::get))
-                .route(web::put().to(queues::put)),
+            at("/queues/{name}", "GET, PUT").get(P::QueuesRead, queues::get).put(P::QueuesWrite, queues::put),
         )
-        .service(at("/secrets", "GET").route(web::get().to(secrets::list)))
+        .service(at("/secrets", "GET").get(P::SecretsRead, secrets::list))
         .service(
             at("/secrets/{name}", "PUT, DELETE")
-                .route(web::put().to(secrets::put))
-                .route(web::delete().to(secrets::delete)),
+                .put(P::SecretsWrite, secrets::put)
+                .delete(P::SecretsWrite, secrets::delete),
         )
-        .service(at("/secret-keys/rotate", "POST").route(web::post().to(secrets::rotate)))
-        .service(at("/task-functions", "GET").route(web::get().to(functions::list)))
-        .service(at("/dispatches", "GET").route(web::get().to(dispatches::list)))
-        .service(at("/dispatches/{id}", "GET").route(web::get().to(dispatches::get)))
-        .service(at("/dispatches/{id}/explain", "GET").route(web::get().to(explanations::of_dispatch)))
-        .service(at("/dispatches/{id}/cancel", "POST").route(web::post().to(cancellations::dispatch)))
-        .service(at("/dispatches/{id}/retry", "POST").route(web::post().to(retries::dispatch)))
-        .service(at("/dispatches/{id}/logs", "GET").route(web::get().to(logs::of_dispatch)))
-        .service(at("/dead-letters", "GET").route(web::get().to(dead_letters::list)))
-        .service(at("/dead-letters/retry", "POST").route(web::post().to(dead_letters::retry_many)))
-        .service(at("/dead-letters/discard", "POST").route(web::post().to(dead_letters::discard_many)))
-        .service(at("/dead-letters/{id}", "GET").route(web::get().to(dead_letters::get)))
-        .service(at("/dead-letters/{id}/retry", "POST").route(web::post().to(retries::dead_letter)))
-        .service(at("/dead-letters/{id}/discard", "POST").route(web::post().to(dead_letters::discard)))
-        .service(at("/executions", "GET").route(web::get().to(executions::list)))
-        .service(at("/executions/{id}", "GET").route(web::get().to(executions::get)))
-        .service(at("/executions/{id}/output", "GET").route(web::get().to(executions::output)))
-        .service(at("/workers", "GET").route(web::get().to(fleet::workers)))
-        .service(at("/scheduler-instances", "GET").route(web::get().to(fleet::scheduler_instances)))
-        .service(at("/scheduler-instances/leader/step-down", "POST").route(web::post().to(fleet::step_down)))
-        .service(at("/status", "GET").route(web::get().to(fleet::status)))
-}
-
-/// A path that takes the methods of `allow`, for which routes are to follow.
-fn at(path: &str, allow: &'static str) -> Resource {
-    let refuse = move || async move { Err::<HttpResponse, _>(ApiError::MethodNotAllowed { allow }) };
-    web::resource(path).default_service(web::to(refuse))
+        .service(at("/secret-keys/rotate", "POST").post(P::SystemOperate, secrets::rotate))
+        .service(at("/task-functions", "GET").get(P::JobsRead, functions::list))
+        .service(at("/dispatches", "GET").get(P::RunsRead, dispatches::list))
+        .service(at("/dispatches/{id}", "GET").get(P::RunsRead, dispatches::get))
+        .service(at("/dispatches/{id}/explain", "GET").get(P::RunsRead, explanations::of_dispatch))
+        .service(at("/dispatches/{id}/cancel", "POST").post(P::RunsOperate, cancellations::dispatch))
+        .service(at("/dispatches/{id}/retry", "POST").post(P::RunsOperate, retries::dispatch))
+        .service(at("/dispatches/{id}/logs", "GET").get(P::RunsRead, logs::of_dispatch))
+        .service(at("/dead-letters", "GET").get(P::RunsRead, dead_letters::list))
+        .service(at("/dead-letters/retry", "POST").post(P::RunsOperate, dead_letters::retry_many))
+        .service(at("/dead-letters/discard", "POST").post(P::RunsOperate, dead_letters::discard_many))
+        .service(at("/dead-letters/{id}", "GET").get(P::RunsRead, dead_letters::get))
+        .service(at("/dead-letters/{id}/retry", "POST").post(P::RunsOperate, retries::dead_letter))
+        .service(at("/dead-letters/{id}/discard", "POST").post(P::RunsOperate, dead_letters::discard))
+        .service(at("/executions", "GET").get(P::RunsRead, executions::list))
+        .service(at("/executions/{id}", "GET").get(P::RunsRead, executions::get))
+        .service(at("/executions/{id}/output", "GET").get(P::RunsRead, executions::output))
+        .service(at("/workers", "GET").get(P::FleetRead, fleet::workers))
+        .service(at("/scheduler-instances", "GET").get(P::FleetRead, fleet::scheduler_instances))
+        .service(at("/scheduler-instances/leader/step-down", "POST").post(P::SystemOperate, fleet::step_down))
+        .service(at("/status", "GET").get(P::JobsRead, fleet::status))
 }
 
 async fn no_such_path() -> Result<HttpResponse, ApiError> {

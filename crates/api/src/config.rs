@@ -1,12 +1,17 @@
-//! The settings of the API: names, defaults, and which addresses it may listen on.
+//! The settings of the API: names and defaults.
 //!
 //! Reading only; nothing is bound or connected here. Every mistake is recorded in the values and told with the others.
+
+mod jwt;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use sched_model::domain::identity::check_environment;
 use sched_model::domain::schedule::Zone;
 use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
+
+pub use jwt::{JwtKeys, JwtSettings};
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -14,7 +19,7 @@ pub const SETTINGS: &[Setting] = &[
         "api-host",
         "API_HOST",
         "ADDRESS",
-        "Address to listen on; a loopback one, because this release cannot tell callers apart",
+        "Address to listen on; keys travel as they are, so let others than loopback ones be reached through TLS alone",
     )
     .default("127.0.0.1"),
     Setting::new(
@@ -24,6 +29,26 @@ pub const SETTINGS: &[Setting] = &[
         "Port to listen on, for the API and for health; 0 takes a free one",
     )
     .default("8080"),
+    Setting::new(
+        "api-allowed-hosts",
+        "API_ALLOWED_HOSTS",
+        "HOSTS",
+        "Names, separated by commas, by which this API is reached, besides loopback ones; requests with a key need none",
+    ),
+    Setting::new(
+        "api-request-rate",
+        "API_REQUEST_RATE",
+        "COUNT",
+        "Requests a second that one key may send to this process, twice as many at once; 0 for any number",
+    )
+    .default("1000"),
+    Setting::new(
+        "api-key-environment",
+        "API_KEY_ENVIRONMENT",
+        "WORD",
+        "What API keys made here name in their second part; keys of another environment are refused",
+    )
+    .default("live"),
     Setting::new(
         "default-timezone",
         "DEFAULT_TIMEZONE",
@@ -41,7 +66,7 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::SECRETS, SETTINGS];
+pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::SECRETS, SETTINGS, jwt::SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -50,10 +75,18 @@ pub struct Config {
     pub database: DatabaseSettings,
     /// How secrets are sealed.
     pub secrets: SecretsSettings,
-    /// Address to listen on; a loopback one.
+    /// Address to listen on.
     pub host: IpAddr,
     /// Port to listen on; 0 takes a free one.
     pub port: u16,
+    /// Names by which it is reached, besides loopback ones.
+    pub allowed_hosts: Vec<String>,
+    /// Requests a second that one key may send; 0 for any number.
+    pub request_rate: u32,
+    /// The environment whose keys are made and taken.
+    pub key_environment: String,
+    /// Tokens that are taken besides API keys.
+    pub jwt: Option<JwtSettings>,
     /// IANA zone of jobs that name none.
     pub default_timezone: String,
     /// Silence after which a leader is none.
@@ -66,14 +99,25 @@ impl Config {
         let database = DatabaseSettings::read(values);
         let secrets = SecretsSettings::read(values);
         let host = values.ip("api-host");
-        if !host.is_loopback() {
+        let port = values.integer("api-port", 0..=u16::MAX);
+        let allowed_hosts = values.optional_list("api-allowed-hosts");
+        if allowed_hosts
+            .iter()
+            .any(|host| host.contains(['/', '@', '*']) || host.contains(':') && !host.starts_with('['))
+        {
             values.mistake(
-                "api-host",
-                "must be a loopback address, such as 127.0.0.1 or ::1: whoever reaches the API may do everything, \
-                 until a later release brings identity",
+                "api-allowed-hosts",
+                "must be names such as sched.example.com, without scheme, port or wildcard",
             );
         }
-        let port = values.integer("api-port", 0..=u16::MAX);
+        let request_rate = values.integer("api-request-rate", 0..=1_000_000);
+        let key_environment = values.string("api-key-environment");
+        if let Err(message) = check_environment(&key_environment)
+            && values.are_sound(&["api-key-environment"])
+        {
+            values.mistake("api-key-environment", message);
+        }
+        let jwt = jwt::read(values);
         let mut default_timezone = values.string("default-timezone");
         match Zone::parse(&default_timezone) {
             Ok(zone) => default_timezone = zone.name().to_owned(),
@@ -85,7 +129,18 @@ impl Config {
         // The bounds are those of the schedulers.
         let leader_lease =
             values.duration_within("leader-lease", Duration::from_millis(200)..=Duration::from_secs(600));
-        Self { database, secrets, host, port, default_timezone, leader_lease }
+        Self {
+            database,
+            secrets,
+            host,
+            port,
+            allowed_hosts,
+            request_rate,
+            key_environment,
+            jwt,
+            default_timezone,
+            leader_lease,
+        }
     }
 
     /// Address and port together.
@@ -118,19 +173,30 @@ mod tests {
     }
 
     #[test]
-    fn loopback_addresses_and_zones_in_any_case_are_taken() {
-        for host in ["::1", "localhost", "127.1.2.3"] {
+    fn any_address_and_zones_in_any_case_are_taken() {
+        for host in ["::1", "localhost", "127.1.2.3", "0.0.0.0", "::"] {
             read(&[("API_HOST", host)]).unwrap();
         }
         assert_eq!(read(&[("DEFAULT_TIMEZONE", "europe/berlin")]).unwrap().default_timezone, "Europe/Berlin");
     }
 
     #[test]
-    fn any_other_address_and_an_unknown_zone_are_refused_together() {
-        for host in ["0.0.0.0", "::", "192.168.1.2"] {
-            let text = read(&[("API_HOST", host), ("DEFAULT_TIMEZONE", "Mars/Olympus")]).unwrap_err();
-            assert!(text.contains("loopback") && text.contains("later release"), "{text}");
+    fn an_unknown_zone_a_strange_environment_and_no_host_are_refused_together() {
+        for host in ["https://a.example", "a.example:80", "*"] {
+            let text = read(&[
+                ("API_ALLOWED_HOSTS", host),
+                ("API_KEY_ENVIRONMENT", "a_b"),
+                ("DEFAULT_TIMEZONE", "Mars/Olympus"),
+            ])
+            .unwrap_err();
+            assert!(text.contains("api-allowed-hosts") && text.contains("api-key-environment"), "{text}");
             assert!(text.contains("default-timezone") && text.contains("Europe/Berlin"), "{text}");
         }
+        let config =
+            read(&[("API_ALLOWED_HOSTS", "a.example, [2001:db8::1]"), ("API_REQUEST_RATE", "0")]).unwrap();
+        assert_eq!(
+            (config.allowed_hosts, config.request_rate),
+            (vec!["a.example".into(), "[2001:db8::1]".into()], 0)
+        );
     }
 }

@@ -5,9 +5,10 @@
 
 use actix_web::error::PayloadError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use sched_model::db::DbError;
+use sched_model::domain::identity::Permission;
 use sched_wire::{BASE_PATH, PROBLEM_JSON, Problem};
 
 use crate::conflict::Conflict;
@@ -16,6 +17,10 @@ use crate::mistake::{Mistake, Reason};
 
 /// When a client that was told to come back should; a database that restarts takes about as long.
 const RETRY_AFTER_SECONDS: &str = "2";
+/// How a client is to say who it is.
+const NO_TOKEN: &str = "Bearer realm=\"sched\"";
+/// The same, to one whose token is not taken.
+const INVALID_TOKEN: &str = "Bearer realm=\"sched\", error=\"invalid_token\"";
 
 /// Why a request fails.
 #[derive(Debug, thiserror::Error)]
@@ -76,8 +81,32 @@ pub(crate) enum ApiError {
     /// The work that it is about is not in a state for it; nothing was written.
     #[error(transparent)]
     Conflict(Conflict),
+    /// Nobody knows who sends the request.
+    #[error("{}", .0.as_deref().unwrap_or("this needs an API key, in the header Authorization: Bearer sched_…"))]
+    Unauthenticated(
+        /// What is wrong with what was shown; `None` when nothing was.
+        Option<String>,
+    ),
+    /// The keys that tokens are signed with are not known.
+    #[error("the keys of the token issuer cannot be read; try again, or use an API key")]
+    NoTokenKeys,
+    /// Whoever sends it may not do this.
+    #[error("this needs the permission {0}, which is not yours; `GET {BASE_PATH}/me` lists those that are")]
+    Forbidden(Permission),
+    /// A new key was to do what its maker may not.
+    #[error("a key can have no permission that its maker does not have, and {0} is not yours")]
+    TooWide(Permission),
+    /// Too many requests of one key.
+    #[error("this key sends more requests than it may; wait {after_seconds} s")]
+    TooManyRequests {
+        /// When there is room for another.
+        after_seconds: u32,
+    },
     /// The request names a host we are not.
-    #[error("the request is for {0:?}; this release answers to loopback names and addresses only")]
+    #[error(
+        "the request is for {0:?}; without an API key only loopback names, and those of api-allowed-hosts \
+         (API_ALLOWED_HOSTS), are answered to"
+    )]
     WrongHost(String),
     /// A web page of somebody else's sends the request.
     #[error("a page of another site may not change anything here")]
@@ -151,6 +180,10 @@ impl ApiError {
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::Conflict(conflict) => (StatusCode::CONFLICT, conflict.code()),
             Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
+            Self::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
+            Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
@@ -183,6 +216,14 @@ impl ApiError {
         let mut response = HttpResponse::build(self.kind().0);
         if let Self::MethodNotAllowed { allow } = self {
             response.insert_header((ALLOW, *allow));
+        }
+        if let Self::Unauthenticated(shown) = self {
+            // RFC 6750: nothing is said of a token that was not sent.
+            let challenge = if shown.is_some() { INVALID_TOKEN } else { NO_TOKEN };
+            response.insert_header((WWW_AUTHENTICATE, challenge));
+        }
+        if let Self::TooManyRequests { after_seconds } = self {
+            response.insert_header((RETRY_AFTER, after_seconds.to_string()));
         }
         if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
@@ -243,6 +284,7 @@ mod tests {
             Reason::Concurrent,
             Reason::InUse,
             Reason::KeyReused,
+            Reason::LastOwner,
         ];
         let refused = reasons.map(|reason| {
             ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message: String::new() }])
@@ -260,6 +302,11 @@ mod tests {
             ApiError::NoSecretKeys,
             ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::OtherVersion { found: 1 },
+            ApiError::Unauthenticated(None),
+            ApiError::NoTokenKeys,
+            ApiError::Forbidden(Permission::JobsRead),
+            ApiError::TooWide(Permission::JobsRead),
+            ApiError::TooManyRequests { after_seconds: 1 },
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
             ApiError::TimedOut,

@@ -1,10 +1,11 @@
-//! What surrounds every request: its id, who may send it, its time limit, the headers of its answer, its line in the log
+//! What surrounds every request: its id, who sends it, its time limit, the headers of its answer, its line in the log
 //! and its numbers in the metrics.
 //!
 //! The one place where errors of requests are logged: causes inside at `warn` or `error`, refusals at `debug`. A request
 //! that is given up for its time is dropped where it waits; its database connection is then discarded, so a transaction
 //! under way is rolled back by the server.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -16,14 +17,17 @@ use actix_web::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage, HttpResponse};
+use actix_web::{Error, HttpMessage, HttpResponse, web};
+use sched_model::domain::identity::Permission;
 use sched_runtime::{clock, exit};
-use sched_wire::{Problem, REQUEST_ID};
+use sched_wire::{BASE_PATH, Problem, REQUEST_ID};
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::origin;
+use crate::permit::{self, Needs};
+use crate::state::ApiState;
+use crate::{identity, origin};
 
 /// Longest service of a request: as long as the longest statement by default.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
@@ -31,8 +35,8 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 const LONGEST_ID: usize = 100;
 
 /// The id of a request: in its answer, in the log and in the audit log.
-#[derive(Debug, Clone)]
-pub(crate) struct RequestId(pub(crate) String);
+#[derive(Debug)]
+struct RequestId(String);
 
 /// Surrounds a request.
 pub(crate) async fn around(
@@ -41,13 +45,8 @@ pub(crate) async fn around(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let facts = Facts::of(&request);
     let span = tracing::info_span!("request", request.id = facts.id.0);
-    let checked = origin::check(request.method(), request.uri(), request.headers());
-    request.extensions_mut().insert(facts.id.clone());
-    if let Err(error) = checked {
-        let response = facts.refuse(&error);
-        return Ok(request.into_response(facts.finish(response)));
-    }
-    let served = tokio::time::timeout(REQUEST_WITHIN, next.call(request).instrument(span)).await;
+    let served = serve(request, next, &facts.id.0).instrument(span);
+    let served = tokio::time::timeout(REQUEST_WITHIN, served).await;
     let Ok(served) = served else {
         let response = facts.refuse(&ApiError::TimedOut);
         // The request is gone with its service, so the answer has to travel as an error.
@@ -60,6 +59,43 @@ pub(crate) async fn around(
     };
     let facts = facts.routed(request.match_pattern());
     Ok(ServiceResponse::new(request, facts.finish(response)))
+}
+
+/// Lets the request in, or not.
+async fn serve(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+    id: &str,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    match admitted(&request, id).await {
+        Ok(()) => Ok(next.call(request).await?.map_into_boxed_body()),
+        Err(error) => Ok(request.error_response(error)),
+    }
+}
+
+/// Finds out who sends the request, where that matters, and notes it for the handler.
+async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
+    let state = request.app_data::<web::Data<ApiState>>();
+    let allowed = state.map(|state| state.allowed_hosts.as_slice()).unwrap_or_default();
+    origin::check(request.method(), request.uri(), request.headers(), allowed)?;
+    let needs = needs(request.path(), request.peer_addr());
+    let (Some(needs), Some(state)) = (needs, state) else { return Ok(()) };
+    let identity = identity::authenticate(state, request.headers()).await?;
+    permit::allowed(needs, Some(&identity))?;
+    let mut extensions = request.extensions_mut();
+    extensions.insert(identity.signs(id));
+    extensions.insert(identity);
+    Ok(())
+}
+
+/// What a path asks for before it is looked at: all of the API, that the caller is known; what says more of the installation than
+/// whether it is healthy, the right to see it, unless it is asked for on this machine.
+fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
+    if path.strip_prefix(BASE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return Some(Needs::Identity);
+    }
+    let is_local = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
+    (!is_local && !path.starts_with("/health")).then_some(Needs::Permission(Permission::FleetRead))
 }
 
 /// What is to be remembered of a request, which is consumed by its service.
@@ -189,6 +225,29 @@ mod tests {
     use actix_web::{App, middleware, web};
 
     use super::*;
+
+    #[test]
+    fn only_health_is_told_to_everybody() {
+        let (here, there) = ("127.0.0.1:1".parse().ok(), "192.0.2.1:1".parse().ok());
+        let mapped = "[::ffff:127.0.0.1]:1".parse().ok();
+        let fleet = Some(Needs::Permission(Permission::FleetRead));
+        for (path, peer, expected) in [
+            ("/api/v1", here, Some(Needs::Identity)),
+            ("/api/v1/jobs", here, Some(Needs::Identity)),
+            ("/api/v1/", there, Some(Needs::Identity)),
+            ("/api/v11", here, None),
+            ("/health", there, None),
+            ("/health/ready", there, None),
+            ("/metrics", here, None),
+            ("/metrics", mapped, None),
+            ("/metrics", there, fleet),
+            ("/status", there, fleet),
+            ("/", there, fleet),
+            ("/metrics", None, fleet),
+        ] {
+            assert_eq!(needs(path, peer), expected, "{path} {peer:?}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_takes_too_long_is_given_up() {

@@ -7,9 +7,11 @@ mod dto;
 mod error;
 mod extract;
 mod guard;
+mod identity;
 mod mistake;
 mod origin;
 mod page;
+mod permit;
 mod routes;
 mod server;
 mod state;
@@ -21,5 +23,5 @@ pub use server::{Server, StartError, build, run};
 pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Program::new(
     "sched-api",
     env!("CARGO_PKG_VERSION"),
-    "Takes jobs and tells what becomes of them, over HTTP on loopback. Run any number.",
+    "Takes jobs and tells what becomes of them, over HTTP. Run any number.",
 );

@@ -29,6 +29,8 @@ pub(crate) enum Reason {
     InUse,
     /// The key of an earlier request came with other content.
     KeyReused,
+    /// Somebody has to stay who can say who is what.
+    LastOwner,
 }
 
 impl Reason {
@@ -42,6 +44,7 @@ impl Reason {
             Self::Concurrent => "concurrent_change",
             Self::InUse => "in_use",
             Self::KeyReused => "idempotency_key_reused",
+            Self::LastOwner => "last_owner",
         }
     }
 
@@ -49,9 +52,12 @@ impl Reason {
     pub(crate) const fn is_conflict(self) -> bool {
         match self {
             Self::Invalid | Self::KeyReused => false,
-            Self::AlreadyExists | Self::SingletonTaken | Self::Inactive | Self::Concurrent | Self::InUse => {
-                true
-            }
+            Self::AlreadyExists
+            | Self::SingletonTaken
+            | Self::Inactive
+            | Self::Concurrent
+            | Self::InUse
+            | Self::LastOwner => true,
         }
     }
 }

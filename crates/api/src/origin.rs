@@ -1,26 +1,34 @@
-//! Who may send a request at all, while there is no identity: programs on this host, and pages served by us.
+//! What keeps the pages of others from using somebody's browser against us.
 //!
-//! Listening on loopback keeps other hosts out, but not the browser of somebody who works on this one. Two rules do: the
-//! request must be *for* a loopback name, so that a foreign name which resolves to loopback (DNS rebinding) does not reach
-//! us; and a request that changes something must not come from a page of another origin. Pure functions over headers.
+//! A request with the header `Authorization` is no page's doing: only a program, or a page that knows the key anyway, can set it.
+//! For all others two rules hold: the request must be *for* a loopback name or one of `api-allowed-hosts`, so that a foreign name
+//! which resolves to our address (DNS rebinding) does not reach us; and a request that changes something must not come from a
+//! page of another origin. Pure functions over headers.
 
 use std::net::IpAddr;
 
-use actix_web::http::header::{HOST, HeaderMap, ORIGIN};
+use actix_web::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use actix_web::http::{Method, Uri};
 
 use crate::error::ApiError;
 
 /// Judges a request by its target and headers.
-pub(crate) fn check(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    allowed: &[String],
+) -> Result<(), ApiError> {
+    let has_key = headers.contains_key(AUTHORIZATION);
     let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // The absolute form of a target names a host of its own, which a server has to prefer.
     for authority in [Some(host), uri.authority().map(|authority| authority.as_str())].into_iter().flatten() {
-        if headers.get_all(HOST).count() != 1 || !is_loopback(authority) {
+        let is_ours = has_key || is_loopback(authority) || is_one_of(authority, allowed);
+        if headers.get_all(HOST).count() != 1 || !is_ours {
             return Err(ApiError::WrongHost(authority.to_owned()));
         }
     }
-    if method == Method::GET || method == Method::HEAD || is_same_origin(headers, host) {
+    if has_key || method == Method::GET || method == Method::HEAD || is_same_origin(headers, host) {
         return Ok(());
     }
     Err(ApiError::CrossSite)
@@ -37,6 +45,12 @@ fn is_loopback(authority: &str) -> bool {
     literal.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether `authority` names one of these hosts.
+fn is_one_of(authority: &str, hosts: &[String]) -> bool {
+    let name = host_of(authority).map(|host| host.strip_suffix('.').unwrap_or(host));
+    name.is_some_and(|name| hosts.iter().any(|host| host.eq_ignore_ascii_case(name)))
+}
+
 /// The host of an authority, brackets included; `None` when there is something else in it.
 fn host_of(authority: &str) -> Option<&str> {
     let end_of_literal = authority.find(']').map_or(0, |position| position + 1);
@@ -50,7 +64,9 @@ fn host_of(authority: &str) -> Option<&str> {
 /// Whether the request comes from no page, or from one that we served. Browsers set these headers; pages cannot.
 fn is_same_origin(headers: &HeaderMap, host: &str) -> bool {
     let is_own_site = |value: &str| value == "same-origin" || value == "none";
-    let is_own_origin = |value: &str| value.strip_prefix("http://").is_some_and(|rest| rest == host);
+    // Only on this machine are pages served without TLS.
+    let scheme = if is_loopback(host) { "http://" } else { "https://" };
+    let is_own_origin = |value: &str| value.strip_prefix(scheme).is_some_and(|rest| rest == host);
     let all = |name: &str, holds: &dyn Fn(&str) -> bool| {
         headers.get_all(name).all(|value| value.to_str().is_ok_and(holds))
     };
@@ -68,7 +84,7 @@ mod tests {
             .iter()
             .fold(TestRequest::with_uri(uri).method(method), |request, header| request.append_header(*header))
             .to_http_request();
-        match check(request.method(), request.uri(), request.headers()) {
+        match check(request.method(), request.uri(), request.headers(), &["sched.example".to_owned()]) {
             Ok(()) => "ok",
             Err(error) => error.kind().1,
         }
@@ -100,6 +116,21 @@ mod tests {
         assert_eq!(verdict(Method::GET, "/", &[]), "wrong_host");
         assert_eq!(verdict(Method::GET, "/", &[("host", "localhost"), ("host", "localhost")]), "wrong_host");
         assert_eq!(verdict(Method::GET, "http://evil.example/", &[("host", "localhost")]), "wrong_host");
+    }
+
+    #[test]
+    fn names_that_were_allowed_are_ours_and_with_a_key_all_are() {
+        for (host, expected) in
+            [("sched.example", "ok"), ("SCHED.example.:443", "ok"), ("x.sched.example", "wrong_host")]
+        {
+            assert_eq!(verdict(Method::GET, "/", &[("host", host)]), expected, "{host}");
+        }
+        let with_key =
+            |host| [("host", host), ("authorization", "Bearer x"), ("origin", "http://evil.example")];
+        assert_eq!(verdict(Method::POST, "/", &with_key("10.1.2.3:8080")), "ok");
+        let page = |origin| [("host", "sched.example"), ("origin", origin)];
+        assert_eq!(verdict(Method::POST, "/", &page("https://sched.example")), "ok");
+        assert_eq!(verdict(Method::POST, "/", &page("http://sched.example")), "cross_site");
     }
 
     #[test]

@@ -29,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app;
 use crate::config::Config;
-use crate::state::{ApiState, Look};
+use crate::identity::{Identities, Tokens};
+use crate::state::{ApiState, Look, Setup};
 
 /// How long requests under way have to end when stopping, in seconds.
 const STOP_SECONDS: u64 = 10;
@@ -65,6 +66,9 @@ pub enum StartError {
         #[source]
         source: KeyFileError,
     },
+    /// The keys of tokens cannot be used.
+    #[error("what tokens are signed with (jwt-secret-file, jwt-jwks-url) cannot be used")]
+    Tokens(#[source] BoxError),
     /// The schema does not fit.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -89,7 +93,9 @@ impl ExitStatus for StartError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Listen(_) => exit::LISTEN,
-            Self::Settings(_) | Self::SecretsFile(_) | Self::SecretKeys { .. } => exit::USAGE,
+            Self::Settings(_) | Self::SecretsFile(_) | Self::SecretKeys { .. } | Self::Tokens(_) => {
+                exit::USAGE
+            }
             Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) | Self::NoTenant => exit::SCHEMA,
             Self::Serve(_) | Self::Ended | Self::Task(_) | Self::Stop(_) => exit::FAILURE,
@@ -122,11 +128,19 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let address = config.socket_addr();
     let database = Database::new(&database_settings(&config))?;
+    let tokens = config.jwt.map(Tokens::new).transpose().map_err(StartError::Tokens)?;
     let secret_keys = config.secrets.key_file.as_deref().map(secret_keys).transpose()?;
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look) = ApiState::new(database, config.default_timezone, config.leader_lease, secret_keys);
+    let (state, look) = ApiState::new(Setup {
+        database,
+        default_timezone: config.default_timezone,
+        leader_lease: config.leader_lease,
+        secret_keys,
+        identities: Identities::new(config.key_environment, config.request_rate, tokens),
+        allowed_hosts: config.allowed_hosts,
+    });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
     Ok(Server { listener, addr, state: state.into(), look, health })
@@ -191,22 +205,22 @@ async fn serve(
     background: &mut TaskGroup,
     stop: &CancellationToken,
 ) -> Result<(), StartError> {
-    let tenant = tokio::select! {
-        tenant = find_tenant(&state.database) => tenant?,
+    tokio::select! {
+        found = find_tenant(&state.database) => found?,
         ended = background.run_until(stop) => return Ok(ended?),
     };
-    state.open(tenant);
+    state.open();
     tracing::info!("The database is usable; requests are served.");
     background.spawn("look_for_database", look.run(background.token()));
     Ok(background.run_until(stop).await?)
 }
 
-/// Waits for a database that can be used, and finds the tenant in which requests act.
-async fn find_tenant(database: &Database) -> Result<TenantId, StartError> {
+/// Waits for a database that can be used, and makes sure of the tenant that every installation has.
+async fn find_tenant(database: &Database) -> Result<(), StartError> {
     loop {
         startup::wait_until_usable(database).await?;
         match default_tenant(database).await {
-            Ok(tenant) => return Ok(tenant),
+            Ok(_) => return Ok(()),
             Err(DbError::NotFound) => return Err(StartError::NoTenant),
             Err(error) => {
                 let cause = error.with_causes();

@@ -1,15 +1,14 @@
 //! What the requests share, and what the daemon says about itself.
 //!
-//! The tenant is known once the database has been reached; until then requests are answered with "starting". Afterwards a
+//! Requests are let in once the database has been reached; until then they are answered with "starting". Afterwards a
 //! small task looks for the database now and then, so that readiness is told from memory. Requests do not ask it first:
 //! each tries for itself.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sched_model::db::{Database, clock};
-use sched_model::domain::ids::TenantId;
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
@@ -18,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
+use crate::identity::Identities;
 
 /// Time between two looks for the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
@@ -27,6 +27,19 @@ const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap
 /// Most clients that read or follow the output of dispatches at once: each holds a page of it, and who follows looks at the database
 /// twice a second.
 const FOLLOWERS: usize = 100;
+/// Most passwords that are hashed at once: each takes a core and 19 MiB for some tens of milliseconds.
+const HASHINGS: usize = 2;
+
+/// What the state is made of.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) database: Database,
+    pub(crate) default_timezone: String,
+    pub(crate) leader_lease: Duration,
+    pub(crate) secret_keys: Option<SecretKeys>,
+    pub(crate) identities: Identities,
+    pub(crate) allowed_hosts: Vec<String>,
+}
 
 /// What the requests share.
 #[derive(Debug)]
@@ -38,19 +51,21 @@ pub(crate) struct ApiState {
     secret_keys: Option<SecretKeys>,
     /// One permit for each client that may follow output.
     pub(crate) followers: Arc<Semaphore>,
-    tenant: OnceLock<TenantId>,
+    pub(crate) identities: Identities,
+    /// One permit for each password that may be hashed at the same time.
+    pub(crate) hashing: Semaphore,
+    /// Hosts that requests without a key may be for, besides loopback ones.
+    pub(crate) allowed_hosts: Vec<String>,
+    is_open: AtomicBool,
     is_stopping: AtomicBool,
     look: watch::Receiver<TaskStatus>,
 }
 
 impl ApiState {
     /// The state of a daemon that starts, and the task that will look for its database.
-    pub(crate) fn new(
-        database: Database,
-        default_timezone: String,
-        leader_lease: Duration,
-        secret_keys: Option<SecretKeys>,
-    ) -> (Self, Driver<Look>) {
+    pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>) {
+        let Setup { database, default_timezone, leader_lease, secret_keys, identities, allowed_hosts } =
+            setup;
         let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
             database,
@@ -58,16 +73,24 @@ impl ApiState {
             leader_lease,
             secret_keys,
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
-            tenant: OnceLock::new(),
+            identities,
+            hashing: Semaphore::new(HASHINGS),
+            allowed_hosts,
+            is_open: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             look: look.status(),
         };
         (state, look)
     }
 
-    /// The tenant in which requests act.
-    pub(crate) fn tenant(&self) -> Result<TenantId, ApiError> {
-        self.tenant.get().copied().ok_or(ApiError::Starting)
+    /// Whether requests are let in.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// The key ring, if there is one.
+    pub(crate) fn ring(&self) -> Option<&SecretKeys> {
+        self.secret_keys.as_ref()
     }
 
     /// The keys that seal secrets.
@@ -76,8 +99,8 @@ impl ApiState {
     }
 
     /// Lets requests in.
-    pub(crate) fn open(&self, tenant: TenantId) {
-        self.tenant.get_or_init(|| tenant);
+    pub(crate) fn open(&self) {
+        self.is_open.store(true, Ordering::Relaxed);
     }
 
     /// Whether the daemon stops, so that streams must end; their clients go on elsewhere.
@@ -96,7 +119,7 @@ impl StatusSource for ApiState {
         if self.is_stopping() {
             return Readiness::NotReady("the API is stopping".to_owned());
         }
-        if self.tenant.get().is_none() {
+        if !self.is_open() {
             return Readiness::NotReady("the database cannot be used yet".to_owned());
         }
         let look = self.look.borrow();
@@ -112,7 +135,7 @@ impl StatusSource for ApiState {
     fn status(&self) -> Value {
         let look = self.look.borrow();
         json!({
-            "database_found": self.tenant.get().is_some(),
+            "database_found": self.is_open(),
             "stopping": self.is_stopping.load(Ordering::Relaxed),
             "database_latency_ms": look.last_duration_ms.filter(|_| look.consecutive_failures == 0),
             "default_timezone": self.default_timezone,

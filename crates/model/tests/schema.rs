@@ -25,15 +25,18 @@ const HEAD: &str = r#"//! The tables, as the migrations make them.
 
 /// Tables that stand together in a query.
 const JOINED: &[&str] = &[
+    "api_keys",
     "dead_letters",
     "job_dependencies",
     "job_dispatch",
     "live_progress",
+    "memberships",
     "projects",
     "queues",
     "scheduled_jobs",
     "task_functions",
     "tenants",
+    "users",
 ];
 
 /// The columns of our tables with the comments of both; partitions are like their parents. `COLLATE "C"` sorts alike everywhere.

@@ -13,7 +13,8 @@ use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
 use crate::commands::{
-    CalendarsCommand, DeadLettersCommand, QueuesCommand, SchedulesCommand, SecretsCommand,
+    ApiKeysCommand, CalendarsCommand, DeadLettersCommand, MembershipsCommand, QueuesCommand,
+    SchedulesCommand, SecretsCommand, TenantsCommand, UsersCommand,
 };
 use crate::output::Format;
 
@@ -46,9 +47,12 @@ pub(crate) struct Globals {
     /// Address of the API; without it that of the running `schedctl dev`, else port 8080 of this machine
     #[arg(long, global = true, value_name = "URL", env = "SCHED_API_URL")]
     pub(crate) api_url: Option<String>,
-    /// Key for the API, sent as a bearer token
+    /// Key for the API, sent as a bearer token; others on this machine can read it from the command line, so rather name a file
     #[arg(long, global = true, value_name = "KEY", env = "SCHED_API_KEY", hide_env_values = true)]
     pub(crate) api_key: Option<String>,
+    /// File that holds the key and is closed to others; without one the key of the running `schedctl dev`, for its own API
+    #[arg(long, global = true, value_name = "FILE", env = "SCHED_API_KEY_FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
     /// Folder of `schedctl dev`; without it the first `.sched` from here upwards
     #[arg(long, global = true, value_name = "DIR", env = "SCHED_DATA_DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -102,6 +106,20 @@ pub(crate) enum Command {
     /// Set, list and delete secrets, values that functions name and nobody is shown; make and rotate their keys
     #[command(subcommand)]
     Secrets(SecretsCommand),
+    /// List and make tenants: organisations that share the installation and see nothing of each other
+    #[command(subcommand)]
+    Tenants(TenantsCommand),
+    /// List and make users, and shut them out; the first one with --direct
+    #[command(subcommand)]
+    Users(UsersCommand),
+    /// List who is what in the tenant, and change that
+    #[command(subcommand)]
+    Memberships(MembershipsCommand),
+    /// Make, list and revoke API keys; the first one with --direct
+    #[command(subcommand)]
+    ApiKeys(ApiKeysCommand),
+    /// Show who the API takes you for, and what you may do
+    Whoami,
     /// Show the installation at a glance
     Status,
     /// Print a completion script for a shell

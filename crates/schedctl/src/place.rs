@@ -6,7 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
+use sched_runtime::private_file::{self, PrivateFileError};
+use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
 use crate::cli::Globals;
@@ -70,6 +71,9 @@ pub(crate) enum PlaceError {
     /// The folder of `dev` cannot be read.
     #[error(transparent)]
     Folder(#[from] FolderError),
+    /// The file of the key is not to be trusted, or cannot be read.
+    #[error("the API key cannot be read from its file")]
+    KeyFile(#[from] PrivateFileError),
     /// Nobody named a database.
     #[error(
         "no database is named: give --database-url, set DATABASE_URL, or start `schedctl dev`, whose database is then used"
@@ -89,7 +93,18 @@ pub(crate) fn api(globals: &Globals, here: &Path) -> Result<ApiPlace, PlaceError
             None => (DEFAULT_API.to_owned(), Source::Default),
         },
     };
-    let key = given(globals.api_key.as_deref()).map(|key| SecretString::from(key.to_owned()));
+    let key = match given(globals.api_key.as_deref()) {
+        Some(key) => Some(SecretString::from(key.to_owned())),
+        None => match (key_file(globals), &source) {
+            (Some(path), _) => Some(read_key(&here.join(path))?),
+            // The key of `dev` goes to the API of `dev` and to no other.
+            (None, Source::Dev(description)) => {
+                let path = folder::api_key_beside(description);
+                path.exists().then(|| read_key(&path)).transpose()?
+            }
+            (None, Source::Given(_) | Source::Default) => None,
+        },
+    };
     Ok(ApiPlace { url: api_url(&text, &source)?, key, source })
 }
 
@@ -109,6 +124,16 @@ pub(crate) fn database(
         Some((path, description)) => Ok((description.database_url, Source::Dev(path))),
         None => Err(PlaceError::NoDatabase),
     }
+}
+
+fn key_file(globals: &Globals) -> Option<&Path> {
+    globals.api_key_file.as_deref().filter(|path| !path.as_os_str().is_empty())
+}
+
+/// The key in a file that only its owner may read.
+fn read_key(path: &Path) -> Result<SecretString, PlaceError> {
+    let text = private_file::read(path)?;
+    Ok(text.expose_secret().trim().to_owned().into())
 }
 
 /// A variable that is set but empty counts as not set, as it does for the daemons.
@@ -147,7 +172,7 @@ mod tests {
     use crate::output::Format;
 
     fn globals() -> Globals {
-        Globals { api_url: None, api_key: None, data_dir: None, output: Format::Table }
+        Globals { api_url: None, api_key: None, api_key_file: None, data_dir: None, output: Format::Table }
     }
 
     fn describe(dir: &Path) {
@@ -172,6 +197,30 @@ mod tests {
         assert_eq!(found.source, Source::Dev(root.path().join(DATA_DIR).join("dev.toml")));
         let flag = Globals { api_url: Some("https://sched.example/base".into()), ..globals() };
         assert_eq!(api(&flag, &below).unwrap().url.as_str(), "https://sched.example/base");
+    }
+
+    #[test]
+    fn the_key_of_dev_goes_to_dev_alone_and_only_from_a_file_that_is_closed_to_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        describe(&root.path().join(DATA_DIR));
+        let file = root.path().join(DATA_DIR).join("api.key");
+        let key = |globals: &Globals| {
+            let place = api(globals, root.path()).map_err(|error| error.to_string())?;
+            Ok::<_, String>(place.key.map(|key| key.expose_secret().to_owned()))
+        };
+        assert_eq!(key(&globals()).unwrap(), None);
+        std::fs::write(&file, "of-dev\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(key(&globals()).unwrap_err().contains("key"));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(key(&globals()).unwrap().as_deref(), Some("of-dev"));
+        let elsewhere = Globals { api_url: Some("http://127.0.0.1:9".into()), ..globals() };
+        assert_eq!(key(&elsewhere).unwrap(), None);
+        let named = Globals { api_key_file: Some(file), ..elsewhere };
+        assert_eq!(key(&named).unwrap().as_deref(), Some("of-dev"));
+        let given = Globals { api_key: Some("own".into()), ..named };
+        assert_eq!(key(&given).unwrap().as_deref(), Some("own"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod dead_letter;
 mod explain;
 mod fleet;
 mod function;
+mod identity;
 mod job;
 mod logs;
 mod manifest;
@@ -27,6 +28,9 @@ pub use explain::{
 };
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
+pub use identity::{
+    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, Tenant, TenantSpec, User, UserSpec,
+};
 pub use job::{Job, PauseRequest};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};

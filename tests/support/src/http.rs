@@ -1,6 +1,7 @@
 //! A small HTTP client for loopback: one request per connection, whole answers.
 //!
-//! Speaks HTTP/1.0 so that no answer comes in chunks. Not for anything but tests.
+//! Speaks HTTP/1.0 so that no answer comes in chunks, and shows the key of [`crate::identity`] to the API unless it is given another.
+//! Not for anything but tests.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -77,6 +78,11 @@ pub async fn request(
     let mut text = format!("{method} {path} HTTP/1.0\r\nhost: {server}\r\naccept: application/json\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if path.starts_with("/api/")
+        && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+    {
+        text.push_str(&format!("authorization: {}\r\n", crate::identity::bearer()));
     }
     let body = body.map(Value::to_string).unwrap_or_default();
     if !body.is_empty() {

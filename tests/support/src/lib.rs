@@ -3,6 +3,7 @@
 mod cluster;
 mod database;
 pub mod http;
+pub mod identity;
 mod pooler;
 mod process;
 mod program;

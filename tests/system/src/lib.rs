@@ -78,6 +78,7 @@ impl Installation {
 
     /// Starts the API on a free port with more settings.
     pub async fn start_api_with(&mut self, settings: &[(&str, &str)]) {
+        test_support::identity::install(&self.sql).await;
         let mut api = self.launch("sched-api", &[&[("API_PORT", "0")][..], settings].concat()).start();
         self.api_addr = Some(ready(&mut api).await);
         self.api = Some(api);
@@ -275,7 +276,8 @@ impl Installation {
     /// When it does not end.
     pub async fn schedctl(&self, arguments: &[&str]) -> Finished {
         let api = format!("http://{}", self.api_addr());
-        Process::program("schedctl").env("SCHED_API_URL", api).args(arguments).run(PATIENCE).await
+        let schedctl = Process::program("schedctl").env("SCHED_API_URL", api);
+        schedctl.env("SCHED_API_KEY", test_support::identity::api_key()).args(arguments).run(PATIENCE).await
     }
 
     /// Connects anew for plain SQL, after the database was away.

@@ -5,6 +5,7 @@
 
 pub(crate) mod calendar;
 pub(crate) mod explain;
+pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod moment;
 pub(crate) mod preview;

@@ -19,21 +19,23 @@ use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
 use sched_wire::{Applied, ApplyResult, Kind};
 
-use super::{ACTOR, Answer, Id, State, auditing, compute};
+use super::{Answer, Id, State, auditing, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 
 /// `POST /apply`
 pub(crate) async fn apply(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Answer<ApplyResult> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let (body, timezone) = (body.required()?, state.default_timezone.clone());
     let mut checked = compute(move || manifest::read(body, &timezone)).await?;
     let looked_up = look_up(&state, tenant, &checked).await;
@@ -48,7 +50,7 @@ pub(crate) async fn apply(
     }
     let work = Work {
         tenant,
-        request: &request.0,
+        by: &request.0,
         checked: &checked,
         at: Mutex::default(),
         parsed: ParsedCalendars::default(),
@@ -145,7 +147,7 @@ fn missing(pointer: String, kind: &str, name: &str) -> Mistake {
 /// One manifest being written.
 struct Work<'a> {
     tenant: TenantId,
-    request: &'a str,
+    by: &'a By,
     checked: &'a Checked,
     /// The item at work, for the error that may come of it: the transaction's own error has no place for it.
     at: Mutex<String>,
@@ -188,7 +190,7 @@ impl Work<'_> {
         settings: &CalendarSettings,
         entries: &mut Vec<AuditEntry>,
     ) -> Result<Applied, SaveError> {
-        let saved = super::calendars::write(conn, self.tenant, settings, self.request, entries).await?;
+        let saved = super::calendars::write(conn, self.tenant, settings, self.by, entries).await?;
         Ok(Applied {
             kind: Kind::Calendar,
             name: saved.calendar.name,
@@ -211,7 +213,7 @@ impl Work<'_> {
         let (id, change) = functions::save(conn, self.tenant, settings).await?;
         if change != Change::Unchanged {
             let before = before.as_ref().map(|function| &function.settings);
-            entries.push(auditing::of_function(self.tenant, id, before, settings, self.request));
+            entries.push(auditing::of_function(self.tenant, id, before, settings, self.by));
         }
         Ok(Applied {
             kind: Kind::TaskFunction,
@@ -229,9 +231,10 @@ impl Work<'_> {
         entries: &mut Vec<AuditEntry>,
     ) -> Result<SavedJob, SaveError> {
         let saved =
-            jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, ACTOR, &self.parsed).await?;
+            jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, &self.by.source, &self.parsed)
+                .await?;
         if saved.change != Change::Unchanged {
-            entries.push(auditing::of_job(self.tenant, &saved, self.request));
+            entries.push(auditing::of_job(self.tenant, &saved, self.by));
         }
         Ok(saved)
     }

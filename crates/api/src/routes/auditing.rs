@@ -3,6 +3,7 @@
 //! Written in the transaction of the change. Values of variables that a function sets may be secrets, so the log keeps
 //! their names only.
 
+use sched_model::db::api_keys::ApiKeyRecord;
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::cancellations::{Order, Stopped, Stricken};
@@ -13,25 +14,28 @@ use sched_model::db::jobs::{Job, SavedJob};
 use sched_model::db::queues::QueueSettings;
 use sched_model::db::retries::Retry;
 use sched_model::db::secrets::{SavedSecret, SecretRecord};
+use sched_model::db::tenants::TenantRecord;
+use sched_model::db::users::{Member, UserRecord};
+use sched_model::domain::identity::Role;
 use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
 use sched_wire::DeadLettersCommand;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::ACTOR;
 use crate::dto::show::hide_variables;
+use crate::identity::By;
 
 /// A job that was created or changed.
-pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, request: &str) -> AuditEntry {
+pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: if saved.before.is_some() { "update_job" } else { "create_job" },
         target_type: "job",
         target_id: saved.job.id.to_string(),
         before: saved.before.as_ref().map(plain),
         after: Some(plain(&saved.job.settings)),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -41,7 +45,7 @@ pub(super) fn of_switched_job(
     action: &'static str,
     before: &Job,
     after: &Job,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     let flags = |job: &Job| {
         json!({
@@ -54,13 +58,13 @@ pub(super) fn of_switched_job(
     };
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action,
         target_type: "job",
         target_id: after.id.to_string(),
         before: Some(flags(before)),
         after: Some(flags(after)),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -70,45 +74,45 @@ pub(super) fn of_function(
     id: FunctionId,
     before: Option<&FunctionSettings>,
     after: &FunctionSettings,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: if before.is_some() { "update_task_function" } else { "create_task_function" },
         target_type: "task_function",
         target_id: id.to_string(),
         before: before.map(without_secrets),
         after: Some(without_secrets(after)),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// A calendar that was created or changed.
-pub(super) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, request: &str) -> AuditEntry {
+pub(super) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: if saved.before.is_some() { "update_calendar" } else { "create_calendar" },
         target_type: "calendar",
         target_id: saved.calendar.id.to_string(),
         before: saved.before.as_ref().map(plain),
         after: Some(plain(&saved.calendar.settings())),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// A calendar that was deleted.
-pub(super) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, request: &str) -> AuditEntry {
+pub(super) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "delete_calendar",
         target_type: "calendar",
         target_id: calendar.id.to_string(),
         before: Some(plain(&calendar.settings())),
         after: None,
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -117,37 +121,32 @@ pub(super) fn of_queue(
     tenant: TenantId,
     before: Option<&QueueSettings>,
     after: &QueueSettings,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: if before.is_some() { "update_queue" } else { "create_queue" },
         target_type: "queue",
         target_id: after.name.clone(),
         before: before.map(plain),
         after: Some(plain(after)),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// A secret that was given a value.
-pub(super) fn of_secret(
-    tenant: TenantId,
-    project: Option<&str>,
-    saved: &SavedSecret,
-    request: &str,
-) -> AuditEntry {
+pub(super) fn of_secret(tenant: TenantId, project: Option<&str>, saved: &SavedSecret, by: &By) -> AuditEntry {
     let is_new = saved.change == Change::Created;
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: if is_new { "create_secret" } else { "update_secret" },
         target_type: "secret",
         target_id: saved.secret.id.to_string(),
         before: None,
         after: Some(secret(&saved.secret, project)),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -156,31 +155,31 @@ pub(super) fn of_deleted_secret(
     tenant: TenantId,
     project: Option<&str>,
     deleted: &SecretRecord,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "delete_secret",
         target_type: "secret",
         target_id: deleted.id.to_string(),
         before: Some(secret(deleted, project)),
         after: None,
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// Secrets, of whatever tenants, that were encrypted anew.
-pub(super) fn of_rotation(key: &str, rotated: usize, request: &str) -> AuditEntry {
+pub(super) fn of_rotation(key: &str, rotated: usize, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: None,
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "rotate_secrets",
         target_type: "secret_key",
         target_id: key.to_owned(),
         before: None,
         after: Some(json!({"rotated": rotated})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -190,16 +189,16 @@ fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
 }
 
 /// A trigger that made a dispatch.
-pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, request: &str) -> AuditEntry {
+pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(trigger.tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "trigger_job",
         target_type: "job",
         target_id: trigger.job.to_string(),
         before: None,
         after: Some(json!({"dispatch_id": dispatch, "has_own_args": trigger.args.is_some()})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -209,12 +208,12 @@ pub(super) fn of_cancelled_dispatch(
     id: DispatchId,
     stopped: &Stopped,
     order: &Order<'_>,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     let is_closed = !stopped.closed.is_empty();
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: order.by.to_owned(),
+        actor: by.actor.clone(),
         action: "cancel_dispatch",
         target_type: "dispatch",
         target_id: id.to_string(),
@@ -222,7 +221,7 @@ pub(super) fn of_cancelled_dispatch(
         after: Some(
             json!({"state": if is_closed { "cancelled" } else { "requested" }, "reason": order.reason}),
         ),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -232,51 +231,46 @@ pub(super) fn of_cancelled_job(
     stricken: &Stricken,
     stopped: &Stopped,
     order: &Order<'_>,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: order.by.to_owned(),
+        actor: by.actor.clone(),
         action: "cancel_dispatches",
         target_type: "job",
         target_id: stricken.job_id.to_string(),
         before: None,
         after: Some(json!({"cancelled": cancelled, "requested": requested, "reason": order.reason})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// A dispatch that is run again.
-pub(super) fn of_retry(tenant: TenantId, retry: &Retry, request: &str) -> AuditEntry {
+pub(super) fn of_retry(tenant: TenantId, retry: &Retry, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "retry_dispatch",
         target_type: "dispatch",
         target_id: retry.of.to_string(),
         before: None,
         after: Some(json!({"dispatch_id": retry.dispatch_id})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// A dead letter that was discarded.
-pub(super) fn of_discarded(
-    tenant: TenantId,
-    id: DispatchId,
-    reason: Option<&str>,
-    request: &str,
-) -> AuditEntry {
+pub(super) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str>, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "discard_dead_letter",
         target_type: "dispatch",
         target_id: id.to_string(),
         before: None,
         after: Some(json!({"state": "discarded", "reason": reason})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -287,31 +281,31 @@ pub(super) fn of_dead_letters(
     command: &DeadLettersCommand,
     done: usize,
     refused: usize,
-    request: &str,
+    by: &By,
 ) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action,
         target_type: "tenant",
         target_id: tenant.to_string(),
         before: None,
         after: Some(json!({"meant": plain(command), "count": done, "refused": refused})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
 /// A leader that was asked to step down.
-pub(super) fn of_step_down(tenant: TenantId, leader: &Instance, request: &str) -> AuditEntry {
+pub(super) fn of_step_down(tenant: TenantId, leader: &Instance, by: &By) -> AuditEntry {
     AuditEntry {
         tenant_id: Some(tenant),
-        actor: ACTOR.to_owned(),
+        actor: by.actor.clone(),
         action: "request_step_down",
         target_type: "scheduler_instance",
         target_id: leader.id.to_string(),
         before: None,
         after: Some(json!({"term": leader.term, "hostname": leader.hostname, "pid": leader.pid})),
-        request_id: Some(request.to_owned()),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -323,4 +317,101 @@ fn without_secrets(function: &FunctionSettings) -> Value {
 fn plain(settings: &impl Serialize) -> Value {
     // Settings are plain data with text keys, for which this cannot fail.
     serde_json::to_value(settings).unwrap_or_default()
+}
+
+/// An API key that was made (`after`) or revoked (`before`).
+pub(super) fn of_api_key(
+    tenant: TenantId,
+    before: Option<&ApiKeyRecord>,
+    after: Option<&ApiKeyRecord>,
+    by: &By,
+) -> AuditEntry {
+    let shown = |key: &ApiKeyRecord| {
+        json!({
+            "name": key.name,
+            "prefix": key.key_prefix,
+            "user_id": key.user_id,
+            "scopes": key.scopes,
+            "expires_at": key.expires_at,
+        })
+    };
+    let id = before.or(after).map(|key| key.id.to_string());
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if after.is_some() { "create_api_key" } else { "revoke_api_key" },
+        target_type: "api_key",
+        target_id: id.unwrap_or_default(),
+        before: before.map(shown),
+        after: after.map(shown),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A tenant that was made; of the installation, since the tenant was not there before.
+pub(super) fn of_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: None,
+        actor: by.actor.clone(),
+        action: "create_tenant",
+        target_type: "tenant",
+        target_id: tenant.id.to_string(),
+        before: None,
+        after: Some(json!({"slug": tenant.slug, "name": tenant.name})),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A user that was made or changed; of the installation, like users themselves.
+pub(super) fn of_user(
+    action: &'static str,
+    before: Option<&UserRecord>,
+    after: &UserRecord,
+    by: &By,
+) -> AuditEntry {
+    let shown = |user: &UserRecord| {
+        json!({
+            "email": user.email,
+            "is_active": user.is_active,
+            "is_system_operator": user.is_system_operator,
+        })
+    };
+    AuditEntry {
+        tenant_id: None,
+        actor: by.actor.clone(),
+        action,
+        target_type: "user",
+        target_id: after.id.to_string(),
+        before: before.map(shown),
+        after: Some(shown(after)),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A membership that was made or changed.
+pub(super) fn of_member(tenant: TenantId, before: Option<Role>, member: &Member, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if before.is_some() { "update_membership" } else { "create_membership" },
+        target_type: "membership",
+        target_id: member.user.to_string(),
+        before: before.map(|role| json!({"email": member.email, "role": role})),
+        after: Some(json!({"email": member.email, "role": member.role})),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A membership that was ended, and with it the keys of the user in the tenant.
+pub(super) fn of_removed_member(tenant: TenantId, member: &Member, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_membership",
+        target_type: "membership",
+        target_id: member.user.to_string(),
+        before: Some(json!({"email": member.email, "role": member.role})),
+        after: None,
+        request_id: Some(by.request.clone()),
+    }
 }

@@ -15,25 +15,35 @@ use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
 use serde_json::Value;
 
-use super::{ACTOR, Answer, Id, State, auditing, compute};
+use super::{Answer, Id, State, auditing, compute};
 use crate::dto::calendar::{read_calendar, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
 
 /// `GET /calendars`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Calendar>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Calendar>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
     let rows = calendars::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
     Ok(web::Json(limit.page(rows, |calendar| calendar.name.clone(), show)))
 }
 
 /// `GET /calendars/{name}`
-pub(crate) async fn get(state: State, name: web::Path<String>, _: Query<NoParameters>) -> Answer<Calendar> {
-    let tenant = state.tenant()?;
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<Calendar> {
+    let tenant = identity.tenant();
     can_be_there(&name)?;
     let mut conn = state.database.conn().await?;
     let found = calendars::by_name(&mut conn, tenant, &name).await?;
@@ -43,12 +53,13 @@ pub(crate) async fn get(state: State, name: web::Path<String>, _: Query<NoParame
 /// `PUT /calendars/{name}`
 pub(crate) async fn put(
     state: State,
+    identity: Identity,
     request: Id,
     name: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let (name, body) = (name.into_inner(), body.required()?);
     // Rules are expanded when a definition is read.
     let settings = compute(move || settings(&name, body)).await??;
@@ -83,11 +94,12 @@ pub(crate) async fn put(
 /// `DELETE /calendars/{name}`
 pub(crate) async fn delete(
     state: State,
+    identity: Identity,
     request: Id,
     name: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     can_be_there(&name)?;
     let mut conn = state.database.conn().await?;
     let deleted = transact(&mut conn, "delete_calendar", async |conn: &mut Conn| {
@@ -111,12 +123,12 @@ pub(super) async fn write(
     conn: &mut Conn,
     tenant: TenantId,
     settings: &CalendarSettings,
-    request: &str,
+    by: &By,
     entries: &mut Vec<AuditEntry>,
 ) -> Result<SavedCalendar, SaveError> {
-    let saved = calendars::save(conn, tenant, settings, ACTOR).await?;
+    let saved = calendars::save(conn, tenant, settings, &by.source).await?;
     if saved.change != Change::Unchanged {
-        entries.push(auditing::of_calendar(tenant, &saved, request));
+        entries.push(auditing::of_calendar(tenant, &saved, by));
     }
     if let Some(before) = saved.before.as_ref().filter(|_| saved.changes_fires()) {
         jobs::reschedule_users_of(conn, tenant, &settings.name, &before.definition).await?;

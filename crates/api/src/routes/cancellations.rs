@@ -14,11 +14,12 @@ use sched_wire::{CancelState, JobCancelled, ReasonRequest};
 use serde_json::json;
 
 use super::jobs::{find, no_such_job};
-use super::{ACTOR, Answer, Id, State, auditing};
+use super::{Answer, Id, State, auditing};
 use crate::conflict::Conflict;
 use crate::dto::IntoWire;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id};
+use crate::identity::Identity;
 use crate::mistake::Mistake;
 
 /// Longest reason of a command, in characters.
@@ -41,14 +42,15 @@ pub(super) fn checked_reason(reason: Option<String>) -> Result<Option<String>, A
 /// `POST /dispatches/{id}/cancel`
 pub(crate) async fn dispatch(
     state: State,
+    identity: Identity,
     request: Id,
     text: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let reason = reason(body)?;
-    let order = Order { by: ACTOR, reason: reason.as_deref() };
+    let order = Order { by: &request.0.actor, reason: reason.as_deref() };
     let mut conn = state.database.conn().await?;
     let cancelled = transact(&mut conn, "cancel_dispatch", async |conn: &mut Conn| {
         let cancelled = cancellations::cancel(conn, tenant, id, &order).await?;
@@ -89,14 +91,15 @@ pub(crate) async fn dispatch(
 /// `POST /jobs/{id-or-name}/cancel`
 pub(crate) async fn of_job(
     state: State,
+    identity: Identity,
     request: Id,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Answer<JobCancelled> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let reason = reason(body)?;
-    let order = Order { by: ACTOR, reason: reason.as_deref() };
+    let order = Order { by: &request.0.actor, reason: reason.as_deref() };
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
     let cancelled = transact(&mut conn, "cancel_job", async |conn: &mut Conn| {

@@ -18,12 +18,13 @@ use serde_json::json;
 
 use super::cancellations::{checked_reason, reason};
 use super::jobs::filter as job_filter;
-use super::{ACTOR, Answer, Id, State, auditing, retries};
+use super::{Answer, Id, State, auditing, retries};
 use crate::conflict::{Conflict, code_of};
 use crate::dto::moment::moment;
 use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id};
+use crate::identity::Identity;
 use crate::mistake::Mistake;
 use crate::page::{Limit, id_cursor};
 
@@ -34,8 +35,12 @@ const PAGE: i64 = 500;
 const SAMPLE: i64 = 10;
 
 /// `GET /dead-letters`
-pub(crate) async fn list(state: State, Query(query): Query<DeadLettersQuery>) -> Answer<Page<DeadLetter>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<DeadLettersQuery>,
+) -> Answer<Page<DeadLetter>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
     let chosen = match query.state.unwrap_or(DeadLetterChoice::Open) {
         DeadLetterChoice::Open => Chosen::Open,
@@ -49,8 +54,13 @@ pub(crate) async fn list(state: State, Query(query): Query<DeadLettersQuery>) ->
 }
 
 /// `GET /dead-letters/{id}`
-pub(crate) async fn get(state: State, text: web::Path<String>, _: Query<NoParameters>) -> Answer<DeadLetter> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<DeadLetter> {
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let mut conn = state.database.conn().await?;
     shown(&mut conn, tenant, id).await
 }
@@ -67,20 +77,25 @@ fn none(id: DispatchId) -> ApiError {
 /// `POST /dead-letters/{id}/discard`
 pub(crate) async fn discard(
     state: State,
+    identity: Identity,
     request: Id,
     text: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Answer<DeadLetter> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let reason = reason(body)?;
     let reason = reason.as_deref();
     let mut conn = state.database.conn().await?;
     let discarded = transact(&mut conn, "discard_dead_letter", async |conn: &mut Conn| {
-        let discarded = dead_letters::discard(conn, tenant, id, ACTOR, reason).await?;
+        let discarded = dead_letters::discard(conn, tenant, id, &request.0.actor, reason).await?;
         if let Discarded::Done { job_id, project_id } = discarded {
             audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
-            events::append(conn, &[discarded_event(tenant, (id, job_id, project_id), reason)]).await?;
+            events::append(
+                conn,
+                &[discarded_event(tenant, (id, job_id, project_id), reason, &request.0.actor)],
+            )
+            .await?;
         }
         Ok::<_, DbError>(discarded)
     })
@@ -95,11 +110,12 @@ pub(crate) async fn discard(
 /// `POST /dead-letters/retry`
 pub(crate) async fn retry_many(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let command = command(body)?;
     if command.reason.is_some() {
         let message = "is taken by discarding only";
@@ -110,13 +126,13 @@ pub(crate) async fn retry_many(
     if command.dry_run {
         return dry_run(&mut conn, tenant, &filter).await;
     }
-    let order = RetryOrder { tenant, by: ACTOR, traceparent: None };
+    let order = RetryOrder { tenant, by: &request.0.actor, traceparent: None };
     let settled = transact(&mut conn, "retry_dead_letters", async |conn: &mut Conn| {
         let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
         let told: Vec<NewEvent> = settled
             .done
             .iter()
-            .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id)))
+            .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &request.0.actor))
             .collect();
         events::append(conn, &told).await?;
         let (done, refused) = (settled.done.len(), settled.barred.values().sum());
@@ -140,11 +156,12 @@ pub(crate) async fn retry_many(
 /// `POST /dead-letters/discard`
 pub(crate) async fn discard_many(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let mut command = command(body)?;
     command.reason = checked_reason(command.reason)?;
     let mut conn = state.database.conn().await?;
@@ -154,9 +171,13 @@ pub(crate) async fn discard_many(
     }
     let reason = command.reason.as_deref();
     let settled = transact(&mut conn, "discard_dead_letters", async |conn: &mut Conn| {
-        let settled = dead_letters::discard_page(conn, tenant, &filter, PAGE, ACTOR, reason).await?;
-        let told: Vec<NewEvent> =
-            settled.done.iter().map(|done| discarded_event(tenant, *done, reason)).collect();
+        let settled =
+            dead_letters::discard_page(conn, tenant, &filter, PAGE, &request.0.actor, reason).await?;
+        let told: Vec<NewEvent> = settled
+            .done
+            .iter()
+            .map(|done| discarded_event(tenant, *done, reason, &request.0.actor))
+            .collect();
         events::append(conn, &told).await?;
         let done = settled.done.len();
         let entry = auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &request.0);
@@ -264,6 +285,7 @@ fn discarded_event(
     tenant: TenantId,
     (id, job_id, project_id): (DispatchId, JobId, Option<ProjectId>),
     reason: Option<&str>,
+    by: &str,
 ) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),
@@ -271,6 +293,6 @@ fn discarded_event(
         job_id: Some(job_id),
         dispatch_id: Some(id),
         event_type: events::DEAD_LETTER_DISCARDED,
-        payload: json!({"reason": reason, "by": ACTOR}),
+        payload: json!({"reason": reason, "by": by}),
     }
 }

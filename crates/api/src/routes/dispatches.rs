@@ -10,11 +10,16 @@ use super::{Answer, State};
 use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
+use crate::identity::Identity;
 use crate::page::{Limit, id_cursor};
 
 /// `GET /dispatches`
-pub(crate) async fn list(state: State, Query(query): Query<DispatchesQuery>) -> Answer<Page<Dispatch>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<DispatchesQuery>,
+) -> Answer<Page<Dispatch>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
     let mut conn = state.database.conn().await?;
     let job = match &query.job {
@@ -27,8 +32,13 @@ pub(crate) async fn list(state: State, Query(query): Query<DispatchesQuery>) -> 
 }
 
 /// `GET /dispatches/{id}`
-pub(crate) async fn get(state: State, text: web::Path<String>, _: Query<NoParameters>) -> Answer<Dispatch> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<Dispatch> {
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let mut conn = state.database.conn().await?;
     let found = dispatches::by_id(&mut conn, tenant, id).await?;
     let found = found.ok_or_else(|| ApiError::NotFound { kind: "dispatch", name: id.to_string() })?;

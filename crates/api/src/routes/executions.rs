@@ -11,14 +11,16 @@ use super::{Answer, State};
 use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
+use crate::identity::Identity;
 use crate::page::{Limit, id_cursor};
 
 /// `GET /executions`
 pub(crate) async fn list(
     state: State,
+    identity: Identity,
     Query(query): Query<ExecutionsQuery>,
 ) -> Answer<Page<sched_wire::Execution>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(ExecutionId);
     let mut conn = state.database.conn().await?;
     let job = match &query.job {
@@ -34,10 +36,11 @@ pub(crate) async fn list(
 /// `GET /executions/{id}`
 pub(crate) async fn get(
     state: State,
+    identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Answer<sched_wire::Execution> {
-    let (tenant, id) = (state.tenant()?, ExecutionId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let mut conn = state.database.conn().await?;
     Ok(web::Json(show::execution(find(&mut conn, tenant, id).await?)))
 }
@@ -45,10 +48,11 @@ pub(crate) async fn get(
 /// `GET /executions/{id}/output`
 pub(crate) async fn output(
     state: State,
+    identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Answer<ExecutionOutput> {
-    let (tenant, id) = (state.tenant()?, ExecutionId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let mut conn = state.database.conn().await?;
     // An attempt that wrote nothing is told from one that never was.
     let execution = find(&mut conn, tenant, id).await?;

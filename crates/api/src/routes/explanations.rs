@@ -14,14 +14,16 @@ use super::{Answer, State, compute};
 use crate::dto::explain::{Window, refused, show, show_dispatch};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
+use crate::identity::Identity;
 
 /// `GET /jobs/{id-or-name}/explain`
 pub(crate) async fn of_job(
     state: State,
+    identity: Identity,
     job: web::Path<String>,
     Query(query): Query<ExplainQuery>,
 ) -> Answer<Explanation> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
     let now = clock::now(&mut conn).await?;
@@ -39,10 +41,11 @@ pub(crate) async fn of_job(
 /// `GET /dispatches/{id}/explain`
 pub(crate) async fn of_dispatch(
     state: State,
+    identity: Identity,
     text: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Answer<DispatchExplanation> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let gone = || ApiError::NotFound { kind: "dispatch", name: id.to_string() };
     let mut conn = state.database.conn().await?;
     let found = dispatches::by_id(&mut conn, tenant, id).await?.ok_or_else(gone)?;

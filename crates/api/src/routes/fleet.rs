@@ -14,6 +14,7 @@ use super::{Answer, Id, State, auditing};
 use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::page::whole;
 
 /// Most jobs that the status names of those the scheduler has disabled; it counts them all.
@@ -21,7 +22,6 @@ const SHOWN_QUARANTINED: i64 = 20;
 
 /// `GET /workers`
 pub(crate) async fn workers(state: State, _: Query<NoParameters>) -> Answer<Page<Worker>> {
-    state.tenant()?;
     let mut conn = state.database.conn().await?;
     Ok(web::Json(whole(workers::list(&mut conn).await?, show::worker)))
 }
@@ -31,7 +31,6 @@ pub(crate) async fn scheduler_instances(
     state: State,
     _: Query<NoParameters>,
 ) -> Answer<Page<SchedulerInstance>> {
-    state.tenant()?;
     let mut conn = state.database.conn().await?;
     let found = instances::list(&mut conn).await?;
     let now = clock::now(&mut conn).await?;
@@ -41,11 +40,12 @@ pub(crate) async fn scheduler_instances(
 /// `POST /scheduler-instances/leader/step-down`
 pub(crate) async fn step_down(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let NoParameters {} = body.read_or_default()?;
     let mut conn = state.database.conn().await?;
     let asked = transact(&mut conn, "request_step_down", async |conn: &mut Conn| {
@@ -86,8 +86,8 @@ fn step_down_requested(leader: &Instance) -> NewEvent {
 }
 
 /// `GET /status`
-pub(crate) async fn status(state: State, _: Query<NoParameters>) -> Answer<Status> {
-    let tenant = state.tenant()?;
+pub(crate) async fn status(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Status> {
+    let tenant = identity.tenant();
     let mut conn = state.database.conn().await?;
     let counts = overview::counts(&mut conn, tenant).await?;
     let waiting = overview::waiting(&mut conn, tenant).await?;

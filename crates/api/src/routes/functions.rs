@@ -7,11 +7,16 @@ use sched_wire::{Function, Page, PageQuery};
 use super::{Answer, State};
 use crate::dto::show;
 use crate::extract::Query;
+use crate::identity::Identity;
 use crate::page::Limit;
 
 /// `GET /task-functions`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Function>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Function>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
     let rows = functions::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
     Ok(web::Json(limit.page(rows, |function| function.settings.name.clone(), show::function)))

@@ -7,25 +7,27 @@ use sched_model::db::{Conn, DbResult, audit, dependencies, transact};
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_wire::{BASE_PATH, Include, JobsQuery, Page};
 
-use super::{ACTOR, Answer, Id, State, auditing};
+use super::{Answer, Id, State, auditing};
 use crate::dto::{show, spec};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::mistake;
 use crate::page::Limit;
 
 /// `POST /jobs`
 pub(crate) async fn create(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let settings = spec::job(body.required()?, "", &state.default_timezone).map_err(ApiError::Refused)?;
     let mut conn = state.database.conn().await?;
     let saved = transact(&mut conn, "create_job", async |conn: &mut Conn| {
-        let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, ACTOR).await?;
+        let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &request.0.source).await?;
         audit::write(conn, &[auditing::of_job(tenant, &saved, &request.0)]).await?;
         Ok::<_, SaveError>(saved)
     })
@@ -40,8 +42,12 @@ pub(crate) async fn create(
 }
 
 /// `GET /jobs`
-pub(crate) async fn list(state: State, Query(query): Query<JobsQuery>) -> Answer<Page<sched_wire::Job>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<JobsQuery>,
+) -> Answer<Page<sched_wire::Job>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
     let which = match query.include {
         Some(Include::System) => Shown::All,
@@ -60,10 +66,11 @@ pub(crate) async fn list(state: State, Query(query): Query<JobsQuery>) -> Answer
 /// `GET /jobs/{id-or-name}`
 pub(crate) async fn get(
     state: State,
+    identity: Identity,
     job: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
     Ok(shown(&mut conn, tenant, found).await?)

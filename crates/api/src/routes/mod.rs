@@ -3,6 +3,7 @@
 //! No rule is decided here and no SQL is known. A handler that writes does so in one named transaction, with its entry
 //! in the audit log; hints to other daemons follow the commit and may be lost.
 
+pub(crate) mod api_keys;
 pub(crate) mod apply;
 mod auditing;
 pub(crate) mod calendars;
@@ -15,26 +16,27 @@ pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod me;
+pub(crate) mod memberships;
 pub(crate) mod previews;
 pub(crate) mod queues;
 pub(crate) mod retries;
 pub(crate) mod secrets;
 pub(crate) mod switches;
+pub(crate) mod tenants;
 pub(crate) mod triggers;
+pub(crate) mod users;
 
 use actix_web::web;
 
 use crate::error::ApiError;
-use crate::guard::RequestId;
+use crate::identity::Signed;
 use crate::state::ApiState;
-
-/// Who acts, in the audit log and as the source of a row, until there is identity.
-const ACTOR: &str = "api";
 
 /// What every handler is given of what requests share.
 type State = web::Data<ApiState>;
-/// The id of the request.
-type Id = web::ReqData<RequestId>;
+/// On whose behalf, and under which id, the request changes things.
+type Id = web::ReqData<Signed>;
 /// An answer in JSON.
 type Answer<T> = Result<web::Json<T>, ApiError>;
 

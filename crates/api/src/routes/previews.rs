@@ -11,10 +11,16 @@ use super::{Answer, State, compute};
 use crate::dto::preview::{Question, count, named, request};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 
 /// `POST /schedules/preview`
-pub(crate) async fn of_schedule(state: State, _: Query<NoParameters>, body: Body) -> Answer<Preview> {
-    let tenant = state.tenant()?;
+pub(crate) async fn of_schedule(
+    state: State,
+    identity: Identity,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Answer<Preview> {
+    let tenant = identity.tenant();
     let request = request(body.required()?).map_err(ApiError::Refused)?;
     let mut conn = state.database.conn().await?;
     let kept = calendars::by_names(&mut conn, tenant, &named(&request)).await?;
@@ -27,10 +33,11 @@ pub(crate) async fn of_schedule(state: State, _: Query<NoParameters>, body: Body
 /// `GET /jobs/{id-or-name}/preview`
 pub(crate) async fn of_job(
     state: State,
+    identity: Identity,
     job: web::Path<String>,
     Query(query): Query<PreviewQuery>,
 ) -> Answer<Preview> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let count = count(query.count).map_err(|message| ApiError::parameter("count", message))?;
     let mut conn = state.database.conn().await?;
     let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;

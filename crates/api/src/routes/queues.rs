@@ -15,19 +15,29 @@ use crate::dto::queue::{read_queue, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::page::Limit;
 
 /// `GET /queues`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Queue>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Queue>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let mut conn = state.database.conn().await?;
     let rows = queues::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
     Ok(web::Json(limit.page(rows, |queue| queue.settings.name.clone(), show)))
 }
 
 /// `GET /queues/{name}`
-pub(crate) async fn get(state: State, name: web::Path<String>, _: Query<NoParameters>) -> Answer<Queue> {
-    let tenant = state.tenant()?;
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<Queue> {
+    let tenant = identity.tenant();
     if name.contains('\0') {
         return Err(no_such_queue(&name));
     }
@@ -39,12 +49,13 @@ pub(crate) async fn get(state: State, name: web::Path<String>, _: Query<NoParame
 /// `PUT /queues/{name}`
 pub(crate) async fn put(
     state: State,
+    identity: Identity,
     request: Id,
     name: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     if let Err(message) = check_name(&name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));
     }

@@ -12,14 +12,16 @@ use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_wire::BASE_PATH;
 use serde_json::json;
 
-use super::{ACTOR, Id, State, auditing};
+use super::{Id, State, auditing};
 use crate::conflict::Conflict;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id, traceparent};
+use crate::identity::{By, Identity};
 
 /// `POST /dispatches/{id}/retry`
 pub(crate) async fn dispatch(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     text: web::Path<String>,
@@ -28,12 +30,13 @@ pub(crate) async fn dispatch(
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
     let mut conn = state.database.conn().await?;
-    again(&mut conn, state.tenant()?, DispatchId(id(&text)?), &http, &request.0).await
+    again(&mut conn, identity.tenant(), DispatchId(id(&text)?), &http, &request.0).await
 }
 
 /// `POST /dead-letters/{id}/retry`
 pub(crate) async fn dead_letter(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     text: web::Path<String>,
@@ -41,7 +44,7 @@ pub(crate) async fn dead_letter(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let mut conn = state.database.conn().await?;
     if dead_letters::by_id(&mut conn, tenant, id).await?.is_none() {
         return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
@@ -54,15 +57,15 @@ async fn again(
     tenant: TenantId,
     id: DispatchId,
     http: &HttpRequest,
-    request: &str,
+    request: &By,
 ) -> Result<HttpResponse, ApiError> {
     let traceparent = traceparent(http);
-    let order = RetryOrder { tenant, by: ACTOR, traceparent: traceparent.as_deref() };
+    let order = RetryOrder { tenant, by: &request.actor, traceparent: traceparent.as_deref() };
     let retried = transact(conn, "retry_dispatch", async |conn: &mut Conn| {
         let retried = retries::retry(conn, &order, id).await?;
         if let Retried::Made(retry, job) = &retried {
             audit::write(conn, &[auditing::of_retry(tenant, retry, request)]).await?;
-            events::append(conn, &[event(tenant, retry, Some(job))]).await?;
+            events::append(conn, &[event(tenant, retry, Some(job), order.by)]).await?;
         }
         Ok::<_, DbError>(retried)
     })
@@ -82,14 +85,14 @@ async fn again(
 }
 
 /// What is told of a dispatch that runs another one again.
-pub(super) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>) -> NewEvent {
+pub(super) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, by: &str) -> NewEvent {
     NewEvent {
         tenant_id: Some(tenant),
         project_id: job.and_then(|job| job.project_id),
         job_id: Some(retry.job_id),
         dispatch_id: Some(retry.dispatch_id),
         event_type: events::DISPATCH_RETRIED,
-        payload: json!({"job_name": job.map(|job| &job.name), "retry_of": retry.of, "by": ACTOR}),
+        payload: json!({"job_name": job.map(|job| &job.name), "retry_of": retry.of, "by": by}),
     }
 }
 

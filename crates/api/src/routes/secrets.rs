@@ -11,16 +11,21 @@ use sched_model::domain::ids::{ProjectId, TenantId};
 use sched_model::domain::secret::{SecretPlace, check_secret_name};
 use sched_wire::{DeleteSecretQuery, Page, PageQuery, Secret, SecretQuery, SecretsRotated, UnreadableSecret};
 
-use super::{ACTOR, Answer, Id, State, auditing};
+use super::{Answer, Id, State, auditing};
 use crate::dto::secret::{read_value, show};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 use crate::page::Limit;
 
 /// `GET /secrets`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Secret>> {
-    let (tenant, limit) = (state.tenant()?, Limit::new(query.limit)?);
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Secret>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     // Neither names nor projects hold the character between them.
     let cursor = query.cursor.as_deref().unwrap_or_default();
     let after = cursor.split_once('/').unwrap_or((cursor, ""));
@@ -35,19 +40,20 @@ pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer
 /// `PUT /secrets/{name}`
 pub(crate) async fn put(
     state: State,
+    identity: Identity,
     request: Id,
     name: web::Path<String>,
     Query(query): Query<SecretQuery>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, keys) = (state.tenant()?, state.secret_keys()?);
+    let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
     let value = read_value(body.required()?).map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     check_secret_name(&name).map_err(|message| ApiError::parameter("name", message))?;
     let mut conn = state.database.conn().await?;
     let project = project(&mut conn, tenant, query.project.as_deref()).await?;
     let place = SecretPlace { tenant, project, name: &name };
     let saved = transact(&mut conn, "put_secret", async |conn: &mut Conn| {
-        let saved = secrets::put(conn, place, &value, keys, ACTOR).await?;
+        let saved = secrets::put(conn, place, &value, keys, &request.0.source).await?;
         let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &request.0);
         audit::write(conn, &[entry]).await?;
         Ok::<_, PutError>(saved)
@@ -65,11 +71,12 @@ pub(crate) async fn put(
 /// `DELETE /secrets/{name}`
 pub(crate) async fn delete(
     state: State,
+    identity: Identity,
     request: Id,
     name: web::Path<String>,
     Query(query): Query<DeleteSecretQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
     // PostgreSQL would fail over a NUL, and nothing else that is no name has to be looked for either.
     check_secret_name(&name).map_err(|_no_name| no_such_secret())?;
@@ -96,12 +103,13 @@ pub(crate) async fn delete(
 /// `POST /secret-keys/rotate`
 pub(crate) async fn rotate(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
 ) -> Answer<SecretsRotated> {
     let _: NoParameters = body.read_or_default()?;
-    let (tenant, keys) = (state.tenant()?, state.secret_keys()?);
+    let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
     let mut answer = SecretsRotated { key: keys.writing_id().to_owned(), rotated: 0, unreadable: Vec::new() };
     let mut conn = state.database.conn().await?;
     let mut after = None;

@@ -11,10 +11,11 @@ use sched_wire::PauseRequest;
 use serde_json::json;
 
 use super::jobs::{find, no_such_job, shown};
-use super::{ACTOR, Id, State, auditing};
+use super::{Id, State, auditing};
 use crate::dto::moment::moment;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, if_match};
+use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake};
 
 /// Longest reason of a pause, in characters.
@@ -26,6 +27,7 @@ const NEVER: &str = "never";
 /// `POST /jobs/{id-or-name}/pause`
 pub(crate) async fn pause(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     job: web::Path<String>,
@@ -39,7 +41,7 @@ pub(crate) async fn pause(
         return Err(refused("/reason", format!("must be no longer than {LONGEST_REASON} characters")));
     }
     let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, state.tenant()?, &job).await?.ok_or_else(|| no_such_job(&job))?;
+    let found = find(&mut conn, identity.tenant(), &job).await?.ok_or_else(|| no_such_job(&job))?;
     let end = match asked.until.as_deref() {
         Some(NEVER) => PauseEnd::Never,
         Some(text) => {
@@ -50,49 +52,53 @@ pub(crate) async fn pause(
         None => PauseEnd::AsItIs,
     };
     let pause = NewPause { reason: asked.reason.as_deref(), end };
-    turn(&mut conn, &state, &request.0, &http, &found, Switch::Pause(pause)).await
+    turn(&mut conn, &identity, &request.0, &http, &found, Switch::Pause(pause)).await
 }
 
 /// `POST /jobs/{id-or-name}/resume`
 pub(crate) async fn resume(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &request.0, &http, &job, body, Switch::Resume).await
+    simply(&state, &identity, &request.0, &http, &job, body, Switch::Resume).await
 }
 
 /// `POST /jobs/{id-or-name}/enable`
 pub(crate) async fn enable(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &request.0, &http, &job, body, Switch::Enable).await
+    simply(&state, &identity, &request.0, &http, &job, body, Switch::Enable).await
 }
 
 /// `POST /jobs/{id-or-name}/disable`
 pub(crate) async fn disable(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &request.0, &http, &job, body, Switch::Disable).await
+    simply(&state, &identity, &request.0, &http, &job, body, Switch::Disable).await
 }
 
 /// A switch that needs no more to be said.
 async fn simply(
     state: &State,
-    request: &str,
+    identity: &Identity,
+    by: &By,
     http: &HttpRequest,
     job: &str,
     body: Body,
@@ -100,8 +106,8 @@ async fn simply(
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<Nothing>()?;
     let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, state.tenant()?, job).await?.ok_or_else(|| no_such_job(job))?;
-    turn(&mut conn, state, request, http, &found, switch).await
+    let found = find(&mut conn, identity.tenant(), job).await?.ok_or_else(|| no_such_job(job))?;
+    turn(&mut conn, identity, by, http, &found, switch).await
 }
 
 /// A body that says nothing.
@@ -111,14 +117,14 @@ struct Nothing {}
 
 async fn turn(
     conn: &mut Conn,
-    state: &State,
-    request: &str,
+    identity: &Identity,
+    by: &By,
     http: &HttpRequest,
     found: &Job,
     switch: Switch<'_>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
-    let asked = SwitchRequest { tenant, job: found.id, switch, version: if_match(http)?, source: ACTOR };
+    let tenant = identity.tenant();
+    let asked = SwitchRequest { tenant, job: found.id, switch, version: if_match(http)?, source: &by.source };
     let (action, event_type) = match switch {
         Switch::Pause(_) => ("pause_job", events::JOB_PAUSED),
         Switch::Resume => ("resume_job", events::JOB_RESUMED),
@@ -128,12 +134,12 @@ async fn turn(
     let switched = transact(conn, action, async |conn: &mut Conn| {
         let switched = jobs::switch(conn, &asked).await?;
         if let Switched::Changed { before, after } = &switched {
-            audit::write(conn, &[auditing::of_switched_job(tenant, action, before, after, request)]).await?;
+            audit::write(conn, &[auditing::of_switched_job(tenant, action, before, after, by)]).await?;
             let payload = json!({
                 "job_name": after.settings.name,
                 "reason": after.state.pause_reason,
                 "until": after.state.paused_until,
-                "by": ACTOR,
+                "by": by.source,
             });
             let event = NewEvent {
                 tenant_id: Some(tenant),

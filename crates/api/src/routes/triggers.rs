@@ -13,21 +13,23 @@ use sched_wire::{BASE_PATH, IDEMPOTENCY_KEY, TriggerRequest};
 use serde_json::Value;
 
 use super::jobs::{find, no_such_job};
-use super::{ACTOR, Id, State, auditing};
+use super::{Id, State, auditing};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, idempotency_key, traceparent};
+use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 
 /// `POST /jobs/{id-or-name}/trigger`
 pub(crate) async fn trigger(
     state: State,
+    identity: Identity,
     request: Id,
     http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = state.tenant()?;
+    let tenant = identity.tenant();
     let key = idempotency_key(&http)?;
     let traceparent = traceparent(&http);
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
@@ -37,7 +39,7 @@ pub(crate) async fn trigger(
         tenant,
         job: found.id,
         triggered_by: Trigger::Api,
-        user: ACTOR,
+        user: &request.0.source,
         args: args.as_ref(),
         idempotency_key: key.as_deref(),
         traceparent: traceparent.as_deref(),

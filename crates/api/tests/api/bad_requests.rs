@@ -33,7 +33,7 @@ const CASES: &[Case<'static>] = &[
     ("PUT", "/api/v1/calendars/a", JSON, None, 400, "malformed_json", ""),
     ("PUT", "/api/v1/calendars/a", &[], Some("{}"), 415, "unsupported_media_type", ""),
     ("PUT", "/api/v1/calendars/A", JSON, Some(r#"{"weekly": ["SUN"]}"#), 400, "invalid_parameters", "name"),
-    ("PUT", "/api/v1/calendars/a", &[("origin", "http://evil.example")], None, 403, "cross_site", ""),
+    ("PUT", "/api/v1/calendars/a", &[("origin", "http://evil.example"), ("authorization", "")], None, 403, "cross_site", ""),
     ("GET", "/api/v1/dispatches/0193a1de-0000-7000-8000-000000000000", &[], None, 404, "not_found", ""),
     ("GET", "/api/v1/dispatches/12", &[], None, 400, "invalid_parameters", "id"),
     ("GET", "/api/v1/executions/x", &[], None, 400, "invalid_parameters", "id"),
@@ -80,10 +80,10 @@ const CASES: &[Case<'static>] = &[
     ("POST", "/api/v1/apply", JSON, Some(r#"{"jobs": [{"name": "a", "function": "f", "job_type": "manual"}]}"#), 422, "invalid", "/jobs/0/function"),
     ("POST", "/api/v1/jobs/a/trigger", JSON, Some(r#"{"args": {}}"#), 422, "invalid", "/args"),
     ("POST", "/api/v1/jobs/a/trigger", &[("idempotency-key", "")], None, 400, "invalid_parameters", "Idempotency-Key"),
-    ("GET", "/api/v1/jobs", &[("host", "evil.example")], None, 421, "wrong_host", ""),
+    ("GET", "/api/v1/jobs", &[("host", "evil.example"), ("authorization", "")], None, 421, "wrong_host", ""),
     ("GET", "/health", &[("host", "evil.example")], None, 421, "wrong_host", ""),
-    ("POST", "/api/v1/jobs/a/trigger", &[("origin", "http://evil.example")], None, 403, "cross_site", ""),
-    ("POST", "/api/v1/jobs/a/trigger", &[("sec-fetch-site", "cross-site")], None, 403, "cross_site", ""),
+    ("POST", "/api/v1/jobs/a/trigger", &[("origin", "http://evil.example"), ("authorization", "")], None, 403, "cross_site", ""),
+    ("POST", "/api/v1/jobs/a/trigger", &[("sec-fetch-site", "cross-site"), ("authorization", "")], None, 403, "cross_site", ""),
 ];
 
 fn check(answer: &Answer, status: u16, code: &str, pointer: &str, path: &str) {

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 use test_support::http::Answer;
+use test_support::identity::{OWNER, actor};
 
 use crate::support::{TestApp, function, manual, pointers};
 
@@ -30,7 +31,7 @@ async fn a_calendar_is_written_shown_and_written_again() {
         assert_eq!(&calendar[field], value, "{field}");
     }
     assert_eq!((&calendar["name"], &calendar["version"]), (&json!("holidays"), &json!(1)));
-    assert_eq!((&calendar["created_by"], calendar.get("dates")), (&json!("api"), None));
+    assert_eq!((&calendar["created_by"], calendar.get("dates")), (&json!(OWNER), None));
     assert_eq!(app.get(HOLIDAYS).await.json(), calendar);
 
     let again = put(&app, HOLIDAYS, &days_off()).await;
@@ -70,7 +71,7 @@ async fn every_write_is_audited_and_nothing_else() {
             ("delete_calendar", "SUN", "-", true),
         ]
     );
-    assert!(rows.iter().all(|row| row.get::<_, &str>(4) == "calendarapi" && row.get::<_, i64>(5) == 3));
+    assert!(rows.iter().all(|row| row.get::<_, String>(4) == format!("calendar{}", actor()) && row.get::<_, i64>(5) == 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,7 +68,10 @@ async fn a_fire_time_whose_record_is_missing_is_unaccounted_for() {
     let told = explained(&app, "?from=-30m&to=%2B1m").await;
     assert_eq!(told["triggers"][0]["id"], dispatched["dispatch_id"]);
     assert!(
-        told["triggers"][0]["text"].as_str().unwrap().starts_with("PENDING: triggered by api (api)"),
+        told["triggers"][0]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("PENDING: triggered by owner@example.com (api)"),
         "{told}"
     );
     assert_eq!((&told["summary"]["triggers"], &told["summary"]["dispatched"]), (&json!(1), &json!(0)));

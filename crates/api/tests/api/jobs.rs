@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use test_support::identity::{OWNER, actor};
 
 use crate::support::{TestApp, function, manual, pointers};
 
@@ -17,7 +18,7 @@ async fn a_job_is_created_and_shown_by_id_and_by_name() {
         assert_eq!(&job[field], value, "{field}");
     }
     assert_eq!(job["retry_policy"]["backoff_type"], "exponential");
-    assert_eq!((&job["version"], &job["created_by"]), (&json!(1), &json!("api")));
+    assert_eq!((&job["version"], &job["created_by"]), (&json!(1), &json!(OWNER)));
     assert_eq!((&job["project"], &job["overlap_policy"]), (&json!("default"), &json!("skip")));
     assert!(job["next_run_at"].as_str().unwrap().ends_with('Z'), "{job}");
     let location = format!("/api/v1/jobs/{}", job["id"].as_str().unwrap());
@@ -43,7 +44,7 @@ async fn a_job_is_audited_with_the_id_of_its_request() {
         )
         .await
         .unwrap();
-    assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("api", "create_job"));
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), (actor().as_str(), "create_job"));
     assert_eq!(row.get::<_, &str>(2), created.json()["id"].as_str().unwrap());
     assert_eq!((row.get::<_, &str>(3), row.get::<_, bool>(4)), ("report", true));
 }

@@ -21,6 +21,7 @@ fn program(url: &str) -> Launch {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_says_where_it_listens_and_stops_in_order() {
     let db = TestDatabase::new().await;
+    test_support::identity::install(&db.client().await).await;
     let mut api = program(db.url()).start();
     let addr = api.health_addr().await;
     assert_eq!(api.addr("api.address").await, addr);
@@ -39,7 +40,7 @@ async fn starts_that_cannot_work_end_with_their_own_codes() {
     let holder = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = holder.local_addr().unwrap().port().to_string();
     for (launch, code, text) in [
-        (program(fresh.url()).env("API_HOST", "0.0.0.0"), 2, "later release"),
+        (program(fresh.url()).env("JWT_ISSUER", "x"), 2, "jwt-audience"),
         (program(fresh.url()).env("DEFAULT_TIMEZONE", "Mars"), 2, "default-timezone"),
         (program("mysql://x/y"), 2, "database-url"),
         (program(empty.url()), 4, "schedctl migrate up"),

@@ -174,7 +174,11 @@ async fn a_follower_sees_output_as_it_comes_goes_through_retries_and_ends_with_t
     tell(&app, &first, (1, 0, "one\n"), None).await;
     let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
     let path = format!("/api/v1/dispatches/{}/logs?follow=true", first.dispatch_id);
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", app.addr);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\nconnection: close\r\n\r\n",
+        app.addr,
+        test_support::identity::bearer()
+    );
     to.write_all(request.as_bytes()).await.unwrap();
     let mut seen = String::new();
     let mut read_until = async |word: &str| {
@@ -312,4 +316,28 @@ async fn an_attempt_that_comes_and_goes_between_two_looks_is_not_missed() {
         .unwrap();
     let all = read_until(5).await;
     assert_eq!(all, ["attempt 1", "one\n", "FAILED", "attempt 2", "FAILED"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_the_key_is_revoked_that_follows_it() {
+    let (app, claimed) = running().await;
+    tell(&app, &claimed, (1, 0, "one\n"), None).await;
+    let (mut from, mut to) = TcpStream::connect(app.addr).await.unwrap().into_split();
+    let request = format!(
+        "GET /api/v1/dispatches/{}/logs?follow=true HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",
+        claimed.dispatch_id,
+        app.addr,
+        test_support::identity::bearer()
+    );
+    to.write_all(request.as_bytes()).await.unwrap();
+    let mut buffer = [0; 4096];
+    assert!(from.read(&mut buffer).await.unwrap() > 0);
+    app.db.client().await.batch_execute("UPDATE api_keys SET revoked_at = now()").await.unwrap();
+    let mut seen = String::new();
+    while !seen.ends_with("0\r\n\r\n") {
+        let count = tokio::time::timeout(LIMIT, from.read(&mut buffer)).await.unwrap().unwrap();
+        assert!(count > 0, "the connection ended before the stream: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    assert!(!seen.contains("event: end"), "{seen}");
 }

@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 use test_support::http::Answer;
+use test_support::identity::{OWNER, actor};
 
 use crate::support::{TestApp, function, manual, pointers};
 
@@ -26,7 +27,7 @@ async fn a_secret_is_written_listed_and_deleted_and_its_value_never_shown() {
         (&shown["name"], &shown["version"], &shown["project"]),
         (&json!("token"), &json!(1), &Value::Null)
     );
-    assert_eq!((&shown["key"], &shown["created_by"]), (&json!("test"), &json!("api")));
+    assert_eq!((&shown["key"], &shown["created_by"]), (&json!("test"), &json!(OWNER)));
     let again = put(&app, TOKEN, &json!({"value": "canary-1"})).await;
     assert_eq!(
         (again.status, &again.json()["version"]),
@@ -73,7 +74,7 @@ async fn every_change_is_audited_without_a_value() {
     assert_eq!(actions, [("create_secret", false), ("update_secret", false), ("delete_secret", true)]);
     for row in &rows {
         let kept: Value = serde_json::from_str(row.get(1)).unwrap();
-        assert_eq!((&kept["name"], row.get::<_, &str>(3)), (&json!("token"), "secretapi"));
+        assert_eq!((&kept["name"], row.get::<_, String>(3)), (&json!("token"), format!("secret{}", actor())));
         assert!(!row.get::<_, &str>(1).contains("canary"));
     }
 }

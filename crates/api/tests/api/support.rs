@@ -16,6 +16,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use test_support::http::Answer;
+use test_support::identity::bearer;
 use test_support::{TestDatabase, wait_for};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -47,7 +48,18 @@ impl TestApp {
         self.wait_ready().await;
     }
 
+    /// An API that is ready, with more settings.
+    pub(crate) async fn start_with(settings: &[(&str, &str)]) -> Self {
+        let db = TestDatabase::new().await;
+        test_support::identity::install(&db.client().await).await;
+        let (addr, shutdown, task, keys) = launch_with(&db, &[], settings);
+        let app = Self { db, addr, shutdown, task, _keys: keys };
+        app.wait_ready().await;
+        app
+    }
+
     async fn on(db: TestDatabase, keys: &[&str]) -> Self {
+        test_support::identity::install(&db.client().await).await;
         let (addr, shutdown, task, keys) = launch(&db, keys);
         let app = Self { db, addr, shutdown, task, _keys: keys };
         app.wait_ready().await;
@@ -119,6 +131,14 @@ type Task = OwnedTask<Result<(), StartError>>;
 
 /// An API that may not be ready yet, and the folder of its keys, of which there is one for each id.
 fn launch(db: &TestDatabase, ids: &[&str]) -> (SocketAddr, Shutdown, Task, TempDir) {
+    launch_with(db, ids, &[])
+}
+
+fn launch_with(
+    db: &TestDatabase,
+    ids: &[&str],
+    settings: &[(&str, &str)],
+) -> (SocketAddr, Shutdown, Task, TempDir) {
     let keys = tempfile::tempdir().unwrap();
     let file = keys.path().join("keys");
     let line = |id: &&str| {
@@ -132,6 +152,7 @@ fn launch(db: &TestDatabase, ids: &[&str]) -> (SocketAddr, Shutdown, Task, TempD
     if !ids.is_empty() {
         variables.push(("SECRETS_KEY_FILE", file.to_str().unwrap()));
     }
+    variables.extend_from_slice(settings);
     let source: MapSource = variables.into_iter().collect();
     let mut values = load(&PROGRAM, GROUPS, ["sched-api"], &source).unwrap();
     let config = Config::read(&mut values);
@@ -167,7 +188,8 @@ pub(crate) fn pointers(problem: &Value) -> Vec<String> {
     found
 }
 
-/// Sends one request as it is given; `Host` is added unless it is among the headers.
+/// Sends one request as it is given; `Host`, and the key of the tests where the API is asked, are added unless they are among the
+/// headers.
 pub(crate) async fn send(
     addr: SocketAddr,
     method: &str,
@@ -180,7 +202,13 @@ pub(crate) async fn send(
         text.push_str(&format!("host: {addr}\r\n"));
     }
     for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
+        // An empty key is none.
+        if !(value.is_empty() && name.eq_ignore_ascii_case("authorization")) {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    if path.contains("/api/") && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        text.push_str(&format!("authorization: {}\r\n", bearer()));
     }
     if let Some(body) = body {
         text.push_str(&format!("content-length: {}\r\n", body.len()));
@@ -220,6 +248,7 @@ pub(crate) async fn send_unsized(
     body: &str,
 ) -> Answer {
     let mut text = format!("POST {path} HTTP/1.1\r\nconnection: close\r\nhost: {addr}\r\n");
+    text.push_str(&format!("authorization: {}\r\n", bearer()));
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -3,6 +3,7 @@ use std::sync::Mutex;
 use sched_model::db::notify::{self, DISPATCH_CHANNEL, Hint};
 use serde_json::{Value, json};
 use test_support::http::Answer;
+use test_support::identity::OWNER;
 use test_support::wait_for;
 
 use crate::support::{LIMIT, TestApp, pointers};
@@ -26,7 +27,7 @@ async fn a_trigger_makes_a_dispatch() {
     let dispatch = app.get(&location).await.json();
     assert_eq!(dispatch["id"], answer.json()["dispatch_id"]);
     assert_eq!((&dispatch["job"], &dispatch["status"]), (&json!("report"), &json!("PENDING")));
-    assert_eq!((&dispatch["triggered_by"], &dispatch["triggered_by_user"]), (&json!("api"), &json!("api")));
+    assert_eq!((&dispatch["triggered_by"], &dispatch["triggered_by_user"]), (&json!("api"), &json!(OWNER)));
     let job = app.get("/api/v1/jobs/report").await.json();
     assert_eq!((&job["total_run_count"], &job["active_dispatches"]), (&json!(1), &json!(1)));
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'trigger_job'").await, 1);

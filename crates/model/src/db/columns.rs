@@ -12,8 +12,10 @@ use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dependency::{AfterCondition, AfterMode};
 use crate::domain::dispatch::{DispatchStatus, Settlement, Trigger};
 use crate::domain::function::HandlerType;
+use crate::domain::identity::Role;
 use crate::domain::ids::{
-    ClaimToken, DispatchId, ExecutionId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId,
+    ApiKeyId, ClaimToken, DispatchId, ExecutionId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term,
+    UserId, WorkerId,
 };
 use crate::domain::instance::{TermEnd, WorkerStatus};
 use crate::domain::job::{MisfireKind, OverlapPolicy, Scope};
@@ -89,7 +91,7 @@ macro_rules! words {
     )+};
 }
 
-ids!(TenantId, ProjectId, FunctionId, JobId, DispatchId, ExecutionId, WorkerId, InstanceId);
+ids!(TenantId, ProjectId, FunctionId, JobId, DispatchId, ExecutionId, WorkerId, InstanceId, UserId, ApiKeyId);
 numbers!(Term, ClaimToken);
 words!(
     AfterCondition,
@@ -108,5 +110,6 @@ words!(
     MisfireKind,
     DstGap,
     DstOverlap,
-    CalendarRoll
+    CalendarRoll,
+    Role
 );

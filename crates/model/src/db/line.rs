@@ -27,8 +27,9 @@ statement! {
     Hold = "line_hold.sql", (limit: i64 as BigInt) -> BigInt
 }
 
-/// Puts up to `limit` dispatches that are due, and that a paused project or function keeps from being claimed, into the lines of their jobs;
-/// returns how many. [`release_stranded`] lets them go when the pause is over. Call it in a fenced transaction.
+/// Puts up to `limit` due dispatches that a paused project or function holds up into the lines of their jobs.
+///
+/// Returns how many. [`release_stranded`] lets them go when the pause is over. Call it in a fenced transaction.
 ///
 /// # Errors
 /// When the database cannot be asked.

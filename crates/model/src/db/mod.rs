@@ -20,6 +20,7 @@ pub mod schema;
 pub mod startup;
 pub mod tx;
 
+pub mod api_keys;
 pub mod archive;
 pub mod attempts;
 pub mod audit;
@@ -50,6 +51,7 @@ pub mod secrets;
 pub mod system;
 pub mod tenants;
 pub mod tick;
+pub mod users;
 pub mod waiting;
 pub mod waits;
 pub mod workers;

@@ -23,7 +23,7 @@ diesel::table! {
         key_prefix -> Text,
         /// Keyed 256-bit hash of the whole key.
         key_hash -> Bytea,
-        /// What the key may do; empty means all its owner may.
+        /// What the key may do, of what its owner may; empty means all of that. What a key of the tenant may do is its scopes.
         scopes -> Array<Text>,
         /// After this instant the key is refused; NULL never expires.
         expires_at -> Nullable<Timestamptz>,
@@ -33,6 +33,12 @@ diesel::table! {
         last_used_at -> Nullable<Timestamptz>,
         /// When the key was made, by the database clock.
         created_at -> Timestamptz,
+        /// Key of the key ring that the hash was made with; NULL when there was no ring.
+        hash_key_id -> Nullable<Text>,
+        /// Whose e-mail, which key or which component made it.
+        created_src -> Text,
+        /// Whose e-mail, which key or which component revoked it; NULL while it is valid.
+        revoked_src -> Nullable<Text>,
     }
 }
 
@@ -411,7 +417,7 @@ diesel::table! {
         tenant_id -> Uuid,
         /// The user.
         user_id -> Uuid,
-        /// viewer reads, operator runs and pauses, admin changes, owner also manages people.
+        /// viewer reads, operator also runs and pauses, admin also changes, owner also manages people.
         role -> Text,
         /// When the user joined, by the database clock.
         created_at -> Timestamptz,
@@ -831,7 +837,7 @@ diesel::table! {
         password_hash -> Nullable<Text>,
         /// False refuses every sign-in and every key of this user.
         is_active -> Bool,
-        /// May operate the installation itself: instances, workers, tenants.
+        /// May operate the installation itself: tenants, users, leadership, workers, keys of secrets.
         is_system_operator -> Bool,
         /// Last successful sign-in; NULL before the first.
         last_login_at -> Nullable<Timestamptz>,
@@ -968,13 +974,16 @@ pub mod maintenance {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(
+    api_keys,
     dead_letters,
     job_dependencies,
     job_dispatch,
     live_progress,
+    memberships,
     projects,
     queues,
     scheduled_jobs,
     task_functions,
-    tenants
+    tenants,
+    users
 );

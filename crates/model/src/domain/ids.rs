@@ -43,6 +43,10 @@ id! {
     WorkerId,
     /// A scheduler process; made at random when it starts.
     InstanceId,
+    /// A user, who may belong to several tenants.
+    UserId,
+    /// An API key of a tenant.
+    ApiKeyId,
 }
 
 /// The tenant that every installation has from its first migration on.

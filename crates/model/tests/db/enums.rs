@@ -6,6 +6,7 @@ use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{AfterCondition, AfterMode};
 use sched_model::domain::dispatch::{DispatchStatus, Settlement, Trigger};
 use sched_model::domain::function::HandlerType;
+use sched_model::domain::identity::Role;
 use sched_model::domain::instance::{TermEnd, WorkerStatus};
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
@@ -48,6 +49,7 @@ fn stored() -> Vec<Stored> {
         JobType in ["public.scheduler_job_types.name"],
         MisfireKind in ["public.scheduled_jobs.misfire_policy"],
         OverlapPolicy in ["public.scheduled_jobs.overlap_policy"],
+        Role in ["public.memberships.role"],
         Scope in ["public.scheduled_jobs.scope"],
         Settlement in ["public.dead_letters.settled_as"],
         SkipReason in ["public.skipped_fires.reason"],
@@ -64,7 +66,6 @@ const OTHERS: &[(&str, &str)] = &[
     ("public.job_ends.status", "the final states that may meet a condition"),
     ("public.job_execution_output.stream", "written as text by the worker"),
     ("public.live_output.stream", "written as text by the worker"),
-    ("public.memberships.role", "no code reads roles yet"),
     ("public.scheduled_job_versions.change", "written as text by db::jobs"),
     ("public.scheduled_jobs.last_status", "the final states only"),
 ];

@@ -21,6 +21,7 @@ mod errors;
 mod fairness;
 mod fixture;
 mod history;
+mod identity;
 mod job_names;
 mod job_of_dispatch;
 mod jobs;

@@ -114,7 +114,7 @@ pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Con
     }
 }
 
-async fn connect(args: &DatabaseArgs, session: &Session) -> Result<(Database, Conn), ExitError> {
+pub(super) async fn connect(args: &DatabaseArgs, session: &Session) -> Result<(Database, Conn), ExitError> {
     let (url, source) =
         place::database(args.database_url.as_deref(), &session.globals, &session.here).map_err(usage)?;
     let database = prepare(&url)?;

@@ -1,12 +1,13 @@
 //! What each command does: one module for each noun.
 //!
-//! A command reads what it needs, asks or tells the API (or, for migrations, the database), and prints. None keeps state
+//! A command reads what it needs, asks or tells the API (or, for migrations and first users, the database), and prints. None keeps state
 //! of its own; one that fails has printed no data.
 
 mod calendars;
 mod cancel;
 mod dead_letters;
 mod fleet;
+mod identity;
 mod jobs;
 mod leader;
 mod logs;
@@ -30,6 +31,9 @@ use crate::{dev, place};
 
 pub(crate) use calendars::CalendarsCommand;
 pub(crate) use dead_letters::DeadLettersCommand;
+pub(crate) use identity::{
+    ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
+};
 pub(crate) use jobs::{apply, trigger};
 pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use queues::QueuesCommand;
@@ -73,6 +77,11 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Leader(command) => leader::run(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),
         Command::Secrets(command) => secrets::run(command, &session).await,
+        Command::Tenants(command) => identity::tenants(command, &session).await,
+        Command::Users(command) => identity::users(command, &session).await,
+        Command::Memberships(command) => identity::memberships(command, &session).await,
+        Command::ApiKeys(command) => identity::api_keys(command, &session).await,
+        Command::Whoami => identity::whoami(&session).await,
         Command::Status => status::run(&session).await,
         Command::Completions { shell } => completions(shell, session.output),
     }

@@ -130,7 +130,7 @@ async fn set(args: SetArgs, session: &Session) -> Result<(), ExitError> {
     let api = session.api()?;
     let value = match &args.from_file {
         Some(path) => from_file(path)?,
-        None if io::stdin().is_terminal() => ask(&args.name).await?,
+        None if io::stdin().is_terminal() => ask(&format!("Value of {} (not shown): ", args.name)).await?,
         None => without_line_end(text(io::stdin(), "standard input")?),
     };
     let spec = SecretSpec { value: value.expose_secret().to_owned() };
@@ -146,7 +146,7 @@ fn from_file(path: &Path) -> Result<SecretString, ExitError> {
 }
 
 /// All of a file, which the API would refuse if it were longer.
-fn text(from: impl Read, name: &str) -> Result<SecretString, ExitError> {
+pub(super) fn text(from: impl Read, name: &str) -> Result<SecretString, ExitError> {
     let longest = MAX_SECRET_BYTES as u64;
     let mut bytes = Vec::new();
     // One line end more, which may be taken off.
@@ -159,7 +159,7 @@ fn text(from: impl Read, name: &str) -> Result<SecretString, ExitError> {
     Ok(text.into())
 }
 
-fn without_line_end(text: SecretString) -> SecretString {
+pub(super) fn without_line_end(text: SecretString) -> SecretString {
     let value = text.expose_secret();
     let Some(shorter) = value.strip_suffix('\n') else { return text };
     shorter.strip_suffix('\r').unwrap_or(shorter).to_owned().into()
@@ -186,10 +186,10 @@ impl Drop for Unshown {
     }
 }
 
-/// Asks for a value at the terminal.
-async fn ask(name: &str) -> Result<SecretString, ExitError> {
+/// Asks for a value at the terminal, which is not shown.
+pub(super) async fn ask(question: &str) -> Result<SecretString, ExitError> {
     let mut terminal = io::stderr();
-    write!(terminal, "Value of {name} (not shown): ").and_then(|()| terminal.flush()).map_err(failure)?;
+    write!(terminal, "{question}").and_then(|()| terminal.flush()).map_err(failure)?;
     let _unshown = Unshown::begin().map_err(failure)?;
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

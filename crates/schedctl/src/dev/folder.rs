@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::new_key;
@@ -17,6 +17,7 @@ use crate::commands::new_key;
 const DESCRIPTION: &str = "dev.toml";
 const LOCK: &str = "dev.lock";
 const SECRET_KEYS: &str = "secrets.key";
+const API_KEY: &str = "api.key";
 const HEADER: &str = "# Written by `schedctl dev` while it runs; other commands find it here.\n";
 
 /// What runs, for other commands.
@@ -145,16 +146,20 @@ impl Folder {
     pub(crate) fn secret_keys(&self) -> Result<PathBuf, FolderError> {
         let path = self.dir.join(SECRET_KEYS);
         if !path.exists() {
-            let new = self.dir.join("secrets.key.new");
-            // One that an interrupted start left behind may be half a key.
-            remove(&new, |path| fs::remove_file(path))?;
-            let opened = File::options().create_new(true).write(true).mode(0o600).open(&new);
-            let mut writer = opened.map_err(file("create", &new))?;
-            writer.write_all(new_key("dev").expose_secret().as_bytes()).map_err(file("write", &new))?;
-            writer.sync_all().map_err(file("write", &new))?;
-            fs::rename(&new, &path).map_err(file("replace", &path))?;
+            write_private(&path, &new_key("dev"))?;
         }
         Ok(path)
+    }
+
+    /// The file with the API key of the owner, which may not be there yet.
+    pub(crate) fn api_key(&self) -> PathBuf {
+        self.dir.join(API_KEY)
+    }
+
+    /// Keeps the API key of the owner, for their eyes only.
+    pub(crate) fn keep_api_key(&self, key: &SecretString) -> Result<(), FolderError> {
+        let line = SecretString::from(format!("{}\n", key.expose_secret()));
+        write_private(&self.api_key(), &line)
     }
 
     /// What an earlier `dev` that was killed left behind.
@@ -177,6 +182,7 @@ impl Folder {
         remove(&self.postgres(), |path| fs::remove_dir_all(path))?;
         remove(&self.dir.join("backups"), |path| fs::remove_dir_all(path))?;
         remove(&self.dir.join(SECRET_KEYS), |path| fs::remove_file(path))?;
+        remove(&self.api_key(), |path| fs::remove_file(path))?;
         self.forget()
     }
 }
@@ -217,6 +223,23 @@ fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), 
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path)(error)),
         _ => Ok(()),
     }
+}
+
+/// The file with the API key of the owner, beside the description of what runs.
+pub(crate) fn api_key_beside(description: &Path) -> PathBuf {
+    description.with_file_name(API_KEY)
+}
+
+/// Writes a file for the owner's eyes only; what was there is replaced as a whole.
+fn write_private(path: &Path, text: &SecretString) -> Result<(), FolderError> {
+    let new = path.with_added_extension("new");
+    // One that an interrupted start left behind may be half a key.
+    remove(&new, |path| fs::remove_file(path))?;
+    let opened = File::options().create_new(true).write(true).mode(0o600).open(&new);
+    let mut writer = opened.map_err(file("create", &new))?;
+    writer.write_all(text.expose_secret().as_bytes()).map_err(file("write", &new))?;
+    writer.sync_all().map_err(file("write", &new))?;
+    fs::rename(&new, path).map_err(file("replace", path))
 }
 
 #[cfg(test)]
@@ -273,7 +296,12 @@ mod tests {
         sched_model::domain::secret::SecretKeys::parse(first.expose_secret()).unwrap();
         assert_eq!(folder.secret_keys().unwrap(), path);
         assert_eq!(fs::read_to_string(&path).unwrap(), first.expose_secret());
+        folder.keep_api_key(&"a key".to_owned().into()).unwrap();
+        folder.keep_api_key(&"another".to_owned().into()).unwrap();
+        let kept = sched_runtime::private_file::read(&api_key_beside(&description_of(folder.dir()))).unwrap();
+        assert_eq!(kept.expose_secret(), "another\n");
         folder.clear().unwrap();
+        assert!(!folder.api_key().exists());
         assert!(!path.exists(), "what they open is gone as well");
     }
 

@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use devdb::StopMode;
+use sched_model::db::Database;
+use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 use sched_runtime::config::{ProcessEnvironment, Source as _};
 use sched_runtime::exit::{self, ExitError};
+use sched_runtime::private_file;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use super::daemon::{Health, Spec, in_words};
@@ -21,7 +25,7 @@ use super::ports;
 use super::postgres::Postgres;
 use super::programs::Programs;
 use crate::cli::DevArgs;
-use crate::commands::{install, prepare, up, wait_for};
+use crate::commands::{DEV_ENVIRONMENT, ensure_dev_key, install, prepare, up, wait_for};
 use crate::failure::{failure, listen};
 
 /// How often the processes are looked at.
@@ -60,6 +64,7 @@ impl Installation {
         drop(wait_for(&database, DATABASE_LIMIT).await?);
         let applied = up(&database).await?;
         install(&database).await?;
+        self.ensure_owner(&database).await?;
         database.close();
         if !applied.is_empty() {
             self.log.say(&format!("Applied {} migrations.", applied.len()));
@@ -67,6 +72,20 @@ impl Installation {
         self.start_daemons(args, programs)?;
         self.describe()?;
         self.wait_until_healthy().await
+    }
+
+    /// Makes sure that there is an owner with a key that works, in the folder for its own user alone.
+    async fn ensure_owner(&self, database: &Database) -> Result<(), ExitError> {
+        let ring = private_file::read(&self.folder.secret_keys().map_err(failure)?).map_err(failure)?;
+        let ring = SecretKeys::parse(ring.expose_secret()).map_err(failure)?;
+        let path = self.folder.api_key();
+        let kept = path.exists().then(|| private_file::read(&path)).transpose().map_err(failure)?;
+        let keep = |key: &SecretString| {
+            self.log.say(&format!("Made an API key; it is in {}.", path.display()));
+            self.folder.keep_api_key(key).map_err(failure)
+        };
+        let mut conn = database.dedicated().await.map_err(failure)?;
+        ensure_dev_key(&mut conn, &ring, kept.as_ref(), keep).await
     }
 
     fn start_daemons(&mut self, args: &DevArgs, programs: &Programs) -> Result<(), ExitError> {
@@ -85,6 +104,7 @@ impl Installation {
         let api = vec![
             pair("API_HOST", "127.0.0.1".to_owned()),
             pair("API_PORT", self.api_port.to_string()),
+            pair("API_KEY_ENVIRONMENT", DEV_ENVIRONMENT.to_owned()),
             pair("SECRETS_KEY_FILE", keys.clone()),
         ];
         let mut worker = vec![

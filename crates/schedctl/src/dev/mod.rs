@@ -27,7 +27,9 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use sched_runtime::exit::{self, ExitError};
+use sched_runtime::private_file;
 use sched_runtime::shutdown::Shutdown;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::api::Api;
 use crate::cli::{DevArgs, Globals};
@@ -95,7 +97,9 @@ async fn live(
     installation.start(args, programs).await?;
     banner::print(installation, globals);
     let url = installation.api_url().parse().map_err(failure)?;
-    let api = Api::new(ApiPlace { url, key: None, source: Source::Dev(installation.description()) })?;
+    let key = private_file::read(&installation.folder().api_key()).map_err(failure)?;
+    let key = Some(SecretString::from(key.expose_secret().trim().to_owned()));
+    let api = Api::new(ApiPlace { url, key, source: Source::Dev(installation.description()) })?;
     let work = work(&api, args, files, installation.log(), Output::new(globals.output));
     tokio::select! {
         done = work => done,

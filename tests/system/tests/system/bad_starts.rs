@@ -72,10 +72,10 @@ async fn a_taken_port_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_refuses_to_listen_on_a_network() {
+async fn the_api_takes_no_tokens_without_knowing_what_to_judge_them_by() {
     let database = TestDatabase::new().await;
-    let launch = daemon("sched-api").env("DATABASE_URL", database.url()).env("API_HOST", "0.0.0.0");
-    fails(launch, 2, &["API_HOST", "0.0.0.0", "127.0.0.1"]).await;
+    let launch = daemon("sched-api").env("DATABASE_URL", database.url()).env("JWT_ISSUER", "somebody");
+    fails(launch, 2, &["jwt-audience", "jwt-algorithm", "HS256"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

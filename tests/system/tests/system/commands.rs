@@ -1,7 +1,7 @@
 //! What people do about work that is there: stopping it, and running again what was given up.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use system_tests::{Installation, PATIENCE, manual, shell_jobs};
@@ -36,7 +36,7 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
     .await;
     let alive = || pids.split_whitespace().filter(|pid| Path::new(&format!("/proc/{pid}")).exists()).count();
     assert_eq!(alive(), 2);
-    let begun = Instant::now();
+    let begun = sched_runtime::clock::monotonic();
     let cancel = ["dispatches", "cancel", &dispatch, "--reason", "wrong data", "--wait", "-o", "json"];
     let shown = printed(&system.schedctl(&cancel).await);
     assert_eq!(

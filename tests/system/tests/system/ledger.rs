@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use system_tests::{Installation, shell_jobs};
+use test_support::identity::OWNER;
 use test_support::{Finished, Process, http};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -76,6 +77,7 @@ async fn schedctl(system: &Installation, from: &str, to: &str) -> Finished {
     Process::program("schedctl")
         .args(["jobs", "explain", "tried", "--from", from, "--to", to])
         .env("SCHED_API_URL", format!("http://{}", system.api_addr()))
+        .env("SCHED_API_KEY", test_support::identity::api_key())
         .run(LIMIT)
         .await
 }
@@ -111,7 +113,7 @@ async fn ledger_accounts_for_every_fire_time_and_misses_every_record_that_is_los
     assert_eq!(system.count("SELECT count(*) FROM ledger_gaps").await, 0);
     system.check_invariants().await;
     let pause = lines.iter().find_map(|line| line["skip"].get("pause")).unwrap();
-    assert_eq!((&pause["by"], &pause["reason"]), (&json!("api"), &json!("the disk is full")));
+    assert_eq!((&pause["by"], &pause["reason"]), (&json!(OWNER), &json!("the disk is full")));
     let printed = schedctl(&system, from, to).await;
     assert!(printed.status.success(), "{} {}", printed.stdout, printed.stderr);
     assert!(

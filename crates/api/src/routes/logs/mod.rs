@@ -2,7 +2,8 @@
 //!
 //! Server-sent events, so that browsers and `curl -N` can read them. Each event carries as its id where a reader stands after it, and
 //! nothing is remembered here: a client that was cut off sends the last id and goes on, at any instance of the API. The stream looks at
-//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops or the database fails.
+//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops, the database fails, or the key of
+//! the client is good no more.
 
 mod follow;
 mod position;
@@ -10,11 +11,12 @@ mod position;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use actix_web::http::header::HeaderName;
+use actix_web::http::header::{HeaderMap, HeaderName};
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
 use sched_model::db::DbError;
-use sched_model::domain::ids::DispatchId;
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_runtime::clock::monotonic;
 use sched_wire::{LogEvent, LogsQuery};
 use tokio::sync::OwnedSemaphorePermit;
@@ -22,6 +24,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::State;
 use crate::error::ApiError;
 use crate::extract::{Query, id};
+use crate::identity::{self, Identity};
 use follow::Follower;
 use position::Position;
 
@@ -35,11 +38,12 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// `GET /dispatches/{id}/logs`
 pub(crate) async fn of_dispatch(
     state: State,
+    identity: Identity,
     request: HttpRequest,
     text: web::Path<String>,
     Query(query): Query<LogsQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, id) = (state.tenant()?, DispatchId(id(&text)?));
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let header = request.headers().get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let position = match header.or(query.after.as_deref()) {
         Some(text) => text.parse().map_err(|error| ApiError::parameter("after", format!("{error}")))?,
@@ -57,6 +61,8 @@ pub(crate) async fn of_dispatch(
     drop(conn);
     let stream = Stream {
         state,
+        headers: request.headers().clone(),
+        tenant,
         follower,
         is_followed: query.follow,
         waiting: first,
@@ -74,6 +80,9 @@ type Seen = Vec<(LogEvent, Position)>;
 /// One client that reads.
 struct Stream {
     state: State,
+    /// What the request was, to find out now and then whether its key is still good.
+    headers: HeaderMap,
+    tenant: TenantId,
     follower: Follower,
     is_followed: bool,
     waiting: Seen,
@@ -114,6 +123,11 @@ impl Stream {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         if self.state.is_stopping() {
+            self.is_over = true;
+            return;
+        }
+        if !identity::may_still(&self.state, &self.headers, self.tenant, Permission::RunsRead).await {
+            // Asking again, the client is told why.
             self.is_over = true;
             return;
         }

@@ -1,0 +1,124 @@
+//! Tenants, users, memberships and keys between the words of the wire and what is kept. Pure.
+
+use std::collections::BTreeSet;
+
+use sched_model::db::api_keys::ApiKeyRecord;
+use sched_model::db::tenants::TenantRecord;
+use sched_model::db::users::{Member, UserRecord};
+use sched_model::domain::identity::{
+    Permission, Permissions, Role, check_display_name, check_email, check_password, check_slug,
+};
+use sched_wire as wire;
+use secrecy::SecretString;
+
+use crate::mistake::Mistake;
+
+/// A tenant as clients see it.
+pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
+    wire::Tenant {
+        id: tenant.id.0,
+        slug: tenant.slug,
+        name: tenant.name,
+        is_paused: tenant.is_paused,
+        created_at: tenant.created_at,
+    }
+}
+
+/// A user as clients see it.
+pub(crate) fn user(user: UserRecord) -> wire::User {
+    wire::User {
+        id: user.id.0,
+        email: user.email,
+        display_name: user.display_name,
+        is_active: user.is_active,
+        is_system_operator: user.is_system_operator,
+        last_login_at: user.last_login_at,
+        created_at: user.created_at,
+    }
+}
+
+/// A member as clients see it.
+pub(crate) fn membership(member: Member) -> wire::Membership {
+    wire::Membership {
+        user_id: member.user.0,
+        email: member.email,
+        display_name: member.display_name,
+        is_active: member.is_active,
+        role: member.role.to_string(),
+        since: member.since,
+    }
+}
+
+/// A key as clients see it.
+pub(crate) fn api_key(key: ApiKeyRecord, user: Option<String>) -> wire::ApiKey {
+    wire::ApiKey {
+        id: key.id.0,
+        name: key.name,
+        prefix: key.key_prefix,
+        user,
+        scopes: key.scopes,
+        hash_key: key.hash_key_id,
+        expires_at: key.expires_at,
+        revoked_at: key.revoked_at,
+        revoked_by: key.revoked_src,
+        last_used_at: key.last_used_at,
+        created_at: key.created_at,
+        created_by: key.created_src,
+    }
+}
+
+/// What is wrong with a tenant to be made.
+pub(crate) fn check_tenant(spec: &wire::TenantSpec) -> Vec<Mistake> {
+    let name = spec.name.as_deref().map(|name| check_display_name(name).map_err(|what| ("/name", what)));
+    collect([Some(check_slug(&spec.slug).map_err(|what| ("/slug", what))), name])
+}
+
+/// What is wrong with a user to be made, and the password.
+pub(crate) fn check_user(
+    spec: wire::UserSpec,
+) -> Result<(wire::UserSpec, Option<SecretString>), Vec<Mistake>> {
+    let mut spec = spec;
+    let password = spec.password.take().map(SecretString::from);
+    let name = spec.display_name.as_deref();
+    let mistakes = collect([
+        Some(check_email(&spec.email).map_err(|what| ("/email", what))),
+        name.map(|name| check_display_name(name).map_err(|what| ("/display_name", what))),
+        password.as_ref().map(|password| check_password(password).map_err(|what| ("/password", what))),
+    ]);
+    if mistakes.is_empty() { Ok((spec, password)) } else { Err(mistakes) }
+}
+
+fn collect<const N: usize>(checks: [Option<Result<(), (&str, &str)>>; N]) -> Vec<Mistake> {
+    let wrong = checks.into_iter().flatten().filter_map(Result::err);
+    wrong.map(|(pointer, what)| Mistake::invalid(pointer, what)).collect()
+}
+
+/// The role of a membership.
+pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, Mistake> {
+    spec.role
+        .parse()
+        .map_err(|error: sched_model::domain::UnknownWord| Mistake::invalid("/role", error.to_string()))
+}
+
+/// The scopes of a key to be made; `None` when it names none.
+pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    if let Err(what) = check_display_name(&spec.name) {
+        mistakes.push(Mistake::invalid("/name", what));
+    }
+    let mut scopes = BTreeSet::new();
+    for (index, word) in spec.scopes.iter().enumerate() {
+        match word.parse::<Permission>() {
+            Ok(scope) if spec.of_tenant && scope.least_role().is_none() => mistakes.push(Mistake::invalid(
+                format!("/scopes/{index}"),
+                "is of the installation, which no key of a tenant may operate",
+            )),
+            Ok(scope) => _ = scopes.insert(scope),
+            Err(error) => mistakes.push(Mistake::invalid(format!("/scopes/{index}"), error.to_string())),
+        }
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    Ok((!scopes.is_empty()).then(|| scopes.into_iter().collect()))
+}

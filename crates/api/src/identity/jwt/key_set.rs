@@ -1,0 +1,153 @@
+//! The public keys of an issuer, as it publishes them.
+//!
+//! Fetched when a token asks for them, kept for some minutes, and fetched again early when a token names a key that is not among them, so
+//! that a rotation needs nobody's help. Whatever tokens name, the issuer is asked once in ten seconds at most, for a bounded time and a
+//! bounded answer. While it is away, what it said last is believed for an hour.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, redirect};
+use sched_model::domain::identity::jwt::{JwkSetError, JwtAlgorithm, VerifyingKey, parse_key_set};
+use sched_runtime::clock::monotonic;
+use sched_runtime::exit::{self, BoxError};
+use tokio::sync::Mutex;
+use url::Url;
+
+use crate::error::ApiError;
+
+/// Longest wait for the issuer.
+const WITHIN: Duration = Duration::from_secs(5);
+/// Longest answer that is read.
+const LONGEST: usize = 256 * 1024;
+/// How long keys are used before they are asked for again.
+const FRESH_FOR: Duration = Duration::from_secs(300);
+/// How long they are used while the issuer cannot be asked.
+const BELIEVED_FOR: Duration = Duration::from_secs(3600);
+/// Shortest time between two questions.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Where the keys are published, and what they were.
+#[derive(Debug)]
+pub(super) struct KeySet {
+    url: Url,
+    algorithm: JwtAlgorithm,
+    http: Client,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    keys: Arc<Vec<VerifyingKey>>,
+    /// When they were told.
+    told: Option<Instant>,
+    /// When they were last asked for.
+    asked: Option<Instant>,
+}
+
+impl Known {
+    fn are_younger_than(&self, age: Duration, now: Instant) -> bool {
+        self.told.is_some_and(|told| now.saturating_duration_since(told) < age)
+    }
+
+    /// Whether the issuer should be asked for the sake of a token that names this key.
+    fn is_to_be_asked(&self, id: Option<&str>, now: Instant) -> bool {
+        let is_known = self.keys.iter().any(|key| key.may_be(id));
+        let is_enough = is_known && self.are_younger_than(FRESH_FOR, now);
+        let may_ask = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= PAUSE);
+        !is_enough && may_ask
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("the issuer cannot be asked")]
+    Request(#[from] reqwest::Error),
+    #[error("the issuer answers with status {0}")]
+    Status(u16),
+    #[error("the issuer answers with more than {LONGEST} bytes")]
+    TooLong,
+    #[error("the issuer answers with no keys")]
+    Keys(#[from] JwkSetError),
+}
+
+impl KeySet {
+    /// Asks nobody yet.
+    pub(super) fn new(url: Url, algorithm: JwtAlgorithm) -> Result<Self, BoxError> {
+        // Fails only when a provider is installed already, and then there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("sched-api/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .timeout(WITHIN);
+        if url.scheme() == "http" {
+            // On loopback: no certificate is looked at, and a proxy's own loopback is another machine's.
+            builder = builder.tls_certs_only([]).no_proxy();
+        }
+        Ok(Self { url, algorithm, http: builder.build()?, known: Mutex::default() })
+    }
+
+    /// The keys to look for this one in.
+    ///
+    /// # Errors
+    /// The issuer has never been reached, or not for long.
+    pub(super) async fn keys_for(&self, id: Option<&str>) -> Result<Arc<Vec<VerifyingKey>>, ApiError> {
+        let mut known = self.known.lock().await;
+        if known.is_to_be_asked(id, monotonic()) {
+            known.asked = Some(monotonic());
+            match self.fetch().await {
+                Ok(keys) => {
+                    tracing::info!(keys = keys.len(), "Read the keys of the token issuer.");
+                    (known.keys, known.told) = (Arc::new(keys), Some(monotonic()));
+                }
+                Err(error) => {
+                    let cause = exit::describe(&error);
+                    tracing::warn!(error = cause, "The keys of the token issuer cannot be read.");
+                }
+            }
+        }
+        if known.are_younger_than(BELIEVED_FOR, monotonic()) {
+            Ok(known.keys.clone())
+        } else {
+            Err(ApiError::NoTokenKeys)
+        }
+    }
+
+    async fn fetch(&self) -> Result<Vec<VerifyingKey>, FetchError> {
+        let mut answer = self.http.get(self.url.clone()).send().await?;
+        if answer.status().as_u16() != 200 {
+            return Err(FetchError::Status(answer.status().as_u16()));
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = answer.chunk().await? {
+            if body.len() + chunk.len() > LONGEST {
+                return Err(FetchError::TooLong);
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(parse_key_set(&body, self.algorithm)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(now: Instant, told: u64, asked: u64) -> Known {
+        let ago = |seconds| now.checked_sub(Duration::from_secs(seconds));
+        let secret = VerifyingKey::secret(&"x".repeat(32).into()).unwrap();
+        Known { keys: Arc::new(vec![secret]), told: ago(told), asked: ago(asked) }
+    }
+
+    #[test]
+    fn the_issuer_is_asked_when_it_is_time_and_never_twice_in_ten_seconds() {
+        let now = monotonic() + Duration::from_secs(10_000);
+        assert!(Known::default().is_to_be_asked(None, now));
+        assert!(!known(now, 299, 299).is_to_be_asked(None, now));
+        assert!(known(now, 300, 300).is_to_be_asked(None, now));
+        assert!(!known(now, 300, 9).is_to_be_asked(None, now));
+        let unknown = Known { keys: Arc::default(), ..known(now, 20, 20) };
+        assert!(unknown.is_to_be_asked(Some("new"), now));
+        assert!(!Known { keys: Arc::default(), ..known(now, 9, 9) }.is_to_be_asked(Some("new"), now));
+    }
+}

@@ -1,0 +1,109 @@
+//! How many requests one key may send: a token bucket for each, in this process.
+//!
+//! A bucket holds two seconds' worth and fills at the rate of the setting. Several API processes have a budget each, since asking
+//! the database would cost what the limit is to save. Bounded: full buckets are forgotten, which changes nothing.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::error::ApiError;
+
+/// How many seconds' worth of requests may come at once.
+const BURST_SECONDS: f64 = 2.0;
+/// Most buckets that are kept.
+const MOST: usize = 10_000;
+
+/// The budgets of all keys.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    /// Requests a second; `None` for any number.
+    rate: Option<f64>,
+    buckets: Mutex<HashMap<String, Bucket>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Rates {
+    /// `rate` requests a second for each; 0 for any number.
+    pub(crate) fn new(rate: u32) -> Self {
+        Self { rate: (rate > 0).then(|| f64::from(rate)), buckets: Mutex::default() }
+    }
+
+    /// Takes one request from a budget.
+    ///
+    /// # Errors
+    /// There is none left; the error says when there will be.
+    pub(super) fn take(&self, whose: &str, now: Instant) -> Result<(), ApiError> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        let capacity = (rate * BURST_SECONDS).max(1.0);
+        let filled = |bucket: &Bucket| {
+            let since = now.saturating_duration_since(bucket.at).as_secs_f64();
+            (bucket.left + since * rate).min(capacity)
+        };
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = buckets.get(whose).map_or(capacity, filled);
+        if left < 1.0 {
+            // At a rate of one a second or more there is room for another within a second.
+            return Err(ApiError::TooManyRequests { after_seconds: 1 });
+        }
+        let bucket = Bucket { left: left - 1.0, at: now };
+        match buckets.get_mut(whose) {
+            Some(kept) => *kept = bucket,
+            None => {
+                if buckets.len() >= MOST {
+                    buckets.retain(|_, bucket| filled(bucket) < capacity);
+                }
+                if buckets.len() >= MOST {
+                    buckets.clear();
+                }
+                buckets.insert(whose.to_owned(), bucket);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sched_runtime::clock::monotonic;
+
+    use super::*;
+
+    #[test]
+    fn a_burst_is_taken_and_then_the_rate() {
+        let (rates, now) = (Rates::new(10), monotonic());
+        let taken = (0..100).filter(|_| rates.take("a", now).is_ok()).count();
+        assert_eq!(taken, 20);
+        rates.take("b", now).unwrap();
+        let error = rates.take("a", now).unwrap_err();
+        assert!(matches!(error, ApiError::TooManyRequests { after_seconds: 1 }), "{error:?}");
+        let later = now + Duration::from_millis(510);
+        assert_eq!((0..100).filter(|_| rates.take("a", later).is_ok()).count(), 5);
+        let much_later = now + Duration::from_secs(3600);
+        assert_eq!((0..100).filter(|_| rates.take("a", much_later).is_ok()).count(), 20);
+    }
+
+    #[test]
+    fn no_rate_is_no_limit_and_one_a_second_is_one() {
+        let now = monotonic();
+        let (none, one) = (Rates::new(0), Rates::new(1));
+        assert_eq!((0..1000).filter(|_| none.take("a", now).is_ok()).count(), 1000);
+        assert_eq!((0..1000).filter(|_| one.take("a", now).is_ok()).count(), 2);
+    }
+
+    #[test]
+    fn it_does_not_grow_for_ever() {
+        let (rates, now) = (Rates::new(10), monotonic());
+        for number in 0..MOST + 10 {
+            rates.take(&number.to_string(), now).unwrap();
+        }
+        assert!(rates.buckets.lock().unwrap().len() <= MOST);
+    }
+}

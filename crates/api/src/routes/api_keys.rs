@@ -1,0 +1,141 @@
+//! API keys: making, listing, revoking.
+//!
+//! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
+//! themselves. A revoked key is refused by this process at once and by all others within five seconds.
+
+use actix_web::{HttpResponse, web};
+use sched_model::db::api_keys::{self, NewApiKey, Revoked};
+use sched_model::db::{Conn, DbError, audit, transact};
+use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, SECRET_BYTES};
+use sched_wire::{ApiKeySpec, Page, PageQuery};
+use secrecy::ExposeSecret as _;
+
+use super::{Answer, Id, State, auditing};
+use crate::dto::identity::{api_key, scopes};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::identity::{Identity, Known};
+use crate::mistake::{self, Mistake};
+use crate::page::Limit;
+
+/// `GET /api-keys`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<sched_wire::ApiKey>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    // Names may hold the character between them; prefixes do not.
+    let after = query.cursor.as_deref().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
+    let mut conn = state.database.conn().await?;
+    let rows = api_keys::list(&mut conn, tenant, after, limit.rows()).await?;
+    let key =
+        |(key, _): &(api_keys::ApiKeyRecord, Option<String>)| format!("{}/{}", key.name, key.key_prefix);
+    Ok(web::Json(limit.page(rows, key, |(key, user)| api_key(key, user))))
+}
+
+/// `POST /api-keys`
+pub(crate) async fn create(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let spec: ApiKeySpec =
+        mistake::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+    let asked = scopes(&spec).map_err(ApiError::Refused)?;
+    let known = identity.known();
+    let user = known.user.filter(|_| !spec.of_tenant);
+    let scopes = bounded(known, user.is_none(), asked)?;
+    let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
+    let key = ApiKey::new(&state.identities.environment, id, secret);
+    let hash = key.hash(state.ring());
+    let new = NewApiKey {
+        tenant: identity.tenant(),
+        user,
+        name: &spec.name,
+        prefix: key.prefix(),
+        hash: &hash,
+        scopes,
+        expires_at: spec.expires_at,
+        source: &request.0.source,
+    };
+    let mut conn = state.database.conn().await?;
+    let made = transact(&mut conn, "create_api_key", async |conn: &mut Conn| {
+        let made = api_keys::create(conn, new).await?;
+        audit::write(conn, &[auditing::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
+        Ok::<_, DbError>(made)
+    })
+    .await
+    .map_err(refused)?;
+    tracing::info!(api_key = made.key_prefix, "Made an API key.");
+    let owner = known.email.clone().filter(|_| user.is_some());
+    let shown =
+        sched_wire::NewApiKey { key: key.text().expose_secret().to_owned(), api_key: api_key(made, owner) };
+    Ok(HttpResponse::Created().json(shown))
+}
+
+/// The scopes that a key gets: those that were asked for, or those of its maker where the maker is bounded.
+fn bounded(
+    maker: &Known,
+    is_of_tenant: bool,
+    asked: Option<Permissions>,
+) -> Result<Option<Permissions>, ApiError> {
+    match asked {
+        Some(asked) => match asked.iter().find(|scope| !maker.permissions.has(*scope)) {
+            Some(scope) => Err(ApiError::TooWide(scope)),
+            None => Ok(Some(asked)),
+        },
+        None if maker.is_bounded => Ok(Some(maker.permissions)),
+        None if is_of_tenant => {
+            let message = "must name what the key may do, since no role bounds a key of the tenant";
+            Err(ApiError::Refused(vec![Mistake::invalid("/scopes", message)]))
+        }
+        None => Ok(None),
+    }
+}
+
+fn refused(error: DbError) -> ApiError {
+    match error.constraint() {
+        Some("api_keys_expires_after_created_check") => {
+            ApiError::Refused(vec![Mistake::invalid("/expires_at", "must lie in the future")])
+        }
+        // The membership ended since the maker was looked up.
+        Some("api_keys_membership_fkey") => ApiError::Unauthenticated(None),
+        _ => error.into(),
+    }
+}
+
+/// `DELETE /api-keys/{id-or-prefix}`
+pub(crate) async fn revoke(
+    state: State,
+    identity: Identity,
+    request: Id,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.as_str().to_owned() };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let mut conn = state.database.conn().await?;
+    let revoked = transact(&mut conn, "revoke_api_key", async |conn: &mut Conn| {
+        let revoked = api_keys::revoke(conn, tenant, &key, &request.0.source).await?;
+        if let Revoked::Now(record) = &revoked {
+            audit::write(conn, &[auditing::of_api_key(tenant, Some(record), None, &request.0)]).await?;
+        }
+        Ok::<_, DbError>(revoked)
+    })
+    .await?;
+    match revoked {
+        Revoked::Now(record) => {
+            state.identities.forget(&record.key_prefix);
+            tracing::info!(api_key = record.key_prefix, "Revoked an API key.");
+        }
+        Revoked::Before(_) => {}
+        Revoked::NoSuchKey => return Err(no_such_key()),
+    }
+    Ok(HttpResponse::NoContent().finish())
+}

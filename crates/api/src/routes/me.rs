@@ -1,0 +1,25 @@
+//! The caller: who it is, in which tenant, and what it may do.
+
+use actix_web::web;
+use sched_model::db::tenants;
+use sched_wire::Me;
+
+use super::{Answer, State};
+use crate::dto::identity::tenant;
+use crate::extract::{NoParameters, Query};
+use crate::identity::Identity;
+
+/// `GET /me`
+pub(crate) async fn get(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Me> {
+    let mut conn = state.database.conn().await?;
+    let own = tenants::by_id(&mut conn, identity.tenant()).await?;
+    let known = identity.known();
+    Ok(web::Json(Me {
+        tenant: tenant(own),
+        actor: identity.actor().to_owned(),
+        user: known.email.clone(),
+        role: known.role.map(|role| role.to_string()),
+        api_key: known.api_key.clone(),
+        permissions: known.permissions.iter().map(|permission| permission.to_string()).collect(),
+    }))
+}

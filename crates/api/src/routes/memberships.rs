@@ -1,0 +1,93 @@
+//! Memberships: who is what in the tenant of the caller.
+//!
+//! Only users that exist become members; whoever operates the installation makes them. A tenant keeps its last owner.
+
+use actix_web::{HttpResponse, web};
+use sched_model::db::users::{self, MemberError};
+use sched_model::db::{Conn, audit, transact};
+use sched_model::domain::identity::check_email;
+use sched_wire::{Membership, MembershipSpec, Page, PageQuery};
+
+use super::{Answer, Id, State, auditing};
+use crate::dto::identity::{membership, role};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
+use crate::mistake::{self, Mistake, Reason};
+use crate::page::Limit;
+
+/// `GET /memberships`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Membership>> {
+    let limit = Limit::new(query.limit)?;
+    let mut conn = state.database.conn().await?;
+    let rows = users::members(&mut conn, identity.tenant(), query.cursor.as_deref(), limit.rows()).await?;
+    Ok(web::Json(limit.page(rows, |member| member.email.clone(), membership)))
+}
+
+/// `PUT /memberships/{email}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    email: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let refused_one = |mistake: Mistake| ApiError::Refused(vec![mistake]);
+    let spec: MembershipSpec = mistake::read(body.required()?, "").map_err(refused_one)?;
+    let role = role(&spec).map_err(refused_one)?;
+    check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
+    let tenant = identity.tenant();
+    let mut conn = state.database.conn().await?;
+    let saved = transact(&mut conn, "put_membership", async |conn: &mut Conn| {
+        let saved = users::put_member(conn, tenant, &email, role).await?;
+        if saved.before != Some(role) {
+            let entry = auditing::of_member(tenant, saved.before, &saved.member, &request.0);
+            audit::write(conn, &[entry]).await?;
+        }
+        Ok::<_, MemberError>(saved)
+    })
+    .await
+    .map_err(refused)?;
+    let mut response = if saved.before.is_none() { HttpResponse::Created() } else { HttpResponse::Ok() };
+    Ok(response.json(membership(saved.member)))
+}
+
+/// `DELETE /memberships/{email}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    email: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
+    let tenant = identity.tenant();
+    let mut conn = state.database.conn().await?;
+    transact(&mut conn, "delete_membership", async |conn: &mut Conn| {
+        let removed = users::remove_member(conn, tenant, &email).await?;
+        let entry = auditing::of_removed_member(tenant, &removed, &request.0);
+        audit::write(conn, &[entry]).await?;
+        Ok::<_, MemberError>(())
+    })
+    .await
+    .map_err(refused)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Why a membership was not changed.
+pub(super) fn refused(error: MemberError) -> ApiError {
+    match error {
+        MemberError::NoSuchUser(email) => ApiError::NotFound { kind: "user", name: email },
+        MemberError::LastOwner => ApiError::Refused(vec![Mistake {
+            reason: Reason::LastOwner,
+            pointer: String::new(),
+            message: MemberError::LastOwner.to_string(),
+        }]),
+        MemberError::Database(error) => error.into(),
+    }
+}

@@ -1,0 +1,364 @@
+//! Who may do what: keys, roles, scopes, tenants, and every route with every role.
+
+use serde_json::{Value, json};
+use test_support::http::Answer;
+use test_support::identity::{OWNER, actor, bearer};
+use test_support::wait_for;
+
+use crate::support::{LIMIT, TestApp, function, manual, pointers, send};
+
+/// A method of a path and what the table of routes says it needs; `None` for being known.
+#[derive(Debug)]
+struct Route {
+    method: String,
+    path: String,
+    permission: Option<String>,
+}
+
+/// All routes, read from the table in the source: a running application cannot be asked.
+fn routes() -> Vec<Route> {
+    let table = include_str!("../../src/app.rs");
+    let mut found = Vec::new();
+    for piece in table.split("at(\"").skip(1) {
+        let (path, rest) = piece.split_once('"').unwrap();
+        let allow = rest.split('"').nth(1).unwrap();
+        let before = found.len();
+        for method in ["get", "post", "put", "delete"] {
+            let Some((_, rest)) = rest.split_once(&format!(".{method}(")) else { continue };
+            let needs = rest.split([',', ')']).next().unwrap().trim();
+            let permission = needs.strip_prefix("P::").map(word_of);
+            assert!(permission.is_some() || needs == "Needs::Identity", "{path}: {needs}");
+            found.push(Route { method: method.to_uppercase(), path: path.to_owned(), permission });
+        }
+        let methods: Vec<&str> = found[before..].iter().map(|route| route.method.as_str()).collect();
+        assert_eq!(methods.join(", "), allow, "{path}");
+    }
+    assert!(found.len() > 40, "{} routes", found.len());
+    found
+}
+
+/// `jobs:read` for `JobsRead`.
+fn word_of(name: &str) -> String {
+    let (noun, verb) = name.split_at(name.rfind(char::is_uppercase).unwrap());
+    format!("{}:{}", noun.to_lowercase(), verb.to_lowercase())
+}
+
+impl Route {
+    async fn ask(&self, app: &TestApp, authorization: &str) -> Answer {
+        let path = self.path.replace("{id}", &uuid::Uuid::nil().to_string());
+        let path =
+            path.replace("{email}", "nobody@example.com").replace("{job}", "none").replace("{name}", "none");
+        let path = format!("/api/v1{}", path.replace("{key}", "none"));
+        let headers = [("authorization", authorization), ("content-type", "application/json")];
+        // No body: whatever would change something is refused for that, once it is known that it may.
+        send(app.addr, &self.method, &path, &headers, None).await
+    }
+}
+
+async fn post_as(app: &TestApp, authorization: &str, path: &str, body: &Value) -> Answer {
+    let headers = [("authorization", authorization), ("content-type", "application/json")];
+    app.send("POST", path, &headers, Some(&body.to_string())).await
+}
+
+async fn get_as(app: &TestApp, authorization: &str, path: &str) -> Answer {
+    app.send("GET", path, &[("authorization", authorization)], None).await
+}
+
+/// Makes a user with a role in the tenant, and a key of theirs by plain SQL on the model of the tests' own key.
+async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String {
+    use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
+    use secrecy::ExposeSecret as _;
+    let id: [u8; ID_BYTES] = uuid::Uuid::new_v4().as_bytes()[..ID_BYTES].try_into().unwrap();
+    let key = ApiKey::new("live", id, [9; SECRET_BYTES]);
+    let client = app.db.client().await;
+    let statement = "WITH owner AS (INSERT INTO users (email, display_name) VALUES ($1, $1) RETURNING id),
+        member AS (INSERT INTO memberships (tenant_id, user_id, role)
+                   SELECT t.id, u.id, $3 FROM tenants t, owner u WHERE t.slug = $2 RETURNING tenant_id, user_id)
+        INSERT INTO api_keys (tenant_id, user_id, name, key_prefix, key_hash)
+        SELECT tenant_id, user_id, 'x', $4, $5 FROM member";
+    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+        [&email, &tenant, &role, &key.prefix(), &&key.hash(None).hash[..]];
+    assert_eq!(client.execute(statement, &parameters).await.unwrap(), 1);
+    format!("Bearer {}", key.text().expose_secret())
+}
+
+/// Makes a key through the API; its text as the header carries it, and what was answered.
+async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -> (String, Value) {
+    let made = post_as(app, authorization, "/api/v1/api-keys", spec).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    (format!("Bearer {}", made.json()["key"].as_str().unwrap()), made.json())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_asks_who_calls_and_says_how_to_tell() {
+    let app = TestApp::start().await;
+    for route in routes() {
+        let answer = route.ask(&app, "").await;
+        assert_eq!((answer.status, &answer.json()["code"]), (401, &json!("unauthenticated")), "{route:?}");
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"sched\""), "{route:?}");
+    }
+    for (path, status) in [("/health", 200), ("/health/ready", 200), ("/metrics", 200), ("/nothing", 404)] {
+        assert_eq!(
+            send(app.addr, "GET", path, &[("authorization", "")], None).await.status,
+            status,
+            "{path}"
+        );
+    }
+    // Not even whether there is a path is told, however it is written.
+    for path in ["/api/v1", "/api/v1/nothing", "/%61pi/v1/jobs", "/api/v1/%6aobs"] {
+        assert_eq!(send(app.addr, "GET", path, &[("authorization", "")], None).await.status, 401, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_role_reaches_the_routes_of_its_permissions_and_no_other() {
+    let app = TestApp::start().await;
+    let mut callers = vec![("system operator", bearer().to_owned())];
+    for role in ["viewer", "operator", "admin", "owner"] {
+        callers.push((role, member(&app, &format!("{role}@roles.example"), "default", role).await));
+    }
+    let (of_tenant, _) =
+        make_key(&app, bearer(), &json!({"name": "t", "of_tenant": true, "scopes": ["queues:read"]})).await;
+    callers.push(("queues:read", of_tenant));
+    let (mut probes, mut refused) = (0, 0);
+    for (who, key) in &callers {
+        let me = get_as(&app, key, "/api/v1/me").await.json();
+        let has: Vec<&str> =
+            me["permissions"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
+        for route in routes() {
+            let answer = route.ask(&app, key).await;
+            probes += 1;
+            match &route.permission {
+                Some(permission) if !has.contains(&permission.as_str()) => {
+                    refused += 1;
+                    assert_eq!(answer.status, 403, "{who} {route:?} {}", answer.body);
+                    assert!(
+                        answer.json()["detail"].as_str().unwrap().contains(permission),
+                        "{}",
+                        answer.body
+                    );
+                }
+                _ => {
+                    assert!(![401, 403, 405, 500].contains(&answer.status), "{who} {route:?} {}", answer.body)
+                }
+            }
+        }
+    }
+    println!("{} routes, {} callers, {probes} probes, {refused} refused", routes().len(), callers.len());
+    assert!(refused > 50 && refused < probes, "{refused} of {probes}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_shown_once_works_and_is_refused_once_it_is_revoked() {
+    let app = TestApp::start().await;
+    let (key, made) = make_key(&app, bearer(), &json!({"name": "ci", "scopes": ["jobs:read"]})).await;
+    assert_eq!((&made["user"], &made["scopes"]), (&json!(OWNER), &json!(["jobs:read"])));
+    assert_eq!((&made["hash_key"], &made["created_by"]), (&json!("test"), &json!(OWNER)));
+    assert_eq!(get_as(&app, &key, "/api/v1/jobs").await.status, 200);
+    let me = get_as(&app, &key, "/api/v1/me").await.json();
+    assert_eq!((&me["api_key"], &me["permissions"]), (&made["prefix"], &json!(["jobs:read"])));
+    let list = app.get("/api/v1/api-keys").await;
+    let secret = key.get(key.len() - 40..).unwrap();
+    assert!(
+        list.body.contains(made["prefix"].as_str().unwrap()) && !list.body.contains(secret),
+        "{}",
+        list.body
+    );
+    let path = format!("/api/v1/api-keys/{}", made["prefix"].as_str().unwrap());
+    for _ in 0..2 {
+        assert_eq!(app.send("DELETE", &path, &[], None).await.status, 204);
+    }
+    let refused = get_as(&app, &key, "/api/v1/jobs").await;
+    assert_eq!(refused.status, 401, "{}", refused.body);
+    assert!(refused.body.contains("revoked"), "{}", refused.body);
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer realm=\"sched\", error=\"invalid_token\""));
+    let actions = "SELECT count(*) FROM audit_log WHERE target_type = 'api_key' AND actor = ";
+    assert_eq!(app.count(&format!("{actions} '{}'", actor())).await, 2);
+    let shown = format!("SELECT count(*) FROM audit_log a WHERE a::text LIKE '%{secret}%'");
+    assert_eq!(app.count(&shown).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revocation_elsewhere_is_felt_within_five_seconds() {
+    let app = TestApp::start().await;
+    let (key, _) = make_key(&app, bearer(), &json!({"name": "ci"})).await;
+    assert_eq!(get_as(&app, &key, "/api/v1/jobs").await.status, 200);
+    let revoke = "UPDATE api_keys SET revoked_at = now() WHERE name = 'ci'";
+    app.db.client().await.batch_execute(revoke).await.unwrap();
+    let began = sched_runtime::clock::monotonic();
+    wait_for("the key is refused", LIMIT, async || match get_as(&app, &key, "/api/v1/jobs").await.status {
+        401 => Ok(()),
+        status => Err(status.to_string()),
+    })
+    .await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_shown_instead_of_a_key_is_answered_with_what_is_wrong() {
+    let app = TestApp::start().await;
+    let (key, _) = make_key(&app, bearer(), &json!({"name": "ci"})).await;
+    let (broken, elsewhere) = (format!("{key}x"), key.replace("sched_live_", "sched_test_"));
+    let expired =
+        "UPDATE api_keys SET created_at = now() - interval '2 h', expires_at = now() WHERE name = 'ci'";
+    app.db.client().await.batch_execute(expired).await.unwrap();
+    for (shown, part) in [
+        ("Bearer hello", "no API key"),
+        ("Basic aGk6aGk=", "must be: Bearer"),
+        (&broken, "checksum"),
+        (&elsewhere, "checksum"),
+        (&key, "expired"),
+    ] {
+        let answer = get_as(&app, shown, "/api/v1/jobs").await;
+        assert_eq!(answer.status, 401, "{shown}: {}", answer.body);
+        assert!(answer.json()["detail"].as_str().unwrap().contains(part), "{shown}: {}", answer.body);
+        assert!(!answer.body.contains(shown), "{}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_makes_a_key_that_may_more_than_they() {
+    let app = TestApp::start().await;
+    let admin = member(&app, "admin@example.com", "default", "admin").await;
+    let create = |scopes: Value| json!({"name": "x", "scopes": scopes});
+    let wide = post_as(&app, &admin, "/api/v1/api-keys", &create(json!(["members:write"]))).await;
+    assert_eq!(wide.status, 403, "{}", wide.body);
+    assert!(wide.body.contains("members:write"), "{}", wide.body);
+    // A key of a bounded key is as bounded, also when it asks for nothing.
+    let bounds = json!({"name": "b", "scopes": ["keys:write", "jobs:read"]});
+    let (bounded, _) = make_key(&app, &admin, &bounds).await;
+    let (child, _) = make_key(&app, &bounded, &json!({"name": "c"})).await;
+    let me = get_as(&app, &child, "/api/v1/me").await.json();
+    assert_eq!(me["permissions"], json!(["jobs:read", "keys:write"]));
+    for (spec, pointer) in [
+        (json!({"name": "x", "of_tenant": true}), "/scopes"),
+        (json!({"name": "x", "of_tenant": true, "scopes": ["system:operate"]}), "/scopes/0"),
+        (json!({"name": "x", "scopes": ["jobs:read", "jobs:eat"]}), "/scopes/1"),
+        (json!({"name": ""}), "/name"),
+        (json!({"name": "x", "expires_at": "2020-01-01T00:00:00Z"}), "/expires_at"),
+    ] {
+        let refused = post_as(&app, bearer(), "/api/v1/api-keys", &spec).await;
+        assert_eq!(
+            (refused.status, pointers(&refused.json())),
+            (422, vec![pointer.to_owned()]),
+            "{}",
+            refused.body
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_acts_in_its_own_tenant_and_sees_nothing_of_another() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["ours"]).await;
+    let made = app.post("/api/v1/tenants", &json!({"slug": "acme"})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let theirs = member(&app, "ann@acme.example", "acme", "owner").await;
+    assert_eq!(get_as(&app, &theirs, "/api/v1/me").await.json()["tenant"]["slug"], "acme");
+    assert_eq!(get_as(&app, &theirs, "/api/v1/jobs").await.json()["items"], json!([]));
+    let id = app.get("/api/v1/jobs/ours").await.json()["id"].clone();
+    for name in ["ours", id.as_str().unwrap()] {
+        assert_eq!(get_as(&app, &theirs, &format!("/api/v1/jobs/{name}")).await.status, 404);
+        let path = format!("/api/v1/jobs/{name}/trigger");
+        assert_eq!(post_as(&app, &theirs, &path, &json!({})).await.status, 404);
+    }
+    let manifest = json!({"task_functions": [function("f")], "jobs": [manual("theirs")]});
+    assert_eq!(post_as(&app, &theirs, "/api/v1/apply", &manifest).await.status, 200);
+    assert_eq!(app.get("/api/v1/jobs/theirs").await.status, 404);
+    let our_key = app.get("/api/v1/api-keys").await.json()["items"][0]["id"].as_str().unwrap().to_owned();
+    let revoke =
+        app.send("DELETE", &format!("/api/v1/api-keys/{our_key}"), &[("authorization", &theirs)], None).await;
+    assert_eq!(revoke.status, 404, "{}", revoke.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_are_made_become_members_and_can_be_shut_out() {
+    let app = TestApp::start().await;
+    let spec = json!({"email": "ada@example.com", "password": "correct horse battery"});
+    let made = app.post("/api/v1/users", &spec).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    assert!(!made.body.contains("argon2") && !made.body.contains("horse"), "{}", made.body);
+    assert_eq!(app.post("/api/v1/users", &spec).await.json()["code"], "already_exists");
+    for (spec, pointer) in [
+        (json!({"email": "b@example.com", "password": "short"}), "/password"),
+        (json!({"email": "b@example.com", "password": 123_456_789_012_u64}), "/password"),
+        (json!({"email": "nobody"}), "/email"),
+    ] {
+        let refused = app.post("/api/v1/users", &spec).await;
+        assert_eq!(
+            (refused.status, pointers(&refused.json())),
+            (422, vec![pointer.to_owned()]),
+            "{}",
+            refused.body
+        );
+        assert!(!refused.body.contains("123456789012"), "{}", refused.body);
+    }
+    let json = [("content-type", "application/json")];
+    let put = |email: &str, role: &str| {
+        let (path, body) = (format!("/api/v1/memberships/{email}"), json!({"role": role}).to_string());
+        let (app, json) = (&app, &json);
+        async move { app.send("PUT", &path, json, Some(&body)).await }
+    };
+    assert_eq!(put("ada@example.com", "operator").await.status, 201);
+    assert_eq!(put("ada@example.com", "viewer").await.json()["role"], "viewer");
+    assert_eq!(put("ada@example.com", "king").await.status, 422);
+    assert_eq!(put("nobody@example.com", "viewer").await.status, 404);
+    assert_eq!(put(OWNER, "viewer").await.json()["code"], "last_owner");
+    let members = app.get("/api/v1/memberships").await.json();
+    assert_eq!(members["items"].as_array().unwrap().len(), 2, "{members}");
+    let off = app.post("/api/v1/users/ADA@example.com/deactivate", &json!({})).await;
+    assert_eq!((off.status, &off.json()["is_active"]), (200, &json!(false)));
+    assert_eq!(app.post("/api/v1/users/nobody@example.com/deactivate", &json!({})).await.status, 404);
+    let gone = app.send("DELETE", "/api/v1/memberships/ada@example.com", &[], None).await;
+    assert_eq!(gone.status, 204, "{}", gone.body);
+    let actions = "SELECT string_agg(action, ' ' ORDER BY id) FROM audit_log";
+    let actions: String = app.db.client().await.query_one(actions, &[]).await.unwrap().get(0);
+    assert_eq!(actions, "create_user create_membership update_membership deactivate_user delete_membership");
+    let kept = app.count("SELECT count(*) FROM users WHERE password_hash LIKE '$argon2id$%'").await;
+    assert_eq!(
+        (kept, app.count("SELECT count(*) FROM audit_log a WHERE a::text LIKE '%argon2%'").await),
+        (1, 0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_made_with_its_owner_or_not_at_all() {
+    let app = TestApp::start().await;
+    let refused = app.post("/api/v1/tenants", &json!({"slug": "acme", "owner": "nobody@example.com"})).await;
+    assert_eq!((refused.status, pointers(&refused.json())), (422, vec!["/owner".to_owned()]));
+    assert_eq!(app.count("SELECT count(*) FROM tenants").await, 1);
+    let made = app.post("/api/v1/tenants", &json!({"slug": "acme", "owner": OWNER})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    assert_eq!(app.post("/api/v1/tenants", &json!({"slug": "acme"})).await.json()["code"], "already_exists");
+    assert_eq!(app.post("/api/v1/tenants", &json!({"slug": "A"})).await.status, 422);
+    let slugs = app.get("/api/v1/tenants").await.json();
+    assert_eq!((&slugs["items"][0]["slug"], &slugs["items"][1]["slug"]), (&json!("acme"), &json!("default")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_sends_too_much_is_told_when_to_go_on() {
+    let app = TestApp::start_with(&[("API_REQUEST_RATE", "1")]).await;
+    let limited = wait_for("the limit", LIMIT, async || match app.get("/api/v1/me").await {
+        answer if answer.status == 429 => Ok(answer),
+        answer => Err(answer.status.to_string()),
+    })
+    .await;
+    assert_eq!(limited.json()["code"], "too_many_requests");
+    assert_eq!(limited.header("retry-after"), Some("1"));
+    let other = member(&app, "ada@example.com", "default", "viewer").await;
+    assert_eq!(get_as(&app, &other, "/api/v1/me").await.status, 200, "each key has a budget of its own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_key_any_host_is_answered_and_without_one_those_of_the_settings() {
+    let app = TestApp::start_with(&[("API_ALLOWED_HOSTS", "sched.example")]).await;
+    for (host, authorization, status) in [
+        ("evil.example", bearer(), 200),
+        ("evil.example", "", 421),
+        ("sched.example", "", 401),
+        ("localhost", "", 401),
+    ] {
+        let headers = [("host", host), ("authorization", authorization)];
+        assert_eq!(send(app.addr, "GET", "/api/v1/me", &headers, None).await.status, status, "{host}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Tokens of an identity provider: whom they name here, and keys that rotate.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use sched_runtime::tasks::{OwnedTask, spawn_owned};
+use serde_json::{Value, json};
+use test_support::http::Answer;
+use test_support::identity::OWNER;
+use test_support::wait_for;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::support::{LIMIT, TestApp};
+
+const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+fn encoded(value: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+fn claims(changes: &Value) -> Value {
+    let mut claims = json!({"iss": "https://idp.example", "aud": "sched", "nbf": 0, "exp": 4_000_000_000_u32, "email": OWNER});
+    for (name, value) in changes.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    claims
+}
+
+fn with_secret(changes: &Value) -> String {
+    let message = format!("{}.{}", encoded(&json!({"alg": "HS256"})), encoded(&claims(changes)));
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET);
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(ring::hmac::sign(&key, message.as_bytes())))
+}
+
+async fn me(app: &TestApp, token: &str) -> Answer {
+    app.send("GET", "/api/v1/me", &[("authorization", &format!("Bearer {token}"))], None).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_acts_as_the_member_it_names_and_never_more() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, SECRET).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let app = TestApp::start_with(&[
+        ("JWT_ISSUER", "https://idp.example"),
+        ("JWT_AUDIENCE", "sched"),
+        ("JWT_ALGORITHM", "HS256"),
+        ("JWT_SECRET_FILE", file.to_str().unwrap()),
+    ])
+    .await;
+    let seen = me(&app, &with_secret(&json!({}))).await;
+    assert_eq!(seen.status, 200, "{}", seen.body);
+    let seen = seen.json();
+    assert_eq!((&seen["role"], &seen["tenant"]["slug"]), (&json!("owner"), &json!("default")));
+    assert_eq!((&seen["api_key"], &seen["actor"]), (&Value::Null, &json!(format!("{OWNER} via token"))));
+    let bounded = me(&app, &with_secret(&json!({"sched_scope": "jobs:read"}))).await;
+    assert_eq!(bounded.json()["permissions"], json!(["jobs:read"]));
+    for (changes, part) in [
+        (json!({"email": "nobody@example.com"}), "no active member"),
+        (json!({"email": "a\u{0}b"}), "no active member"),
+        (json!({"tenant": "acme"}), "no active member"),
+        (json!({"exp": 1_000_000_000}), "expired"),
+        (json!({"aud": "another"}), "aud"),
+    ] {
+        let refused = me(&app, &with_secret(&changes)).await;
+        assert_eq!(refused.status, 401, "{changes}: {}", refused.body);
+        assert!(refused.json()["detail"].as_str().unwrap().contains(part), "{changes}: {}", refused.body);
+    }
+    let none = format!("{}.{}.", encoded(&json!({"alg": "none"})), encoded(&claims(&json!({}))));
+    assert_eq!(me(&app, &none).await.status, 401);
+    assert_eq!(app.get("/api/v1/me").await.status, 200, "keys work as before");
+}
+
+/// Keys that are published, and how often they were asked for.
+struct Issuer {
+    set: Arc<Mutex<Value>>,
+    asked: Arc<AtomicUsize>,
+    url: String,
+    _task: OwnedTask<()>,
+}
+
+impl Issuer {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/jwks.json", listener.local_addr().unwrap());
+        let (set, asked) = (Arc::new(Mutex::new(json!({"keys": []}))), Arc::new(AtomicUsize::new(0)));
+        let (published, count) = (set.clone(), asked.clone());
+        let task = spawn_owned("issuer", async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                // What is asked for does not matter, so neither does how much of it has come.
+                let _length = stream.read(&mut request).await.unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+                let body = published.lock().unwrap().to_string();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+                stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+            }
+        });
+        Self { set, asked, url, _task: task }
+    }
+
+    /// Publishes a new key instead of those before, and gives a token signed with it.
+    fn rotate(&self, id: &str) -> String {
+        let random = SystemRandom::new();
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random).unwrap();
+        let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+        *self.set.lock().unwrap() = json!({"keys": [{
+            "kty": "EC", "crv": "P-256", "use": "sig", "kid": id,
+            "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y),
+        }]});
+        let message =
+            format!("{}.{}", encoded(&json!({"alg": "ES256", "kid": id})), encoded(&claims(&json!({}))));
+        let signature = pair.sign(&random, message.as_bytes()).unwrap();
+        format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_read_once_and_again_when_a_token_names_a_new_one() {
+    let issuer = Issuer::start().await;
+    let app = TestApp::start_with(&[
+        ("JWT_ISSUER", "https://idp.example"),
+        ("JWT_AUDIENCE", "sched"),
+        ("JWT_ALGORITHM", "ES256"),
+        ("JWT_JWKS_URL", &issuer.url),
+    ])
+    .await;
+    let first = issuer.rotate("one");
+    for _ in 0..5 {
+        let seen = me(&app, &first).await;
+        assert_eq!(seen.status, 200, "{}", seen.body);
+    }
+    assert_eq!(issuer.asked.load(Ordering::SeqCst), 1);
+    let second = issuer.rotate("two");
+    // Whatever tokens name, the issuer is asked once in ten seconds.
+    wait_for("the new key is taken", LIMIT, async || match me(&app, &second).await.status {
+        200 => Ok(()),
+        status => Err(status.to_string()),
+    })
+    .await;
+    assert_eq!(issuer.asked.load(Ordering::SeqCst), 2);
+    wait_for("the old key is forgotten", LIMIT, async || match me(&app, &first).await.status {
+        401 => Ok(()),
+        status => Err(status.to_string()),
+    })
+    .await;
+}

@@ -1,0 +1,251 @@
+//! API keys: made, found by what is shown, listed, revoked. Their text is nowhere here, only its hash.
+//!
+//! A key is found by one read of one index, with everything that decides what it may do, because every request needs it. When it was
+//! last used is noted once a minute at most. Revoking keeps the row, so that the audit log names something that is still there.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Bool, Bytea, Nullable, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::schema::{api_keys, users};
+use super::{Conn, DbResult, clock};
+use crate::domain::identity::{ApiKey, Permissions, Role, Standing, scopes_of};
+use crate::domain::identity::{KeyHash, UnknownRingKey};
+use crate::domain::ids::{ApiKeyId, TenantId, UserId};
+use crate::domain::secret::SecretKeys;
+
+/// What is told of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = api_keys, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct ApiKeyRecord {
+    pub id: ApiKeyId,
+    pub user_id: Option<UserId>,
+    pub name: String,
+    pub key_prefix: String,
+    pub hash_key_id: Option<String>,
+    pub scopes: Vec<String>,
+    pub expires_at: Option<DateTime<Utc>>,
+    pub revoked_at: Option<DateTime<Utc>>,
+    pub revoked_src: Option<String>,
+    pub last_used_at: Option<DateTime<Utc>>,
+    pub created_at: DateTime<Utc>,
+    pub created_src: String,
+}
+
+/// A key to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewApiKey<'a> {
+    /// The tenant it acts in.
+    pub tenant: TenantId,
+    /// The member who owns it; `None` for a key of the tenant.
+    pub user: Option<UserId>,
+    /// What it is for.
+    pub name: &'a str,
+    /// Its public part.
+    pub prefix: &'a str,
+    /// What is kept of it.
+    pub hash: &'a KeyHash,
+    /// What it may do; `None` for all that its owner may.
+    pub scopes: Option<Permissions>,
+    /// When it ends.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// Who makes it.
+    pub source: &'a str,
+}
+
+/// Makes a key.
+///
+/// # Errors
+/// A constraint when the user is no member of the tenant (`api_keys_membership_fkey`), or it ends before it began
+/// (`api_keys_expires_after_created_check`).
+pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecord> {
+    use api_keys as k;
+    let scopes: Vec<&str> =
+        new.scopes.map(|scopes| scopes.iter().map(|scope| scope.as_str()).collect()).unwrap_or_default();
+    let values = (
+        k::tenant_id.eq(new.tenant),
+        k::user_id.eq(new.user),
+        k::name.eq(new.name),
+        k::key_prefix.eq(new.prefix),
+        k::key_hash.eq(&new.hash.hash[..]),
+        k::hash_key_id.eq(&new.hash.ring_key),
+        k::scopes.eq(scopes),
+        k::expires_at.eq(new.expires_at),
+        k::created_src.eq(new.source),
+    );
+    let made = diesel::insert_into(k::table).values(values).returning(ApiKeyRecord::as_returning());
+    Ok(made.get_result(conn).await?)
+}
+
+statement! {
+    /// Raw because every request may need it: one prepared statement for what decides over a key.
+    Find<'a> = "api_keys_find.sql", (prefix: &'a str as Text) -> (
+        SqlUuid, Text, SqlUuid, Bytea, Nullable<Text>, Array<Text>,
+        Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Bool, Bool, Bool,
+    )
+}
+
+/// A key that is kept under a prefix, with all that decides what it may do.
+#[derive(Debug, Clone, Queryable)]
+pub struct FoundKey {
+    /// The tenant it acts in.
+    pub tenant: TenantId,
+    /// The slug of that.
+    pub tenant_slug: String,
+    /// Its id.
+    pub id: ApiKeyId,
+    hash: Vec<u8>,
+    ring_key: Option<String>,
+    scopes: Vec<String>,
+    /// The member who owns it.
+    pub user: Option<UserId>,
+    /// The address of that.
+    pub email: Option<String>,
+    /// What that is in the tenant.
+    pub role: Option<Role>,
+    is_system_operator: Option<bool>,
+    is_active: Option<bool>,
+    is_revoked: bool,
+    is_expired: bool,
+    /// Whether its last use was so long ago that it is to be noted anew.
+    pub is_to_be_touched: bool,
+}
+
+/// Why a key that is kept is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyRefusal {
+    /// Another key with the same prefix.
+    #[error("there is no such key")]
+    Wrong,
+    /// It was taken back.
+    #[error("the key was revoked")]
+    Revoked,
+    /// Its time is over.
+    #[error("the key has expired")]
+    Expired,
+    /// Its user may not sign in any more.
+    #[error("the user of the key is deactivated")]
+    Inactive,
+    /// Nobody can tell whether it is right.
+    #[error(transparent)]
+    Unverifiable(#[from] UnknownRingKey),
+}
+
+impl FoundKey {
+    /// Whether it has scopes.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        !self.scopes.is_empty()
+    }
+
+    /// What the key that is shown may do.
+    ///
+    /// # Errors
+    /// It is another key, or none any more. That it is another is told first, so that who guesses learns nothing of a key's state.
+    pub fn judge(&self, shown: &ApiKey, ring: Option<&SecretKeys>) -> Result<Permissions, KeyRefusal> {
+        if !shown.fits(&self.hash, self.ring_key.as_deref(), ring)? {
+            return Err(KeyRefusal::Wrong);
+        }
+        if self.is_revoked {
+            return Err(KeyRefusal::Revoked);
+        }
+        if self.is_expired {
+            return Err(KeyRefusal::Expired);
+        }
+        let scopes = scopes_of(&self.scopes);
+        if self.user.is_none() {
+            return Ok(Standing::Tenant.permissions(scopes));
+        }
+        match (self.is_active, self.role) {
+            (Some(true), Some(role)) => {
+                let is_system_operator = self.is_system_operator == Some(true);
+                Ok(Standing::Member { role, is_system_operator }.permissions(scopes))
+            }
+            _ => Err(KeyRefusal::Inactive),
+        }
+    }
+}
+
+/// The key that is kept under this prefix.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn find(conn: &mut Conn, prefix: &str) -> DbResult<Option<FoundKey>> {
+    Ok(Find { prefix }.get_result(conn).await.optional()?)
+}
+
+statement! {
+    /// Raw for its condition, which keeps several processes from noting the same minute.
+    Touch = "api_keys_touch.sql", (tenant: TenantId as SqlUuid, id: ApiKeyId as SqlUuid) -> ()
+}
+
+/// Notes that a key is used, unless that was noted within the last minute.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn touch(conn: &mut Conn, tenant: TenantId, id: ApiKeyId) -> DbResult<()> {
+    Touch { tenant, id }.execute(conn).await?;
+    Ok(())
+}
+
+/// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its owner.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    (after_name, after_prefix): (&str, &str),
+    limit: i64,
+) -> DbResult<Vec<(ApiKeyRecord, Option<String>)>> {
+    use api_keys as k;
+    let after = k::name.gt(after_name).or(k::name.eq(after_name).and(k::key_prefix.gt(after_prefix)));
+    let rows = k::table
+        .left_join(users::table.on(users::id.nullable().eq(k::user_id)))
+        .filter(k::tenant_id.eq(tenant).and(after))
+        .order((k::name, k::key_prefix))
+        .limit(limit)
+        .select((ApiKeyRecord::as_select(), users::email.nullable()))
+        .load(conn)
+        .await?;
+    Ok(rows)
+}
+
+/// What came of a revocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Revoked {
+    /// It is revoked now.
+    Now(ApiKeyRecord),
+    /// It was before.
+    Before(ApiKeyRecord),
+    /// The tenant has no such key.
+    NoSuchKey,
+}
+
+/// Revokes a key, named by its id or its prefix, for good.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, source: &str) -> DbResult<Revoked> {
+    use api_keys as k;
+    let own = k::table.filter(k::tenant_id.eq(tenant));
+    let found: Option<ApiKeyRecord> = match key.parse::<ApiKeyId>() {
+        Ok(id) => own.filter(k::id.eq(id)).select(ApiKeyRecord::as_select()).for_update().first(conn).await,
+        Err(_no_id) => {
+            own.filter(k::key_prefix.eq(key)).select(ApiKeyRecord::as_select()).for_update().first(conn).await
+        }
+    }
+    .optional()?;
+    let Some(found) = found else { return Ok(Revoked::NoSuchKey) };
+    if found.revoked_at.is_some() {
+        return Ok(Revoked::Before(found));
+    }
+    let changed = diesel::update(k::table.find((tenant, found.id)))
+        .set((k::revoked_at.eq(clock::clock_timestamp().nullable()), k::revoked_src.eq(source)))
+        .returning(ApiKeyRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok(Revoked::Now(changed))
+}

@@ -1,0 +1,295 @@
+//! Users, of the whole installation, and what they are in tenants.
+//!
+//! A tenant that has an owner keeps one: whoever changes owners holds the tenant's row while looking at the others, so that two
+//! owners cannot dismiss each other at the same moment.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::schema::{memberships, tenants, users};
+use super::{Conn, DbError, DbResult, clock};
+use crate::domain::identity::Role;
+use crate::domain::ids::{TenantId, UserId};
+
+diesel::define_sql_function! {
+    /// The server's own lower case, by which addresses are unique.
+    fn lower(text: diesel::sql_types::Text) -> diesel::sql_types::Text;
+}
+
+/// What is told of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = users, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct UserRecord {
+    pub id: UserId,
+    pub email: String,
+    pub display_name: String,
+    pub is_active: bool,
+    pub is_system_operator: bool,
+    pub last_login_at: Option<DateTime<Utc>>,
+    pub created_at: DateTime<Utc>,
+}
+
+/// A user to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewUser<'a> {
+    /// Address to sign in with.
+    pub email: &'a str,
+    /// Name for people.
+    pub display_name: &'a str,
+    /// Hash of the password; `None` for a user who signs in by other means.
+    pub password_hash: Option<&'a str>,
+    /// Whether the user operates the installation.
+    pub is_system_operator: bool,
+}
+
+/// Makes a user.
+///
+/// # Errors
+/// A constraint when the address is taken (`users_email_key`).
+pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
+    let values = (
+        users::email.eq(new.email),
+        users::display_name.eq(new.display_name),
+        users::password_hash.eq(new.password_hash),
+        users::is_system_operator.eq(new.is_system_operator),
+    );
+    let made = diesel::insert_into(users::table).values(values).returning(UserRecord::as_returning());
+    Ok(made.get_result(conn).await?)
+}
+
+/// The user with this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_email(conn: &mut Conn, email: &str) -> DbResult<Option<UserRecord>> {
+    let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
+    Ok(found.first(conn).await.optional()?)
+}
+
+/// Users after the address, at most `limit`, by address.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<UserRecord>> {
+    let after = after.unwrap_or_default();
+    let rows = users::table.filter(lower(users::email).gt(lower(after))).order(lower(users::email));
+    Ok(rows.limit(limit).select(UserRecord::as_select()).load(conn).await?)
+}
+
+/// Lets a user sign in, or refuses every sign-in and every key of theirs; `None` when there is no such user, and the user before
+/// otherwise.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn set_active(conn: &mut Conn, email: &str, is_active: bool) -> DbResult<Option<UserRecord>> {
+    let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
+    let Some(user) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    diesel::update(users::table.find(user.id))
+        .set((users::is_active.eq(is_active), users::updated_at.eq(clock::clock_timestamp())))
+        .execute(conn)
+        .await?;
+    Ok(Some(user))
+}
+
+/// A user in a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct Member {
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// Their name.
+    pub display_name: String,
+    /// Whether they may sign in.
+    pub is_active: bool,
+    /// What they are.
+    pub role: Role,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+/// Members of the tenant after the address, at most `limit`, by address.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn members(
+    conn: &mut Conn,
+    tenant: TenantId,
+    after: Option<&str>,
+    limit: i64,
+) -> DbResult<Vec<Member>> {
+    let after = after.unwrap_or_default();
+    let rows = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(lower(users::email).gt(lower(after)))
+        .order(lower(users::email))
+        .limit(limit)
+        .select(MEMBER)
+        .load(conn)
+        .await?;
+    Ok(rows)
+}
+
+type MemberColumns = (
+    users::id,
+    users::email,
+    users::display_name,
+    users::is_active,
+    memberships::role,
+    memberships::created_at,
+);
+const MEMBER: MemberColumns = (
+    users::id,
+    users::email,
+    users::display_name,
+    users::is_active,
+    memberships::role,
+    memberships::created_at,
+);
+
+async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
+    let found = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(lower(users::email).eq(lower(email)))
+        .select(MEMBER);
+    Ok(found.first(conn).await.optional()?)
+}
+
+/// A member, with all that decides what they may do.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct FoundMember {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// What they are in the tenant.
+    pub role: Role,
+    /// Whether they operate the installation.
+    pub is_system_operator: bool,
+    /// Whether they may sign in.
+    pub is_active: bool,
+}
+
+/// The member of the tenant with this slug who has this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
+    let found = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .inner_join(tenants::table.on(tenants::id.eq(memberships::tenant_id)))
+        .filter(tenants::slug.eq(slug))
+        .filter(lower(users::email).eq(lower(email)))
+        .select((
+            memberships::tenant_id,
+            users::id,
+            users::email,
+            memberships::role,
+            users::is_system_operator,
+            users::is_active,
+        ));
+    Ok(found.first(conn).await.optional()?)
+}
+
+/// Why a membership was not changed. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// Nobody has this address, or nobody in this tenant.
+    #[error("there is no user {0:?}")]
+    NoSuchUser(String),
+    /// Nobody would be left who can say who is what.
+    #[error("this is the last owner of the tenant; make somebody else an owner first")]
+    LastOwner,
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for MemberError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl super::tx::TransactionError for MemberError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+/// A membership that was written.
+#[derive(Debug, Clone)]
+pub struct SavedMember {
+    /// The role before; `None` for a new member.
+    pub before: Option<Role>,
+    /// The member now.
+    pub member: Member,
+}
+
+/// Makes a user a member of the tenant, or changes what they are there. Call it in a transaction.
+///
+/// # Errors
+/// No such user, or the last owner would be none any more.
+pub async fn put_member(
+    conn: &mut Conn,
+    tenant: TenantId,
+    email: &str,
+    role: Role,
+) -> Result<SavedMember, MemberError> {
+    use memberships as m;
+    lock_tenant(conn, tenant).await?;
+    let no_such_user = || MemberError::NoSuchUser(email.to_owned());
+    let user = by_email(conn, email).await?.ok_or_else(no_such_user)?;
+    let before = member(conn, tenant, email).await?.map(|member| member.role);
+    if before == Some(Role::Owner) && role != Role::Owner {
+        keep_an_owner(conn, tenant).await?;
+    }
+    diesel::insert_into(m::table)
+        .values((m::tenant_id.eq(tenant), m::user_id.eq(user.id), m::role.eq(role)))
+        .on_conflict((m::tenant_id, m::user_id))
+        .do_update()
+        .set(m::role.eq(role))
+        .execute(conn)
+        .await?;
+    let member = member(conn, tenant, email).await?.ok_or_else(no_such_user)?;
+    Ok(SavedMember { before, member })
+}
+
+/// Ends a membership, and with it the keys that the user has in the tenant. Call it in a transaction.
+///
+/// # Errors
+/// No such member, or the last owner.
+pub async fn remove_member(conn: &mut Conn, tenant: TenantId, email: &str) -> Result<Member, MemberError> {
+    lock_tenant(conn, tenant).await?;
+    let found = member(conn, tenant, email).await?;
+    let found = found.ok_or_else(|| MemberError::NoSuchUser(email.to_owned()))?;
+    if found.role == Role::Owner {
+        keep_an_owner(conn, tenant).await?;
+    }
+    diesel::delete(memberships::table.find((tenant, found.user))).execute(conn).await?;
+    Ok(found)
+}
+
+async fn lock_tenant(conn: &mut Conn, tenant: TenantId) -> DbResult<()> {
+    // Without the key, so that nobody waits who only writes rows of this tenant.
+    let row = tenants::table.find(tenant).select(tenants::id).for_no_key_update();
+    row.first::<TenantId>(conn).await?;
+    Ok(())
+}
+
+/// Refuses when the tenant has one owner only.
+async fn keep_an_owner(conn: &mut Conn, tenant: TenantId) -> Result<(), MemberError> {
+    let owners = memberships::table
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(memberships::role.eq(Role::Owner))
+        .count()
+        .get_result::<i64>(conn)
+        .await?;
+    if owners > 1 { Ok(()) } else { Err(MemberError::LastOwner) }
+}

@@ -1,0 +1,188 @@
+//! The form of API keys, and the hash that is kept of them.
+//!
+//! `sched_<environment>_<id>_<secret><checksum>`: the word in front lets scanners find keys that were left lying about, the
+//! environment keeps those of one installation out of another, the id finds the row, and the checksum tells a typing mistake
+//! from a wrong key without asking anybody. The first three parts are the prefix, which is no secret.
+//!
+//! Kept is HMAC-SHA-256 of the whole key. With a key ring (`SECRETS_KEY_FILE`) its key comes from the key of the ring that
+//! writes; without one it is the prefix, so that a hash fits one row only. A fast hash is right for a secret of 256 random
+//! bits, which nobody can try out.
+
+use std::fmt;
+
+use ring::hmac;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+
+use super::super::secret::SecretKeys;
+use super::base32;
+
+/// Bytes of the public id.
+pub const ID_BYTES: usize = 10;
+/// Bytes of the secret.
+pub const SECRET_BYTES: usize = 32;
+/// Bytes of the checksum.
+const CHECKSUM_BYTES: usize = 5;
+/// Length of the hash that is kept.
+const HASH_BYTES: usize = 32;
+/// What every key begins with.
+const BRAND: &str = "sched";
+/// Longest name of an environment.
+const LONGEST_ENVIRONMENT: usize = 16;
+
+/// A key, whose form is right. Its text is shown by nothing but [`ApiKey::text`].
+#[derive(Clone)]
+pub struct ApiKey {
+    text: SecretString,
+    prefix: String,
+}
+
+/// The prefix only.
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+/// Why a text is no key. Shows nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFormError {
+    /// Not made by us.
+    #[error("it is no API key: those look like sched_<environment>_<id>_<secret>")]
+    NoKey,
+    /// Made by us and changed since, most likely by copying a part of it.
+    #[error("it is an API key with a mistake in it, or not the whole of one: its checksum is wrong")]
+    Checksum,
+}
+
+/// What is kept of a key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyHash {
+    /// The key of the ring that it was made with; `None` when there was no ring.
+    pub ring_key: Option<String>,
+    /// The hash.
+    pub hash: [u8; HASH_BYTES],
+}
+
+/// Without the hash.
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyHash").field("ring_key", &self.ring_key).finish_non_exhaustive()
+    }
+}
+
+/// The hash of a key was made with a key of the ring that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("its hash was made with key {0:?}, which is not in this process's SECRETS_KEY_FILE")]
+pub struct UnknownRingKey(pub String);
+
+/// Tells whether keys may name this environment.
+///
+/// # Errors
+/// What is allowed, reading on from "the environment".
+pub fn check_environment(environment: &str) -> Result<(), &'static str> {
+    let is_short = (1..=LONGEST_ENVIRONMENT).contains(&environment.len());
+    let is_fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    if is_short && environment.bytes().all(is_fit) {
+        Ok(())
+    } else {
+        Err("must be 1 to 16 lower-case letters or digits, such as live")
+    }
+}
+
+impl ApiKey {
+    /// The key made of random bytes, for an environment that [`check_environment`] has taken.
+    #[must_use]
+    pub fn new(environment: &str, id: [u8; ID_BYTES], secret: [u8; SECRET_BYTES]) -> Self {
+        let prefix = format!("{BRAND}_{environment}_{}", base32::encode(&id));
+        let mut text = format!("{prefix}_{}", base32::encode(&secret));
+        text.push_str(&checksum(&text));
+        Self { text: text.into(), prefix }
+    }
+
+    /// Reads a key that somebody shows.
+    ///
+    /// # Errors
+    /// It is none, or has a mistake in it.
+    pub fn parse(text: &str) -> Result<Self, KeyFormError> {
+        let parts: Vec<&str> = text.splitn(5, '_').collect();
+        let [brand, environment, id, rest] = parts.as_slice() else { return Err(KeyFormError::NoKey) };
+        if *brand != BRAND || check_environment(environment).is_err() {
+            return Err(KeyFormError::NoKey);
+        }
+        let body = text.len().checked_sub(base32::length_of(CHECKSUM_BYTES));
+        let Some((body, sum)) = body.and_then(|at| text.split_at_checked(at)) else {
+            return Err(KeyFormError::NoKey);
+        };
+        let is_whole = id.len() == base32::length_of(ID_BYTES)
+            && rest.len() == base32::length_of(SECRET_BYTES) + base32::length_of(CHECKSUM_BYTES)
+            && base32::is_written(id)
+            && base32::is_written(rest);
+        if !is_whole || checksum(body) != sum {
+            return Err(KeyFormError::Checksum);
+        }
+        let prefix = format!("{brand}_{environment}_{id}");
+        Ok(Self { text: text.to_owned().into(), prefix })
+    }
+
+    /// The part that is no secret: the row is found by it, and people and logs call the key so.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The environment the key is for.
+    #[must_use]
+    pub fn environment(&self) -> &str {
+        self.prefix.split('_').nth(1).unwrap_or_default()
+    }
+
+    /// The whole key, to be shown once or sent.
+    #[must_use]
+    pub fn text(&self) -> &SecretString {
+        &self.text
+    }
+
+    /// What is to be kept of it.
+    #[must_use]
+    pub fn hash(&self, ring: Option<&SecretKeys>) -> KeyHash {
+        let tag = match ring {
+            Some(ring) => hmac::sign(ring.writing_hashes(), self.text.expose_secret().as_bytes()),
+            None => hmac::sign(&self.own_hashing(), self.text.expose_secret().as_bytes()),
+        };
+        let mut hash = [0; HASH_BYTES];
+        hash.copy_from_slice(tag.as_ref());
+        KeyHash { ring_key: ring.map(|ring| ring.writing_id().to_owned()), hash }
+    }
+
+    /// Whether a kept hash is that of this key. Takes as long whether it is or not.
+    ///
+    /// # Errors
+    /// The hash was made with a key of the ring that is not there.
+    pub fn fits(
+        &self,
+        hash: &[u8],
+        ring_key: Option<&str>,
+        ring: Option<&SecretKeys>,
+    ) -> Result<bool, UnknownRingKey> {
+        let text = self.text.expose_secret().as_bytes();
+        let verified = match ring_key {
+            Some(id) => {
+                let hashing = ring.and_then(|ring| ring.hashes_of(id));
+                let hashing = hashing.ok_or_else(|| UnknownRingKey(id.to_owned()))?;
+                hmac::verify(hashing, text, hash)
+            }
+            None => hmac::verify(&self.own_hashing(), text, hash),
+        };
+        Ok(verified.is_ok())
+    }
+
+    fn own_hashing(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, self.prefix.as_bytes())
+    }
+}
+
+fn checksum(body: &str) -> String {
+    let digest = Sha256::digest(body.as_bytes());
+    base32::encode(digest.get(..CHECKSUM_BYTES).unwrap_or_default())
+}

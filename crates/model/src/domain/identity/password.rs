@@ -1,0 +1,55 @@
+//! Passwords: what they may be, and the hash that is kept of them.
+//!
+//! Argon2id with the parameters its authors and OWASP recommend (19 MiB, two passes), some tens of milliseconds of a core: callers
+//! run it where no request waits, and few at once. The hash carries its parameters, so later ones may differ. Pure.
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// Bytes of salt.
+pub const SALT_BYTES: usize = 16;
+/// Fewest characters of a password.
+pub const SHORTEST_PASSWORD: usize = 12;
+/// Most bytes of a password: nobody types more, and hashing it costs.
+pub const LONGEST_PASSWORD: usize = 1024;
+
+/// A hash that is none. Shows nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the hash of a password cannot be read")]
+pub struct InvalidHash;
+
+/// Tells whether this may be a password.
+///
+/// # Errors
+/// What is allowed, reading on from "the password"; never the password.
+pub fn check_password(password: &SecretString) -> Result<(), &'static str> {
+    let text = password.expose_secret();
+    if text.chars().count() < SHORTEST_PASSWORD {
+        Err("must have at least 12 characters")
+    } else if text.len() > LONGEST_PASSWORD {
+        Err("must be no longer than 1024 bytes")
+    } else if text.contains('\0') {
+        Err("contains a NUL character")
+    } else {
+        Ok(())
+    }
+}
+
+/// What is to be kept of a password. `salt` must be random and new for every call.
+///
+/// # Errors
+/// The function refused, which it does not do for passwords that [`check_password`] takes.
+pub fn hash_password(password: &SecretString, salt: [u8; SALT_BYTES]) -> Result<String, InvalidHash> {
+    let hashed = Argon2::default().hash_password_with_salt(password.expose_secret().as_bytes(), &salt);
+    Ok(hashed.map_err(|_says_nothing| InvalidHash)?.to_string())
+}
+
+/// Whether a kept hash is that of this password.
+///
+/// # Errors
+/// The hash cannot be read.
+pub fn verify_password(password: &SecretString, hash: &str) -> Result<bool, InvalidHash> {
+    let hash = PasswordHash::new(hash).map_err(|_may_show_it| InvalidHash)?;
+    Ok(Argon2::default().verify_password(password.expose_secret().as_bytes(), &hash).is_ok())
+}

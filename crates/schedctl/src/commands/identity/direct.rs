@@ -1,0 +1,193 @@
+//! Tenants, users and keys in the database itself, each in one transaction with its entry in the audit log.
+//!
+//! For what cannot go through the API, because nobody has a key yet: the first owner of an installation, and that of `schedctl dev`.
+
+use anyhow::anyhow;
+use sched_model::db::api_keys::{self, ApiKeyRecord, NewApiKey};
+use sched_model::db::audit::AuditEntry;
+use sched_model::db::tenants::{self, TenantRecord};
+use sched_model::db::users::{self, MemberError, NewUser, UserRecord};
+use sched_model::db::{Conn, DbError, audit, transact};
+use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, Role, SECRET_BYTES};
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::secret::SecretKeys;
+use sched_runtime::exit::ExitError;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
+
+use super::refused;
+use crate::failure::failure;
+
+/// Who acts, in the audit log and in rows.
+const ACTOR: &str = "schedctl";
+/// The user of `schedctl dev`.
+const DEV_OWNER: &str = "dev@localhost";
+/// The environment of keys of `schedctl dev`.
+pub(crate) const DEV_ENVIRONMENT: &str = "dev";
+
+fn entry(
+    tenant: Option<TenantId>,
+    action: &'static str,
+    target_type: &'static str,
+    target_id: String,
+    after: serde_json::Value,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: tenant,
+        actor: ACTOR.to_owned(),
+        action,
+        target_type,
+        target_id,
+        before: None,
+        after: Some(after),
+        request_id: None,
+    }
+}
+
+/// The tenant with this slug.
+pub(super) async fn tenant(conn: &mut Conn, slug: &str) -> Result<TenantId, ExitError> {
+    match tenants::by_slug(conn, slug).await {
+        Ok(tenant) => Ok(tenant),
+        Err(DbError::NotFound) => Err(failure(anyhow!("there is no tenant {slug:?}"))),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// Makes a tenant.
+pub(super) async fn create_tenant(
+    conn: &mut Conn,
+    slug: &str,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<TenantRecord, ExitError> {
+    transact(conn, "create_tenant", async |conn: &mut Conn| {
+        let made = tenants::create(conn, slug, name).await?;
+        let mut entries = vec![entry(
+            None,
+            "create_tenant",
+            "tenant",
+            made.id.to_string(),
+            json!({"slug": slug, "name": name}),
+        )];
+        if let Some(owner) = owner {
+            entries.push(join(conn, made.id, owner, Role::Owner).await?);
+        }
+        audit::write(conn, &entries).await?;
+        Ok::<_, MemberError>(made)
+    })
+    .await
+    .map_err(refused("the tenant was not made"))
+}
+
+async fn join(conn: &mut Conn, tenant: TenantId, email: &str, role: Role) -> Result<AuditEntry, MemberError> {
+    let saved = users::put_member(conn, tenant, email, role).await?;
+    let after = json!({"email": saved.member.email, "role": role});
+    Ok(entry(Some(tenant), "create_membership", "membership", saved.member.user.to_string(), after))
+}
+
+/// Makes a user who is a member of a tenant at once, if one is named.
+pub(super) async fn create_user(
+    conn: &mut Conn,
+    new: NewUser<'_>,
+    membership: Option<(TenantId, Role)>,
+) -> Result<UserRecord, ExitError> {
+    transact(conn, "create_user", async |conn: &mut Conn| {
+        let made = users::create(conn, new).await?;
+        let after = json!({"email": made.email, "is_system_operator": made.is_system_operator});
+        let mut entries = vec![entry(None, "create_user", "user", made.id.to_string(), after)];
+        if let Some((tenant, role)) = membership {
+            entries.push(join(conn, tenant, new.email, role).await?);
+        }
+        audit::write(conn, &entries).await?;
+        Ok::<_, MemberError>(made)
+    })
+    .await
+    .map_err(refused("the user was not made"))
+}
+
+/// A key to be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyOrder<'a> {
+    pub(super) tenant: TenantId,
+    /// The member who is to own it; `None` for a key of the tenant.
+    pub(super) email: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) scopes: Option<Permissions>,
+    pub(super) expires_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+/// Makes a key whose text is known already.
+pub(super) async fn create_key(
+    conn: &mut Conn,
+    order: KeyOrder<'_>,
+    key: &ApiKey,
+    ring: Option<&SecretKeys>,
+) -> Result<ApiKeyRecord, ExitError> {
+    let hash = key.hash(ring);
+    transact(conn, "create_api_key", async |conn: &mut Conn| {
+        let user = match order.email {
+            Some(email) => {
+                let found = users::by_email(conn, email).await?;
+                Some(found.ok_or_else(|| MemberError::NoSuchUser(email.to_owned()))?.id)
+            }
+            None => None,
+        };
+        let new = NewApiKey {
+            tenant: order.tenant,
+            user,
+            name: order.name,
+            prefix: key.prefix(),
+            hash: &hash,
+            scopes: order.scopes,
+            expires_at: order.expires_at,
+            source: ACTOR,
+        };
+        let made = api_keys::create(conn, new).await?;
+        let after = json!({"name": made.name, "prefix": made.key_prefix, "user_id": made.user_id, "scopes": made.scopes});
+        let entry = entry(Some(order.tenant), "create_api_key", "api_key", made.id.to_string(), after);
+        audit::write(conn, &[entry]).await?;
+        Ok::<_, MemberError>(made)
+    })
+    .await
+    .map_err(refused("the key was not made"))
+}
+
+/// A key of random bytes.
+pub(super) fn new_key(environment: &str) -> ApiKey {
+    let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
+    ApiKey::new(environment, id, secret)
+}
+
+/// Makes sure that `schedctl dev` has an owner with a key that works.
+///
+/// `kept` is the key of earlier starts, and `keep` puts a new one
+/// where it is found, before it works: a start that is cut off leaves a key that the next one replaces.
+pub(crate) async fn ensure_dev_key(
+    conn: &mut Conn,
+    ring: &SecretKeys,
+    kept: Option<&SecretString>,
+    keep: impl FnOnce(&SecretString) -> Result<(), ExitError>,
+) -> Result<(), ExitError> {
+    if let Some(key) = kept.and_then(|text| ApiKey::parse(text.expose_secret().trim()).ok())
+        && let Some(found) = api_keys::find(conn, key.prefix()).await.map_err(failure)?
+        && found.judge(&key, Some(ring)).is_ok()
+    {
+        return Ok(());
+    }
+    let tenant = tenant(conn, tenants::DEFAULT_TENANT).await?;
+    if users::by_email(conn, DEV_OWNER).await.map_err(failure)?.is_none() {
+        let owner = NewUser {
+            email: DEV_OWNER,
+            display_name: "Owner of schedctl dev",
+            password_hash: None,
+            is_system_operator: true,
+        };
+        create_user(conn, owner, Some((tenant, Role::Owner))).await?;
+    }
+    let key = new_key(DEV_ENVIRONMENT);
+    keep(key.text())?;
+    let order =
+        KeyOrder { tenant, email: Some(DEV_OWNER), name: "schedctl dev", scopes: None, expires_at: None };
+    create_key(conn, order, &key, Some(ring)).await?;
+    Ok(())
+}

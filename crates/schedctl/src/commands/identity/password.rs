@@ -1,0 +1,52 @@
+//! Where a new password comes from: a file that nobody else may read, standard input, or the terminal, where it is typed twice.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+use sched_model::domain::identity::{check_password, hash_password};
+use sched_runtime::exit::ExitError;
+use sched_runtime::private_file;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::super::secrets::{ask, text, without_line_end};
+use crate::failure::{failure, usage};
+
+#[derive(Debug, Args)]
+pub(crate) struct PasswordArgs {
+    /// File that holds the password and is closed to others; without it the password is read from standard input, or typed
+    #[arg(long, value_name = "FILE", conflicts_with = "no_password")]
+    password_file: Option<PathBuf>,
+    /// A user without a password, who signs in by other means
+    #[arg(long)]
+    no_password: bool,
+}
+
+impl PasswordArgs {
+    /// The password, checked; `None` for a user who is to have none.
+    pub(super) async fn read(&self, email: &str) -> Result<Option<SecretString>, ExitError> {
+        if self.no_password {
+            return Ok(None);
+        }
+        let password = match &self.password_file {
+            Some(path) => without_line_end(private_file::read(path).map_err(usage)?),
+            None if io::stdin().is_terminal() => {
+                let first = ask(&format!("Password of {email} (not shown): ")).await?;
+                let again = ask("The same again: ").await?;
+                if first.expose_secret() != again.expose_secret() {
+                    return Err(usage(anyhow!("the two passwords differ; nothing was changed")));
+                }
+                first
+            }
+            None => without_line_end(text(io::stdin(), "standard input")?),
+        };
+        check_password(&password).map_err(|what| usage(anyhow!("the password {what}")))?;
+        Ok(Some(password))
+    }
+}
+
+/// What is kept of a password.
+pub(super) fn hash(password: &SecretString) -> Result<String, ExitError> {
+    hash_password(password, rand::random()).map_err(failure)
+}

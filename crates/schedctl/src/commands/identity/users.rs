@@ -1,0 +1,192 @@
+//! `users` and `memberships`: who there is, and who is what in the tenant of the caller.
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use sched_model::db::tenants::DEFAULT_TENANT;
+use sched_model::db::users::NewUser;
+use sched_model::domain::identity::{Role, check_display_name, check_email};
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{Membership, MembershipSpec, PageQuery, User, UserSpec};
+use secrecy::ExposeSecret as _;
+
+use super::super::{Session, tell_of_more};
+use super::password::{PasswordArgs, hash};
+use super::{DirectArgs, direct};
+use crate::cli::at_least_one;
+use crate::failure::{CommandResult, usage};
+use crate::output::{Column, or_dash, tell, time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UsersCommand {
+    /// Make a user: through the API for who operates the installation, or with --direct the first one
+    Create(CreateArgs),
+    /// List users of the installation
+    List {
+        /// Most users to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        limit: usize,
+    },
+    /// Let a user sign in again, and take their keys
+    Activate {
+        /// Address of the user
+        email: String,
+    },
+    /// Refuse every sign-in and every key of a user
+    Deactivate {
+        /// Address of the user
+        email: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Address of the user
+    email: String,
+    /// Name for people; the address without it
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// What the user is to be in a tenant: viewer, operator, admin or owner; no member without it
+    #[arg(long, value_name = "ROLE")]
+    role: Option<Role>,
+    /// The tenant of --role, with --direct; through the API it is that of the caller
+    #[arg(long, value_name = "SLUG", default_value = DEFAULT_TENANT, requires = "direct")]
+    tenant: String,
+    /// Let the user operate the installation: tenants, users, leadership, workers
+    #[arg(long)]
+    system_operator: bool,
+    #[command(flatten)]
+    password: PasswordArgs,
+    #[command(flatten)]
+    direct: DirectArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MembershipsCommand {
+    /// List the members of the caller's tenant
+    List {
+        /// Most members to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        limit: usize,
+    },
+    /// Make a user a member, or change what they are
+    Set {
+        /// Address of the user
+        email: String,
+        /// viewer, operator, admin or owner
+        role: Role,
+    },
+    /// End a membership, and with it the keys that the user has in the tenant
+    Remove {
+        /// Address of the user
+        email: String,
+    },
+}
+
+const USERS: &[Column<User>] = &[
+    Column::new("EMAIL", |user| user.email.clone()),
+    Column::new("NAME", |user| user.display_name.clone()),
+    Column::new("ACTIVE", |user| yes(user.is_active)),
+    Column::new("SYSTEM OPERATOR", |user| yes(user.is_system_operator)),
+    Column::wide("LAST LOGIN", |user| or_dash(user.last_login_at.map(time).as_deref())),
+    Column::wide("CREATED", |user| time(user.created_at)),
+    Column::wide("ID", |user| user.id.to_string()),
+];
+
+const MEMBERS: &[Column<Membership>] = &[
+    Column::new("EMAIL", |member| member.email.clone()),
+    Column::new("NAME", |member| member.display_name.clone()),
+    Column::new("ROLE", |member| member.role.clone()),
+    Column::new("ACTIVE", |member| yes(member.is_active)),
+    Column::new("SINCE", |member| time(member.since)),
+];
+
+fn yes(flag: bool) -> String {
+    if flag { "yes" } else { "no" }.to_owned()
+}
+
+pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResult {
+    match command {
+        UsersCommand::Create(args) => create(args, session).await?,
+        UsersCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let (users, more) = session.api()?.list(&["users"], limit, query).await?;
+            session.output.list(&users, USERS, "there are no users")?;
+            tell_of_more(more, limit);
+        }
+        UsersCommand::Activate { email } => switch(session, &email, "activate").await?,
+        UsersCommand::Deactivate { email } => switch(session, &email, "deactivate").await?,
+    }
+    Ok(exit::OK)
+}
+
+async fn switch(session: &Session, email: &str, action: &str) -> Result<(), ExitError> {
+    let user: User = session.api()?.post(&["users", email, action], None, &serde_json::json!({})).await?;
+    session.output.record(&user, USERS)
+}
+
+async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
+    let CreateArgs { email, name, role, tenant, system_operator, password, direct: args } = args;
+    check_email(&email).map_err(|what| usage(anyhow!("the e-mail {what}")))?;
+    let display_name = name.as_deref().unwrap_or(&email);
+    check_display_name(display_name).map_err(|what| usage(anyhow!("the name {what}")))?;
+    let password = password.read(&email).await?;
+    let Some(mut conn) = args.connect(session).await? else {
+        let spec = UserSpec {
+            email: email.clone(),
+            display_name: Some(display_name.to_owned()),
+            password: password.map(|password| password.expose_secret().to_owned()),
+            is_system_operator: system_operator,
+        };
+        let api = session.api()?;
+        let made: User = api.post(&["users"], None, &spec).await?;
+        if let Some(role) = role {
+            let spec = MembershipSpec { role: role.to_string() };
+            let _: Membership = api.put(&["memberships", &email], &(), &spec).await?;
+        }
+        return session.output.record(&made, USERS);
+    };
+    let password_hash = password.as_ref().map(hash).transpose()?;
+    let membership = match role {
+        Some(role) => Some((direct::tenant(&mut conn, &tenant).await?, role)),
+        None => None,
+    };
+    let new = NewUser {
+        email: &email,
+        display_name,
+        password_hash: password_hash.as_deref(),
+        is_system_operator: system_operator,
+    };
+    let made = direct::create_user(&mut conn, new, membership).await?;
+    let made = User {
+        id: made.id.0,
+        email: made.email,
+        display_name: made.display_name,
+        is_active: made.is_active,
+        is_system_operator: made.is_system_operator,
+        last_login_at: made.last_login_at,
+        created_at: made.created_at,
+    };
+    session.output.record(&made, USERS)
+}
+
+pub(crate) async fn run_memberships(command: MembershipsCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    match command {
+        MembershipsCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let (members, more) = api.list(&["memberships"], limit, query).await?;
+            session.output.list(&members, MEMBERS, "there are no members")?;
+            tell_of_more(more, limit);
+        }
+        MembershipsCommand::Set { email, role } => {
+            let spec = MembershipSpec { role: role.to_string() };
+            let member: Membership = api.put(&["memberships", &email], &(), &spec).await?;
+            session.output.record(&member, MEMBERS)?;
+        }
+        MembershipsCommand::Remove { email } => {
+            api.delete(&["memberships", &email], &()).await?;
+            tell("removed");
+        }
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,195 @@
+//! Tenants, users, memberships and API keys, as they are written and listed. Plain data.
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Who the caller is, and what they may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Me {
+    /// The tenant in which the caller acts.
+    pub tenant: Tenant,
+    /// How the audit log calls the caller: an e-mail, or the prefix of a key.
+    pub actor: String,
+    /// The user, unless the caller is a key of the tenant.
+    pub user: Option<String>,
+    /// What the user is in the tenant.
+    pub role: Option<String>,
+    /// The public part of the key that was shown.
+    pub api_key: Option<String>,
+    /// What the caller may do.
+    pub permissions: Vec<String>,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Identifier.
+    pub id: Uuid,
+    /// Short stable name.
+    pub slug: String,
+    /// Name for people.
+    pub name: String,
+    /// Whether nothing of it is dispatched.
+    pub is_paused: bool,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A tenant to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantSpec {
+    /// Short stable name: lower-case letters, digits, hyphens.
+    pub slug: String,
+    /// Name for people; the slug when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Address of the user who becomes its first owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Identifier.
+    pub id: Uuid,
+    /// Address to sign in with.
+    pub email: String,
+    /// Name for people.
+    pub display_name: String,
+    /// Whether the user may sign in and their keys are taken.
+    pub is_active: bool,
+    /// Whether the user operates the installation.
+    pub is_system_operator: bool,
+    /// Last sign-in.
+    pub last_login_at: Option<DateTime<Utc>>,
+    /// When the user was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// A user to be made.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserSpec {
+    /// Address to sign in with.
+    pub email: String,
+    /// Name for people; the address when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// Password, at least 12 characters; without one the user signs in by other means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// Whether the user operates the installation.
+    #[serde(default)]
+    pub is_system_operator: bool,
+}
+
+/// Without the password.
+impl fmt::Debug for UserSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserSpec").field("email", &self.email).finish_non_exhaustive()
+    }
+}
+
+/// A user in a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Membership {
+    /// Identifier of the user.
+    pub user_id: Uuid,
+    /// Address of the user.
+    pub email: String,
+    /// Name of the user.
+    pub display_name: String,
+    /// Whether the user may sign in.
+    pub is_active: bool,
+    /// What the user is: viewer, operator, admin or owner.
+    pub role: String,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+/// What a user is to be in a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MembershipSpec {
+    /// viewer, operator, admin or owner.
+    pub role: String,
+}
+
+/// What is told of an API key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKey {
+    /// Identifier.
+    pub id: Uuid,
+    /// What it is for.
+    pub name: String,
+    /// Its public part, by which logs call it.
+    pub prefix: String,
+    /// Address of the user who owns it; absent for a key of the tenant.
+    pub user: Option<String>,
+    /// What it may do, of what its owner may; empty for all of that.
+    pub scopes: Vec<String>,
+    /// Which key of the key file its hash was made with; absent when there was none.
+    pub hash_key: Option<String>,
+    /// When it ends.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// When it was revoked.
+    pub revoked_at: Option<DateTime<Utc>>,
+    /// Who revoked it.
+    pub revoked_by: Option<String>,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<DateTime<Utc>>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// Who made it.
+    pub created_by: String,
+}
+
+/// An API key to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKeySpec {
+    /// What it is for.
+    pub name: String,
+    /// What it may do; all that its owner may when absent or empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+    /// When it ends; never when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// Whether it belongs to the tenant instead of the user who makes it; it needs scopes then.
+    #[serde(default)]
+    pub of_tenant: bool,
+}
+
+/// An API key that was just made, with the one showing of its text.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewApiKey {
+    /// The key to be sent as a bearer token. It is shown this once and kept nowhere.
+    pub key: String,
+    /// What is told of it from now on.
+    #[serde(flatten)]
+    pub api_key: ApiKey,
+}
+
+/// Without the key.
+impl fmt::Debug for NewApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewApiKey").field("api_key", &self.api_key).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_in_debug_output() {
+        let spec: UserSpec = serde_json::from_str(r#"{"email": "a@b", "password": "hunter2"}"#).unwrap();
+        assert_eq!(format!("{spec:?}"), "UserSpec { email: \"a@b\", .. }");
+    }
+}

@@ -1,0 +1,62 @@
+//! The one user and key by which tests act, unless they are about users and keys.
+//!
+//! The same in every database, so that nothing has to be handed around: whoever sends a request finds the key here.
+
+use std::sync::LazyLock;
+
+use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
+use tokio_postgres::Client;
+
+/// Address of the owner of the tenant `default`, who also operates the installation.
+pub const OWNER: &str = "owner@example.com";
+
+static KEY: LazyLock<ApiKey> = LazyLock::new(|| ApiKey::new("live", [1; ID_BYTES], [2; SECRET_BYTES]));
+static BEARER: LazyLock<String> = LazyLock::new(|| format!("Bearer {}", api_key()));
+
+/// The key of [`OWNER`], which works in databases that [`install`] has seen.
+pub fn api_key() -> &'static str {
+    use secrecy::ExposeSecret as _;
+    KEY.text().expose_secret()
+}
+
+/// [`api_key`] as the header `Authorization` carries it.
+pub fn bearer() -> &'static str {
+    &BEARER
+}
+
+/// How the audit log calls who shows [`api_key`].
+pub fn actor() -> String {
+    format!("{OWNER} via {}", KEY.prefix())
+}
+
+/// Makes [`OWNER`] and the key, where they are missing.
+///
+/// # Panics
+///
+/// When the database refuses.
+pub async fn install(client: &Client) {
+    let user = "00000000-0000-0000-0000-000000010000";
+    let rows = client
+        .execute(
+            "INSERT INTO users (id, email, display_name, is_system_operator) VALUES ($1::text::uuid, $2, 'Owner', true)
+             ON CONFLICT DO NOTHING",
+            &[&user, &OWNER],
+        )
+        .await
+        .unwrap_or_else(|error| panic!("no user can be made: {error:?}"));
+    if rows == 0 {
+        return;
+    }
+    let hash = KEY.hash(None).hash;
+    client
+        .execute(
+            "WITH member AS (
+                 INSERT INTO memberships (tenant_id, user_id, role)
+                 SELECT id, $1::text::uuid, 'owner' FROM tenants WHERE slug = 'default' RETURNING tenant_id)
+             INSERT INTO api_keys (tenant_id, user_id, name, key_prefix, key_hash)
+             SELECT tenant_id, $1::text::uuid, 'tests', $2, $3 FROM member",
+            &[&user, &KEY.prefix(), &&hash[..]],
+        )
+        .await
+        .unwrap_or_else(|error| panic!("no key can be made: {error:?}"));
+}
