@@ -63,7 +63,10 @@ async fn what_waits_is_cancelled_at_once_with_its_reason_and_once() {
     let again = app.send("POST", &format!("/api/v1/dispatches/{id}/cancel"), &[], None).await;
     assert_eq!((again.status, again.json()), (200, expected), "the body may be left out");
     let shown = app.get(&format!("/api/v1/dispatches/{id}")).await.json();
-    assert_eq!(shown["error_message"], json!("cancelled by api: wrong data"));
+    assert_eq!(
+        shown["error_message"],
+        json!(format!("cancelled by {}: wrong data", test_support::identity::actor()))
+    );
     let told = "SELECT count(*) FROM events WHERE event_type = 'dispatch_cancelled' AND dispatch_id IS NOT NULL AND job_id IS NOT NULL
                 AND payload @> '{\"reason\": \"wrong data\", \"by\": \"api\", \"job_name\": \"report\"}'";
     let audited =
