@@ -120,8 +120,13 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         }
     };
     worker.pace.ended(report.elapsed);
-    let (report, was_refused) = unless_refused(report);
+    let (mut report, was_refused) = unless_refused(report);
     let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
+    if was_stopped {
+        // Nobody has cancelled the work.
+        let how = report.error_message.take().unwrap_or_default();
+        report.error_message = Some(format!("handed back because the worker was stopping: {how}"));
+    }
     let was_handed_back = was_refused || was_stopped;
     tell(&claimed, &report);
     let max_attempts = worker.config.max_retry_attempts;

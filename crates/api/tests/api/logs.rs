@@ -254,7 +254,11 @@ async fn much_output_of_many_attempts_is_sent_in_pages() {
 async fn ask(app: &TestApp, claimed: &Claimed, query: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(app.addr).await.unwrap();
     let path = format!("/api/v1/dispatches/{}/logs{query}", claimed.dispatch_id);
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", app.addr);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\nconnection: close\r\n\r\n",
+        app.addr,
+        test_support::identity::bearer()
+    );
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut head = [0; 12];
     tokio::time::timeout(LIMIT, stream.read_exact(&mut head)).await.unwrap().unwrap();

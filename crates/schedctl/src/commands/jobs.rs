@@ -23,7 +23,7 @@ use crate::api::{Api, ApiError};
 use crate::cli::{JobsCommand, VersionArgs};
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
-use crate::output::{Column, or_dash, tell, time, words};
+use crate::output::{Column, neutral, or_dash, tell, time, words};
 
 /// How often a dispatch that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -163,7 +163,14 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             tell(&format!("waiting for dispatch {}", triggered.dispatch_id));
             let dispatch = await_end(&api, triggered.dispatch_id, wait_timeout).await?;
             let succeeded = dispatch.status == DispatchStatus::Completed;
+            let error = dispatch.error_message.clone();
             session.output.list(&[dispatch], runs::DISPATCHES, "")?;
+            if let Some(error) = error.filter(|_| !succeeded) {
+                tell(&format!(
+                    "it failed: {}; `schedctl executions list --job {name}` has its attempts",
+                    neutral::line(&error)
+                ));
+            }
             return Ok(if succeeded { exit::OK } else { exit::FAILURE });
         }
     }

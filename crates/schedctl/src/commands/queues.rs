@@ -8,7 +8,7 @@ use sched_wire::{PageQuery, Queue, QueueSpec, Rate};
 
 use super::{Session, tell_of_more};
 use crate::cli::at_least_one;
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, time};
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +39,7 @@ pub(crate) struct SetArgs {
     /// Let them be claimed as fast as can be
     #[arg(long)]
     no_rate: bool,
-    /// Claim nothing from it until it is resumed
+    /// Claim nothing from it until it is resumed; fire times meanwhile are skipped, triggers wait
     #[arg(long, conflicts_with = "resume")]
     pause: bool,
     /// Why it is paused
@@ -80,7 +80,16 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
             let api = session.api()?;
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
             let (queues, _): (Vec<Queue>, _) = api.list(&["queues"], usize::MAX, query).await?;
-            let spec = changed(queues.into_iter().find(|queue| queue.name == args.name), &args);
+            let now = queues.into_iter().find(|queue| queue.name == args.name);
+            if now.is_none() && (args.pause || args.resume) {
+                // Most likely misspelt; a new queue that is paused would hide that the one that was meant is not.
+                return Err(failure(format!(
+                    "there is no queue {:?}, `schedctl queues list` shows those there are; make it first, with \
+                     `schedctl queues set {}`",
+                    args.name, args.name
+                )));
+            }
+            let spec = changed(now, &args);
             let queue: Queue = api.put(&["queues", &args.name], &(), &spec).await?;
             session.output.list(&[queue], LIST, "there are no queues")?;
         }

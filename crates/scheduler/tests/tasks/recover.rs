@@ -94,8 +94,8 @@ async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
         world.rows(history).await,
         ["(1,LOST,worker_lost)", "(2,LOST,worker_lost)", "(3,LOST,worker_lost)"]
     );
-    let each = ["worker_offline", "schedule_execution_lost"];
-    let mut expected: Vec<&str> = each.iter().copied().cycle().take(6).collect();
+    let each = ["schedule_execution_started", "worker_offline", "schedule_execution_lost"];
+    let mut expected: Vec<&str> = each.iter().copied().cycle().take(9).collect();
     expected.push("dispatch_dead_letter");
     assert_eq!(world.events().await, expected);
     let poison = "SELECT payload ->> 'reason', payload ->> 'lost_count' FROM events
@@ -125,7 +125,8 @@ async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothi
     let history = "SELECT count(*) FROM job_execution_log WHERE status = 'LOST' AND error_class = 'overdue'
                    AND error_message LIKE 'overdue: worker % lives but has not ended the attempt after 345s, though it may run for 310s%'";
     assert_eq!(world.number(history).await, 1);
-    assert_eq!(world.events().await, ["schedule_execution_completed", "schedule_execution_lost"]);
+    let (begun, ended) = ("schedule_execution_started", "schedule_execution_completed");
+    assert_eq!(world.events().await, [begun, begun, ended, "schedule_execution_lost"]);
     assert_eq!(world.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'overdue'").await, 1);
     assert_eq!(world.number("SELECT active_dispatches FROM scheduled_jobs").await, 1);
 
@@ -149,5 +150,5 @@ async fn who_does_not_lead_any_more_ends_nothing() {
     silence(&world).await;
     assert_refused(&Recover { scope: world.deposed(), ..recover(&world) }.run_once().await);
     assert_eq!(world.rows("SELECT status FROM job_dispatch").await, ["(IN_PROGRESS)"]);
-    assert!(world.events().await.is_empty());
+    assert_eq!(world.events().await, ["schedule_execution_started"]);
 }

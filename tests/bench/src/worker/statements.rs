@@ -59,6 +59,7 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
             &same("NULL::uuid"),
             &same("false"),
             &same("false"),
+            &same("true"),
         ],
     )?;
     let lock = filled(LOCK_JOBS, &[":tenants", ":jobs"])?;

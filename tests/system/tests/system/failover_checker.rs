@@ -100,6 +100,11 @@ const DAMAGES: &[(&str, &str)] = &[
         "1: every dispatch of the schedule carries a term",
         "UPDATE job_dispatch SET scheduler_instance_id = gen_random_uuid() WHERE id = '{d}'",
     ),
+    (
+        "6: what was given up is a dead letter",
+        "INSERT INTO dead_letters (dispatch_id, tenant_id, job_id, queue, died_at)
+         SELECT id, tenant_id, job_id, queue, now() FROM job_dispatch WHERE id = '{d}'",
+    ),
     // A blind write in place of the compare-and-set: it overtakes fires that nobody has dispatched.
     (
         "2: every fire time for which",

@@ -10,8 +10,8 @@
 //! finds at once, and does not wait for the deaths. The limits: a process that has left its parent *and* its session
 //! *and* emptied its environment cannot be told from those of attempts that run beside it, and goes with the last of
 //! them; one of another user (a set-uid program) cannot be killed, and is named in the report's notes. When the worker
-//! itself is killed, the kernel kills the programs it started; what these had started lives on until the next worker
-//! of the same installation starts on the machine ([`ProcessHandler::new`]). Elsewhere than on Linux only the process group is killed.
+//! itself is killed, the kernel kills the programs it started; what these had started lives on until another worker
+//! of the same installation on the machine finds it, at its start or within about ten seconds ([`ProcessHandler::tidy`]). Elsewhere than on Linux only the process group is killed.
 //!
 //! What a program may be and use is `confine`'s and `cgroups`' part: another user, no new privileges, no core dumps, and bounds of
 //! memory, processor time and processes. What this machine cannot do of it is refused, never left out. The worker itself is not to be
@@ -38,8 +38,9 @@ mod workspace;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use sched_model::domain::handler_config::{FieldError, ProcessConfig};
@@ -64,6 +65,10 @@ pub use users::{RunAsList, RunAsListError};
 const DRAIN: Duration = Duration::from_secs(1);
 /// The same once everything of the attempt has been killed, so that only what is in the pipes remains.
 const DRAIN_AFTER_KILL: Duration = Duration::from_millis(250);
+
+/// What killed workers have left is looked for each so many times it is tidied: about every ten seconds, well within the shortest time
+/// after which the work of a lost worker is given to others by default.
+const ROUNDS_PER_LOOK: u32 = 5;
 
 /// What the handler is given by the worker's configuration.
 #[derive(Debug, Clone)]
@@ -156,6 +161,8 @@ impl StartError {
 pub struct ProcessHandler {
     place: Arc<Place>,
     launcher: Launcher,
+    /// How often it was tidied.
+    rounds: AtomicU32,
 }
 
 /// What every attempt needs of this process.
@@ -182,26 +189,17 @@ impl ProcessHandler {
         nix::sys::prctl::set_dumpable(false)
             .map_err(|errno| PrepareError::Shield(std::io::Error::from(errno)))?;
         let mark = strays::mark_of_this_process(&settings.installation);
-        let killed = strays::kill_orphans_of_dead_workers(&mark);
-        if killed > 0 {
-            tracing::warn!(process.count = killed, "Killed processes that a dead worker had left behind.");
-        }
-        match workspace::remove_those_of_dead_workers(&settings.temp_root, &mark) {
-            Ok(0) => {}
-            Ok(removed) => {
-                tracing::warn!(directory.count = removed, "Removed private directories of dead workers.")
-            }
-            Err(error) => tracing::warn!(%error, "Looking for private directories of dead workers failed."),
-        }
+        clear_away_dead_workers(&settings.temp_root, &mark);
         let cgroups = Cgroups::look(settings.cgroup_root.as_deref(), &mark);
         tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "Looked for control groups.");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let worker = environment::Worker { inherited: settings.inherited, mark };
         let place = Place { temp_root: settings.temp_root, worker, cgroups, run_as: settings.run_as };
-        Ok(Self { place: Arc::new(place), launcher })
+        Ok(Self { place: Arc::new(place), launcher, rounds: AtomicU32::new(0) })
     }
 
-    /// Kills and reaps what attempts that were dropped have left; to be called now and then.
+    /// Kills and reaps what attempts that were dropped have left; to be called every other second. Looks now and then for what workers
+    /// that were killed since have left on the machine, before their work is begun again.
     pub fn tidy(&self) {
         cgroups::tidy();
         let killed = strays::tidy();
@@ -210,6 +208,13 @@ impl ProcessHandler {
                 process.count = killed,
                 "Killed processes that a dropped attempt had left behind."
             );
+        }
+        if self.rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
+            let place = Arc::clone(&self.place);
+            // Reads a file of every process on the machine. Nobody waits for it.
+            drop(tokio::task::spawn_blocking(move || {
+                clear_away_dead_workers(&place.temp_root, &place.worker.mark);
+            }));
         }
     }
 
@@ -297,6 +302,21 @@ impl ProcessHandler {
             Ok(Prepared { program, confinement, leaf, workspace })
         };
         self.launcher.start(execution_id, Box::new(prepare)).await
+    }
+}
+
+/// Kills the processes and removes the directories that killed workers of the same installation have left on this machine.
+fn clear_away_dead_workers(temp_root: &Path, mark: &str) {
+    let killed = strays::kill_orphans_of_dead_workers(mark);
+    if killed > 0 {
+        tracing::warn!(process.count = killed, "Killed processes that a dead worker had left behind.");
+    }
+    match workspace::remove_those_of_dead_workers(temp_root, mark) {
+        Ok(0) => {}
+        Ok(removed) => {
+            tracing::warn!(directory.count = removed, "Removed private directories of dead workers.");
+        }
+        Err(error) => tracing::warn!(%error, "Looking for private directories of dead workers failed."),
     }
 }
 

@@ -246,15 +246,18 @@ mod tests {
             let (found, begun) = all(&patterns, &text);
             let expected: Vec<(usize, usize)> = (1..=text.len())
                 .filter_map(|end| {
-                    let ending = patterns.iter().filter(|pattern| text[..end].ends_with(**pattern));
+                    let ending = patterns
+                        .iter()
+                        .filter(|pattern| text.as_bytes()[..end].ends_with(pattern.as_bytes()));
                     ending.map(|pattern| pattern.len()).max().map(|length| (end, length))
                 })
                 .collect();
             let found: Vec<(usize, usize)> = found.iter().map(|(end, length, _)| (*end, *length)).collect();
             assert_eq!(found, expected, "{patterns:?} in {text}");
-            let longest =
-                patterns.iter().flat_map(|pattern| (1..pattern.len()).map(|length| &pattern[..length]));
-            let expected = longest.filter(|begun| text.ends_with(*begun)).map(str::len).max();
+            let longest = patterns
+                .iter()
+                .flat_map(|pattern| (1..pattern.len()).map(|length| &pattern.as_bytes()[..length]));
+            let expected = longest.filter(|begun| text.as_bytes().ends_with(begun)).map(<[u8]>::len).max();
             assert_eq!(begun.unwrap_or_default(), expected.unwrap_or_default(), "{patterns:?} in {text}");
         }
     }

@@ -98,7 +98,8 @@ impl Child {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "spawning is")]
 mod tests {
     use std::io::Read;
@@ -122,9 +123,10 @@ mod tests {
     }
 
     type Enter = fn() -> io::Result<()>;
+    type Spawn = unsafe fn(&Program, Enter) -> io::Result<Spawned>;
 
     /// Both ways, as tests take them.
-    const WAYS: [(&str, unsafe fn(&Program, Enter) -> io::Result<Spawned>); 2] = [
+    const WAYS: [(&str, Spawn); 2] = [
         ("direct", |program, enter| unsafe { direct::spawn(program, &enter) }),
         ("portable", |program, enter| unsafe { portable::spawn(program, enter) }),
     ];
