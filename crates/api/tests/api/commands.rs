@@ -98,7 +98,7 @@ async fn what_runs_is_to_be_stopped_and_what_has_ended_is_not() {
     assert_eq!(app.count(marked).await, 1);
     let told = "SELECT count(*) FROM events WHERE event_type = 'dispatch_cancel_requested'";
     let audited = "SELECT count(*) FROM audit_log WHERE action = 'cancel_dispatch'";
-    assert_eq!((app.count(&told).await, app.count(audited).await), (1, 1), "asking again changes nothing");
+    assert_eq!((app.count(told).await, app.count(audited).await), (1, 1), "asking again changes nothing");
     let ended = trigger(&app, "report").await;
     finish(&app, &ended, "COMPLETED").await;
     let refused = act(&app, &ended, "cancel", json!({})).await;

@@ -194,9 +194,9 @@ fn many_secrets_that_are_nearly_there_everywhere_cost_no_more_than_the_text_is_l
     let begun = sched_runtime::clock::monotonic();
     let shown = scrubber.scrub_head(&text);
     // What follows the value may be the beginning of another.
-    assert!(shown.ends_with("aa[secret s7]"), "{}", &shown[shown.len() - 50..]);
+    assert!(shown.ends_with("aa[secret s7]"), "{} bytes", shown.len());
     let tail = scrubber.scrub_tail(&text);
-    assert!(tail.starts_with("[secret s"), "{}", &tail[..50]);
+    assert!(tail.starts_with("[secret s"), "{} bytes", tail.len());
     let mut stream = scrubber.stream();
     let mut streamed = 0;
     for piece in text.as_bytes().chunks(1024) {
