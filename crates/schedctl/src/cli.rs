@@ -13,7 +13,7 @@ use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
 use crate::commands::{
-    ApiKeysCommand, CalendarsCommand, DeadLettersCommand, MembershipsCommand, QueuesCommand,
+    ApiKeysCommand, CalendarsCommand, DeadLettersCommand, LeaderCommand, MembershipsCommand, QueuesCommand,
     SchedulesCommand, SecretsCommand, TenantsCommand, UsersCommand,
 };
 use crate::output::Format;
@@ -215,24 +215,6 @@ pub(crate) enum ListCommand {
 pub(crate) enum AllCommand {
     /// List them all
     List,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum LeaderCommand {
-    /// Show who leads, since when, and who stands by; exit code 0 only if somebody does
-    ///
-    /// Fit for monitoring: the exit code is 1 when nobody leads, and also when the leader has not renewed its lease and nobody has taken
-    /// over; 6 when the API cannot be asked. The API knows the lease as `LEADER_LEASE`.
-    Status,
-    /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
-    ///
-    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Without a standby
-    /// nothing is dispatched for two leases; then it leads again.
-    StepDown {
-        /// Longest wait for another leader
-        #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
-        wait_timeout: Duration,
-    },
 }
 
 #[derive(Debug, Subcommand)]

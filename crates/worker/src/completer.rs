@@ -17,6 +17,7 @@
 mod book;
 #[cfg(test)]
 mod bounds;
+mod patience;
 mod size;
 
 use std::collections::HashMap;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 use crate::seen::Seen;
 
 use book::{ClaimBook, by_claim};
+use patience::Patience;
 
 pub(crate) use size::bytes_of;
 
@@ -411,43 +413,6 @@ impl Writer {
     ) -> Result<usize, DbError> {
         let mut conn = self.database.conn().await?;
         Ok(attempts::was_ended(&mut conn, executions, since).await?.len())
-    }
-}
-
-/// How long refusals are taken for something that passes, and how long to wait between two offers.
-struct Patience {
-    since: std::time::Instant,
-    pause: Duration,
-    /// Offers without an answer, in a row.
-    unanswered: u32,
-}
-
-impl Patience {
-    fn new() -> Self {
-        Self { since: monotonic(), pause: PAUSES.0, unanswered: 0 }
-    }
-
-    /// Whether the error says that the same results will never be taken.
-    fn is_over(&self, error: &DbError) -> bool {
-        match error {
-            DbError::Constraint { .. } => true,
-            DbError::Other(_) | DbError::Corrupt { .. } | DbError::NotFound | DbError::TermOver => {
-                self.since.elapsed() > REFUSED_AFTER
-            }
-            DbError::Unavailable(_) | DbError::TimedOut(_) | DbError::Collision(_) => false,
-        }
-    }
-
-    /// Notes an error; whether offers have failed so often in a row without an answer that fewer results may fare better.
-    fn is_unanswered(&mut self, error: &DbError) -> bool {
-        let is_unanswered = matches!(error, DbError::Unavailable(_) | DbError::TimedOut(_));
-        self.unanswered = if is_unanswered { self.unanswered + 1 } else { 0 };
-        self.unanswered >= HALVED_AFTER
-    }
-
-    async fn pause(&mut self) {
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(PAUSES.1);
     }
 }
 

@@ -5,6 +5,7 @@
 //! scheduler's own writes of the cursor are in [`super::tick`].
 
 mod cursor;
+mod parsed_calendars;
 mod reschedule;
 mod save;
 mod switch;
@@ -25,8 +26,9 @@ use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
+pub use self::parsed_calendars::ParsedCalendars;
 pub use self::reschedule::reschedule_users_of;
-pub use self::save::{ParsedCalendars, SaveError, SaveMode, SavedJob, save, save_with};
+pub use self::save::{SaveError, SaveMode, SavedJob, save, save_with};
 pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switched, switch};
 
 /// A job as it is kept.

@@ -6,15 +6,33 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use clap::Subcommand;
 use sched_runtime::exit;
 use sched_wire::{LeaderState, Page, SchedulerInstance};
 use serde::Serialize;
 
 use super::Session;
 use crate::api::{Api, ApiError};
-use crate::cli::LeaderCommand;
 use crate::failure::{CommandResult, failure};
 use crate::output::{Column, offset, or_dash, tell, time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaderCommand {
+    /// Show who leads, since when, and who stands by; exit code 0 only if somebody does
+    ///
+    /// Fit for monitoring: the exit code is 1 when nobody leads, and also when the leader has not renewed its lease and nobody has taken
+    /// over; 6 when the API cannot be asked. The API knows the lease as `LEADER_LEASE`.
+    Status,
+    /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
+    ///
+    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Without a standby
+    /// nothing is dispatched for two leases; then it leads again.
+    StepDown {
+        /// Longest wait for another leader
+        #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+        wait_timeout: Duration,
+    },
+}
 
 /// Pause between two looks at who leads.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -35,6 +35,7 @@ pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
 };
 pub(crate) use jobs::{apply, trigger};
+pub(crate) use leader::LeaderCommand;
 pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use queues::QueuesCommand;
 pub(crate) use runs::EXECUTIONS;

@@ -4,21 +4,18 @@
 //! settings, the version they make, and, when the timetable is touched, a new cursor with what the change skips. All of it is one
 //! transaction, the caller's: a process that dies in between leaves the job as it was.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
-use uuid::Uuid;
 
-use super::super::calendars::{self, CalendarRecord};
+use super::super::calendars;
 use super::super::dependencies::{self, DependencyError, Dependent};
 use super::super::functions::Change;
 use super::super::schema::{scheduled_job_versions, scheduled_jobs};
 use super::super::{Conn, DbError, DbResult, clock, functions, tenants, tx};
 use super::cursor::{self, Cursor};
+use super::parsed_calendars::ParsedCalendars;
 use super::reschedule::stored_timetable;
 use super::switch::Pause;
 use super::{Job, by_id};
@@ -386,27 +383,6 @@ async fn calendars_of(
         return Err(SaveError::Missing { field: "calendars", kind: "calendar", name: name.clone() });
     }
     Ok(parsed.all(&found)?)
-}
-
-/// Calendars parsed once per version: reading one with many recurrence rules takes far longer than asking it.
-#[derive(Debug, Default)]
-pub struct ParsedCalendars(Mutex<HashMap<(Uuid, i64), Calendar>>);
-
-impl ParsedCalendars {
-    pub(super) fn all(&self, records: &[CalendarRecord]) -> Result<Vec<Calendar>, ScheduleError> {
-        records.iter().map(|record| self.one(record)).collect()
-    }
-
-    fn one(&self, record: &CalendarRecord) -> Result<Calendar, ScheduleError> {
-        // A panic in between leaves whole entries only.
-        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(calendar) = parsed.get(&(record.id, record.version)) {
-            return Ok(calendar.clone());
-        }
-        let calendar = Calendar::parse(&record.definition)?;
-        parsed.insert((record.id, record.version), calendar.clone());
-        Ok(calendar)
-    }
 }
 
 struct Named {
