@@ -13,6 +13,7 @@ use crate::fixture::{QUEUE, TENANT, World, settings};
 const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
 const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
 const LOCK_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_lock.sql");
+const HOLD: &str = include_str!("../../src/db/sql/line_hold.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
 
 /// The statements of a claim, with the types of their arguments and arguments for a worker.
@@ -156,6 +157,33 @@ async fn what_a_paused_function_or_project_holds_costs_claims_nothing_once_the_l
         .collect();
     assert_few(&added);
     assert_eq!(world.claim(worker, 100).await.len(), 4, "the others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn looking_for_what_a_pause_holds_reads_nothing_of_what_has_run() {
+    let (world, worker) = five_waiting().await;
+    world.function("held").await;
+    let job = world.save(&JobSettings { function: "held".into(), ..settings("held") }).await.job;
+    world.dispatches(job.id, QUEUE, 20_000).await;
+    let ran = format!(
+        "UPDATE job_dispatch SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = now(), attempt = 1, worker_id = '{}',
+             claim_token = nextval('claim_token_seq') WHERE job_id = '{job}';
+         UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE job_id = '{job}' AND id <> (
+             SELECT id FROM job_dispatch WHERE job_id = '{job}' ORDER BY id DESC LIMIT 1);
+         UPDATE scheduled_jobs SET active_dispatches = 1 WHERE id = '{job}'",
+        worker.0,
+        job = job.id
+    );
+    world.sql(&ran).await;
+    for paused in ["true", "false"] {
+        world.sql(&format!("UPDATE task_functions SET is_paused = {paused} WHERE name = 'held'")).await;
+        world.sql("VACUUM ANALYZE").await;
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            world.sql(&format!("SET plan_cache_mode = {mode}")).await;
+            let read = pages(&world, HOLD, "bigint", "5000").await;
+            assert!(read < 100, "{read} pages, paused: {paused}, {mode}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

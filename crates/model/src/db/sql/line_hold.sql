@@ -1,22 +1,42 @@
 -- What waits of jobs whose project or function is paused goes back into the line of its job: claims must not pass it, and would read all of
--- it each time. Only jobs of which something is open outside of their line are looked at. Jobs are locked before dispatches, and neither is
--- waited for.
+-- it each time. Only jobs of which something is open outside of their line are looked at, and what is due of them is found in the waiting
+-- line, queue by queue: never among what has run. Then jobs are locked before dispatches, and neither is waited for.
 WITH input AS (SELECT $1::bigint AS page),
-jobs AS MATERIALIZED (
+affected AS MATERIALIZED (
     SELECT j.tenant_id, j.id
     FROM (SELECT o.tenant_id, o.id, NULL::uuid AS function_id FROM projects o WHERE o.is_paused
           UNION ALL
           SELECT f.tenant_id, NULL, f.id FROM task_functions f WHERE f.is_paused) AS p
     JOIN scheduled_jobs j ON j.tenant_id = p.tenant_id AND (j.project_id = p.id OR j.task_function_id = p.function_id)
     WHERE j.active_dispatches > j.queued_dispatches
+),
+found AS MATERIALIZED (
+    SELECT w.id, q.tenant_id, w.job_id
+    FROM queues q
+    CROSS JOIN LATERAL (
+        SELECT d.id, d.job_id
+        FROM job_dispatch d
+        WHERE d.queue = q.name AND d.tenant_id = q.tenant_id AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
+          -- Not `d.job_id = ANY (…)`: that would be looked up among all there ever was of these jobs.
+          AND CASE WHEN d.job_id = ANY (ARRAY(SELECT a.id FROM affected a)) THEN true ELSE false END
+        LIMIT (SELECT page FROM input)
+    ) AS w
+    WHERE q.tenant_id IN (SELECT a.tenant_id FROM affected a)
+    LIMIT (SELECT page FROM input)
+),
+jobs AS MATERIALIZED (
+    SELECT j.tenant_id, j.id
+    FROM scheduled_jobs j
+    WHERE (j.tenant_id, j.id) IN (SELECT f.tenant_id, f.job_id FROM found f)
     ORDER BY j.tenant_id, j.id
-    FOR NO KEY UPDATE OF j SKIP LOCKED
+    FOR NO KEY UPDATE SKIP LOCKED
 ),
 due AS MATERIALIZED (
     SELECT d.id
     FROM job_dispatch d
-    WHERE d.claimable_at <= now() AND d.claimable_at < 'infinity' AND (d.tenant_id, d.job_id) IN (SELECT j.tenant_id, j.id FROM jobs j)
-    LIMIT (SELECT page FROM input)
+    WHERE d.id = ANY (ARRAY(SELECT f.id FROM found f JOIN jobs j ON j.tenant_id = f.tenant_id AND j.id = f.job_id))
+      AND d.claimable_at <= now() AND d.claimable_at < 'infinity'
+    ORDER BY d.id
     FOR UPDATE SKIP LOCKED
 ),
 held AS (
