@@ -4,6 +4,7 @@
 //! the address a fresh installation has. Reads at most one small file; connects to nothing.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::private_file::{self, PrivateFileError};
@@ -74,6 +75,15 @@ pub(crate) enum PlaceError {
     /// The file of the key is not to be trusted, or cannot be read.
     #[error("the API key cannot be read from its file")]
     KeyFile(#[from] PrivateFileError),
+    /// A folder that was come upon is somebody else's, who could send keys and passwords wherever they like.
+    #[error(
+        "{} says where a `schedctl dev` runs, but is not a file of your own that is closed to others; name the API with --api-url, or the \
+         folder with --data-dir if you trust it", .path.display()
+    )]
+    NotOwn { path: PathBuf },
+    /// `dev` listens on loopback only, so this was not written by it.
+    #[error("{} names an API that is not on this machine, which `schedctl dev` never does; name it with --api-url", .path.display())]
+    NotHere { path: PathBuf },
     /// Nobody named a database.
     #[error(
         "no database is named: give --database-url, set DATABASE_URL, or start `schedctl dev`, whose database is then used"
@@ -141,15 +151,38 @@ fn given(text: Option<&str>) -> Option<&str> {
     text.map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Description)>, FolderError> {
-    let folder = match globals.data_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty()) {
+/// What the folder of `dev` says: the one that is named, or the nearest above. The latter may be anybody's, as in `/tmp` or in a copy
+/// of somebody's project, so it must be the caller's own.
+fn described(globals: &Globals, here: &Path) -> Result<Option<(PathBuf, Description)>, PlaceError> {
+    let named = globals.data_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty());
+    let folder = match named {
         Some(dir) => Some(here.join(dir)),
         None => {
             here.ancestors().map(|dir| dir.join(DATA_DIR)).find(|dir| folder::description_of(dir).is_file())
         }
     };
     let Some(path) = folder.map(|dir| folder::description_of(&dir)) else { return Ok(None) };
-    Ok(folder::read_description(&path)?.map(|description| (path, description)))
+    if named.is_none() && !is_own(&path) {
+        return Err(PlaceError::NotOwn { path });
+    }
+    let Some(description) = folder::read_description(&path)? else { return Ok(None) };
+    let url = Url::parse(&description.api_url).ok();
+    let is_here = url.as_ref().and_then(Url::host).is_some_and(|host| match host {
+        url::Host::Domain(name) => name == "localhost",
+        url::Host::Ipv4(address) => address.is_loopback(),
+        url::Host::Ipv6(address) => address.is_loopback(),
+    });
+    if !is_here {
+        return Err(PlaceError::NotHere { path });
+    }
+    Ok(Some((path, description)))
+}
+
+/// Whether the file belongs to the caller and is closed to others, as `dev` makes it.
+fn is_own(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|file| {
+        file.is_file() && file.uid() == nix::unistd::geteuid().as_raw() && file.mode() & 0o077 == 0
+    })
 }
 
 fn api_url(text: &str, origin: &Source) -> Result<Url, PlaceError> {
@@ -221,6 +254,26 @@ mod tests {
         assert_eq!(key(&named).unwrap().as_deref(), Some("of-dev"));
         let given = Globals { api_key: Some("own".into()), ..named };
         assert_eq!(key(&given).unwrap().as_deref(), Some("own"));
+    }
+
+    #[test]
+    fn a_folder_that_was_come_upon_sends_no_key_to_strangers() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(DATA_DIR);
+        describe(&dir);
+        let with_key = Globals { api_key: Some("own".into()), ..globals() };
+        assert!(api(&with_key, root.path()).is_ok());
+        // As a copy of somebody's project would have it.
+        let file = folder::description_of(&dir);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(api(&with_key, root.path()), Err(PlaceError::NotOwn { .. })));
+        assert!(matches!(database(None, &with_key, root.path()), Err(PlaceError::NotOwn { .. })));
+        let named = Globals { data_dir: Some(dir.clone()), ..with_key };
+        assert!(api(&named, root.path()).is_ok(), "the folder was named");
+        let text = std::fs::read_to_string(&file).unwrap().replace("127.0.0.1", "collector.example");
+        std::fs::write(&file, text).unwrap();
+        assert!(matches!(api(&named, root.path()), Err(PlaceError::NotHere { .. })));
     }
 
     #[test]
