@@ -102,11 +102,21 @@ async fn what_runs_is_marked_for_its_worker_which_ends_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_that_fails_before_its_worker_obeys_is_not_tried_again() {
-    let world = World::new().await;
-    let claimed = world.running("hourly").await;
-    stopped(cancel(&world, claimed.dispatch_id).await);
-    end(&world, &[ended(&claimed, AttemptOutcome::Failed, 3)], &[]).await;
-    assert_eq!(world.text("SELECT status FROM job_dispatch").await, "CANCELLED");
+    for (outcome, max_attempts) in [
+        (AttemptOutcome::Failed, 3),
+        (AttemptOutcome::Failed, 1),
+        (AttemptOutcome::Lost, 1),
+        (AttemptOutcome::Timeout, 1),
+    ] {
+        let world = World::new().await;
+        let claimed = world.running("hourly").await;
+        stopped(cancel(&world, claimed.dispatch_id).await);
+        end(&world, &[ended(&claimed, outcome, max_attempts)], &[]).await;
+        let kept =
+            "SELECT status, completed_at IS NOT NULL, (SELECT count(*) FROM dead_letters) FROM job_dispatch";
+        assert_eq!(world.rows(kept).await, [["CANCELLED", "t", "0"]], "{outcome:?} of {max_attempts}");
+        assert_counters_are_true(&world).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

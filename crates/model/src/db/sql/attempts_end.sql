@@ -1,10 +1,11 @@
 -- Every row is read once and joined with nothing: what the jobs say was read when they were locked and comes along, because a join of
 -- what the parts below return is planned for one row and takes the square of them. Both sides of a batch may name a dispatch twice: an end
 -- that is told again, because its outcome was unknown, and the end of the next attempt; the token tells them apart. A dispatch that somebody
--- wants cancelled does not go back to waiting. Ends of jobs after which others run are told in job_ends.
+-- wants cancelled does not go back to waiting, and is cancelled whatever became of it short of success. Ends of jobs after which others run
+-- are told in job_ends.
 WITH ended AS (
     UPDATE job_dispatch d
-    SET status = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NOT NULL THEN 'CANCELLED' ELSE i.status END,
+    SET status = CASE WHEN d.cancel_requested_at IS NOT NULL AND i.outcome <> 'COMPLETED' THEN 'CANCELLED' ELSE i.status END,
         available_at = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NULL
                             THEN i.ended_at + i.wait_ms * interval '1 ms' ELSE d.available_at END,
         claimable_at = CASE WHEN i.status = 'PENDING' AND d.cancel_requested_at IS NULL
