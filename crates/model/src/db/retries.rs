@@ -13,7 +13,7 @@ use diesel::sql_types::{Array, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
-use super::schema::{job_dispatch, scheduled_jobs, task_functions};
+use super::schema::{dead_letters, job_dispatch, scheduled_jobs, task_functions};
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};
@@ -112,6 +112,14 @@ pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> D
         .filter(d::retry_of.eq(id))
         .select(d::id);
     if let Some(earlier) = earlier.get_result(conn).await.optional()? {
+        return Ok(Retried::Duplicate(earlier));
+    }
+    // A dead letter is kept for longer than what ran it again.
+    let gone = dead_letters::table
+        .find((order.tenant, id))
+        .select(dead_letters::retried_as)
+        .get_result::<Option<DispatchId>>(conn);
+    if let Some(earlier) = gone.await.optional()?.flatten() {
         return Ok(Retried::Duplicate(earlier));
     }
     if let Some(bar) = locked.bar {

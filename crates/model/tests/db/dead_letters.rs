@@ -119,6 +119,16 @@ async fn a_dead_letter_is_listed_by_what_it_is_looked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_run_again_once_also_when_what_ran_it_is_forgotten() {
+    let world = World::new().await;
+    let id = dead(&world, "hourly", 1).await[0];
+    let made = made(retry(&world, id).await);
+    // As retention does, which keeps dead letters for longer.
+    world.sql(&format!("DELETE FROM job_dispatch WHERE id = '{}'", made.dispatch_id)).await;
+    assert_eq!(retry(&world, id).await, Retried::Duplicate(made.dispatch_id));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_run_again_is_a_dispatch_of_its_own_with_the_fire_time_and_arguments_of_the_first() {
     let world = World::new().await;
     let id = dead(&world, "hourly", 1).await[0];
