@@ -69,6 +69,9 @@ pub(crate) enum ApiError {
     /// The cipher refused a value.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Unsealed(#[source] sched_model::domain::secret::SealError),
+    /// An answer could not be written down.
+    #[error("something went wrong inside; the log has it under the id of this request")]
+    Unwritten(#[source] serde_json::Error),
     /// The request is for the leader, and there is none.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
@@ -191,7 +194,7 @@ impl ApiError {
             Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
             Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
-            Self::Broken | Self::Unsealed(_) | Self::Internal(_) => {
+            Self::Broken | Self::Unsealed(_) | Self::Unwritten(_) | Self::Internal(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
         }
@@ -301,6 +304,7 @@ mod tests {
             ApiError::NoLeader,
             ApiError::NoSecretKeys,
             ApiError::Unsealed(sched_model::domain::secret::SealError),
+            ApiError::Unwritten(serde::ser::Error::custom("x")),
             ApiError::OtherVersion { found: 1 },
             ApiError::Unauthenticated(None),
             ApiError::NoTokenKeys,

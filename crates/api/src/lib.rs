@@ -14,6 +14,7 @@ mod page;
 mod permit;
 mod routes;
 mod server;
+mod session;
 mod state;
 
 pub use config::{Config, SETTINGS};

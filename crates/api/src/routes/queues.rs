@@ -3,10 +3,9 @@
 //! A write says what the queue should be, so repeating one is harmless; what it leaves out is as for a new queue. Claims follow it from the
 //! next one on, and workers are told, since a pause may be over or a limit wider.
 
-use actix_web::http::header::LOCATION;
 use actix_web::{HttpResponse, web};
 use sched_model::db::functions::Change;
-use sched_model::db::{Conn, DbError, audit, notify, queues, transact};
+use sched_model::db::{Conn, audit, notify, queues};
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Page, PageQuery, Queue};
 
@@ -17,6 +16,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /queues`
 pub(crate) async fn list(
@@ -25,8 +25,11 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Queue>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let mut conn = state.database.conn().await?;
-    let rows = queues::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_queues", async |conn: &mut Conn| {
+            Ok(queues::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |queue| queue.settings.name.clone(), show)))
 }
 
@@ -41,8 +44,12 @@ pub(crate) async fn get(
     if name.contains('\0') {
         return Err(no_such_queue(&name));
     }
-    let mut conn = state.database.conn().await?;
-    let found = queues::by_name(&mut conn, tenant, &name).await?;
+    let found =
+        state
+            .read(&identity, "show_queue", async |conn: &mut Conn| {
+                Ok(queues::by_name(conn, tenant, &name).await?)
+            })
+            .await?;
     Ok(web::Json(show(found.ok_or_else(|| no_such_queue(&name))?)))
 }
 
@@ -60,36 +67,29 @@ pub(crate) async fn put(
         return Err(ApiError::parameter("name", message));
     }
     let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
-    let mut conn = state.database.conn().await?;
-    let change = transact(&mut conn, "put_queue", async |conn: &mut Conn| {
-        let saved = queues::save(conn, tenant, &settings).await?;
-        if saved.change != Change::Unchanged {
-            let entry = auditing::of_queue(tenant, saved.before.as_ref(), &settings, &request.0);
-            audit::write(conn, &[entry]).await?;
-        }
-        Ok::<_, DbError>(saved.change)
-    })
-    .await?;
-    if change != Change::Unchanged {
+    let written = state
+        .write(&identity, &request.0, "put_queue", async |conn: &mut Conn| {
+            let saved = queues::save(conn, tenant, &settings).await?;
+            if saved.change != Change::Unchanged {
+                let entry = auditing::of_queue(tenant, saved.before.as_ref(), &settings, &request.0);
+                audit::write(conn, &[entry]).await?;
+            }
+            let kept = queues::by_name(conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
+            let reply = match saved.change {
+                Change::Created => {
+                    Reply::created(&show(kept))?.location(format!("{BASE_PATH}/queues/{name}"))
+                }
+                Change::Updated | Change::Unchanged => Reply::ok(&show(kept))?,
+            };
+            Ok::<_, ApiError>((reply, saved.change))
+        })
+        .await?;
+    if written.extra.is_some_and(|change| change != Change::Unchanged) {
         tracing::info!(queue.name = settings.name, "Wrote a queue.");
-        if let Err(error) = notify::dispatches_waiting(&mut conn, std::slice::from_ref(&settings.name)).await
-        {
-            tracing::debug!(
-                error = error.with_causes(),
-                "Notifying the workers failed; they look by themselves."
-            );
-        }
+        let queues = [settings.name];
+        state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, &queues).await).await;
     }
-    let kept = queues::by_name(&mut conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
-    let mut response = match change {
-        Change::Created => {
-            let mut response = HttpResponse::Created();
-            response.insert_header((LOCATION, format!("{BASE_PATH}/queues/{name}")));
-            response
-        }
-        Change::Updated | Change::Unchanged => HttpResponse::Ok(),
-    };
-    Ok(response.json(show(kept)))
+    Ok(written.response)
 }
 
 fn no_such_queue(name: &str) -> ApiError {

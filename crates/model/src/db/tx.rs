@@ -52,10 +52,10 @@ where
     for<'r> F:
         AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
 {
-    Manager::begin_transaction(conn).await?;
+    Manager::begin_transaction(conn).await.map_err(DbError::from)?;
     match work(&mut *conn).await {
         Ok(value) => {
-            Manager::commit_transaction(conn).await?;
+            Manager::commit_transaction(conn).await.map_err(DbError::from)?;
             Ok(value)
         }
         Err(error) => {
@@ -83,7 +83,7 @@ where
 }
 
 /// Errors a transaction may return: they know whether running it again may help.
-pub trait TransactionError: From<diesel::result::Error> {
+pub trait TransactionError: From<DbError> {
     /// Whether the whole transaction may simply be run again.
     fn is_retryable(&self) -> bool;
 }
