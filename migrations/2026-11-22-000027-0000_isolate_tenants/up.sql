@@ -92,6 +92,9 @@ CREATE POLICY operated ON users FOR ALL TO sched_api USING ((SELECT coalesce(cur
 CREATE POLICY operated ON memberships TO sched_api USING ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
 CREATE POLICY founded ON projects FOR INSERT TO sched_api WITH CHECK ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
 CREATE POLICY founded ON queues FOR INSERT TO sched_api WITH CHECK ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
+-- What they do to a tenant is kept, and told, there.
+CREATE POLICY operated ON audit_log FOR INSERT TO sched_api WITH CHECK ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
+CREATE POLICY operated ON events FOR INSERT TO sched_api WITH CHECK ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
 -- For a change of keys: values are sealed, and their keys are not in the database.
 CREATE POLICY operated ON secrets FOR SELECT TO sched_api USING ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
 CREATE POLICY resealed ON secrets FOR UPDATE TO sched_api USING ((SELECT coalesce(current_setting('sched.system', true), '') = 'on'));
