@@ -13,6 +13,7 @@ mod commands;
 mod dependencies;
 mod explanations;
 mod identity;
+mod isolation;
 mod jobs;
 mod leader;
 mod life;
