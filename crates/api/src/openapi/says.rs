@@ -65,6 +65,11 @@ impl Says {
         self.body(schema_of::<T>, true, JSON)
     }
 
+    /// It needs a body whose name stands in the path, and so may be left out of it.
+    pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
+        self.body(without_name::<T>, true, JSON)
+    }
+
     /// It takes a body and does without one.
     pub(crate) fn may_take<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, false, JSON)
@@ -124,4 +129,13 @@ impl Says {
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
+}
+
+/// The schema of a type, whose `name` may be left out.
+fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    if let Some(required) = schema.get_mut("required").and_then(serde_json::Value::as_array_mut) {
+        required.retain(|field| field != "name");
+    }
+    schema
 }
