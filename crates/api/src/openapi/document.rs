@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::naming::{self, Schemas};
-use super::says::{Given, Says, Taken};
+use super::says::{EVENT_STREAM, Given, Says, Taken};
 use crate::permit::{Needs, Operation, Path};
 
 /// The document for these routes, which lie below [`BASE_PATH`].
@@ -163,6 +163,9 @@ impl Writing {
             Some(schema) => {
                 let mut schema = schema(&mut self.answered).to_value();
                 mark(&mut schema);
+                if given.media_type == EVENT_STREAM {
+                    schema = event(&schema);
+                }
                 json!({"description": description, "content": {given.media_type: {"schema": schema}}})
             }
             None => json!({"description": description}),
@@ -195,6 +198,20 @@ impl Writing {
             },
         })
     }
+}
+
+/// One event of a stream, whose data are JSON of this schema.
+fn event(data: &Value) -> Value {
+    json!({
+        "type": "object",
+        "description": "One event of the stream, by the fields of the format.",
+        "required": ["event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "The position after this event, for `Last-Event-ID`."},
+            "event": {"type": "string"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+    })
 }
 
 /// What an answer's schema carries until names are settled.

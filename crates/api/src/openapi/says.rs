@@ -37,6 +37,8 @@ pub(super) struct Given {
     pub(super) schema: Option<SchemaOf>,
 }
 
+/// Server-sent events.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// What bodies are by default.
 const JSON: &[&str] = &["application/json"];
 
@@ -106,8 +108,7 @@ impl Says {
 
     /// It answers with a stream of server-sent events, whose data are `T`s, and goes on after `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
-        let given =
-            Given { status: StatusCode::OK, media_type: "text/event-stream", schema: Some(schema_of::<T>) };
+        let given = Given { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
         Self { is_resumable: true, ..self.given(given) }
     }
 
