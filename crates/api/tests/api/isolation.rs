@@ -224,9 +224,14 @@ impl Two {
 fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
     let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
-    let theirs = [format!("ann@{MARK}.example"), "nobody@example.com".to_owned(), nobodys_id(), "none".to_owned()];
+    let theirs =
+        [format!("ann@{MARK}.example"), "nobody@example.com".to_owned(), nobodys_id(), "none".to_owned()];
     let names = theirs.iter().chain(&two.foreign);
-    (answer.status, text("code"), names.fold(text("detail"), |detail, name| detail.replace(name.as_str(), "…")))
+    (
+        answer.status,
+        text("code"),
+        names.fold(text("detail"), |detail, name| detail.replace(name.as_str(), "…")),
+    )
 }
 
 /// An id that nothing has.

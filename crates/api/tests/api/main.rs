@@ -21,6 +21,7 @@ mod lists;
 mod logs;
 mod previews;
 mod queues;
+mod restraint;
 mod secrets;
 mod support;
 mod switches;
