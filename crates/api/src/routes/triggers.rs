@@ -6,6 +6,7 @@
 use actix_web::http::header::LOCATION;
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::{Conn, DbError, audit, notify, transact};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::DispatchId;
@@ -66,6 +67,9 @@ pub(crate) async fn trigger(
                 "was used for dispatch {dispatch} with other arguments; send a new key for a new run"
             ),
         }])),
+        Triggered::QuotaUsedUp(DispatchesUsedUp { limit, after_seconds }) => {
+            Err(ApiError::QuotaUsedUp { limit, after_seconds })
+        }
         Triggered::NoSuchJob => Err(no_such_job(&job)),
         Triggered::FunctionInactive => Err(ApiError::Refused(vec![Mistake {
             reason: Reason::Inactive,
