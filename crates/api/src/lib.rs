@@ -9,6 +9,7 @@ mod extract;
 mod guard;
 mod identity;
 mod mistake;
+mod openapi;
 mod origin;
 mod page;
 mod permit;
@@ -16,6 +17,7 @@ mod routes;
 mod server;
 mod session;
 mod state;
+mod table;
 
 pub use config::{Config, SETTINGS};
 pub use server::{Server, StartError, build, run};
