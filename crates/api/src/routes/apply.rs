@@ -123,7 +123,11 @@ async fn missing_calendars(conn: &mut Conn, tenant: TenantId, checked: &Checked)
     Ok(mistakes)
 }
 
-async fn missing_secrets(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+pub(super) async fn missing_secrets(
+    conn: &mut Conn,
+    tenant: TenantId,
+    checked: &Checked,
+) -> DbResult<Vec<Mistake>> {
     let of_function = |(at, function): &(String, FunctionSettings)| {
         let named = named_secrets(&function.handler_config).into_iter();
         named.map(|named| (format!("{at}/handler_config{}", named.pointer), named.name)).collect::<Vec<_>>()

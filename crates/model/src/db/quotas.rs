@@ -40,8 +40,10 @@ impl Quotas {
     /// # Errors
     /// When it was written past the constraint.
     pub fn stored(value: serde_json::Value) -> DbResult<Self> {
-        serde_json::from_value(value)
-            .map_err(|error| DbError::Corrupt { what: "quotas of a tenant".into(), reason: error.to_string() })
+        serde_json::from_value(value).map_err(|error| DbError::Corrupt {
+            what: "quotas of a tenant".into(),
+            reason: error.to_string(),
+        })
     }
 }
 

@@ -31,7 +31,12 @@ pub async fn by_slug(conn: &mut Conn, slug: &str) -> DbResult<TenantId> {
 /// When the database cannot be asked.
 pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
     let project = projects::table.filter(projects::tenant_id.eq(tenant)).filter(projects::name.eq(name));
-    Ok(project.filter(projects::deleted_at.is_null()).select(projects::id).get_result(conn).await.optional()?)
+    Ok(project
+        .filter(projects::deleted_at.is_null())
+        .select(projects::id)
+        .get_result(conn)
+        .await
+        .optional()?)
 }
 
 /// What is told of a tenant.

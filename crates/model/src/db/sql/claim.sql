@@ -136,7 +136,8 @@ picked AS MATERIALIZED (
             ) AS w
             LIMIT (input.free + share.tenants - 1) / share.tenants
         ) AS d
-        WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+        WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE'
+                        AND r.drain_requested_at IS NULL)
     ) AS r, input, share
     WHERE r.nth <= (input.free + share.tenants - 1) / share.tenants
     -- What every tenant is due comes first, what is left over goes by priority.

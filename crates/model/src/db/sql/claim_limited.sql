@@ -100,7 +100,8 @@ picked AS MATERIALIZED (
                 LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
             ) AS d
             WHERE l.room > 0
-              AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+              AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE'
+                        AND r.drain_requested_at IS NULL)
         ) AS q
     ) AS r, input, share
     WHERE (r.nth_of_tenant <= r.tenant_room) IS NOT FALSE

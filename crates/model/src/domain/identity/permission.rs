@@ -52,6 +52,8 @@ text_enum! {
         MembersWrite = "members:write",
         /// Read workers and schedulers, which serve all tenants.
         FleetRead = "fleet:read",
+        /// Drain workers.
+        FleetOperate = "fleet:operate",
         /// Operate the installation: tenants, users, leadership, the keys of secrets.
         SystemOperate = "system:operate",
     }
@@ -71,7 +73,7 @@ impl Permission {
             | Self::KeysWrite
             | Self::MembersRead => Some(Role::Admin),
             Self::MembersWrite => Some(Role::Owner),
-            Self::FleetRead | Self::SystemOperate => None,
+            Self::FleetRead | Self::FleetOperate | Self::SystemOperate => None,
         }
     }
 
