@@ -182,7 +182,7 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 calendars::put,
-                says("Write a calendar").takes::<wire::CalendarSpec>().put::<wire::Calendar>(),
+                says("Write a calendar").takes_named::<wire::CalendarSpec>().put::<wire::Calendar>(),
             )
             .delete(
                 P::JobsWrite,

@@ -14,6 +14,7 @@ use crate::words::{DispatchStatus, ExecutionStatus};
 pub struct PageQuery {
     /// Most items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE); [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before; absent for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,6 +38,7 @@ pub struct JobsQuery {
     pub include: Option<Include>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,6 +57,7 @@ pub struct DispatchesQuery {
     pub status: Option<DispatchStatus>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +79,7 @@ pub struct ExecutionsQuery {
     pub status: Option<ExecutionStatus>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -37,6 +37,8 @@ pub(super) struct Given {
     pub(super) schema: Option<SchemaOf>,
 }
 
+/// Server-sent events.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// What bodies are by default.
 const JSON: &[&str] = &["application/json"];
 
@@ -63,6 +65,11 @@ impl Says {
     /// It needs a body.
     pub(crate) fn takes<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, true, JSON)
+    }
+
+    /// It needs a body whose name stands in the path, and so may be left out of it.
+    pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
+        self.body(without_name::<T>, true, JSON)
     }
 
     /// It takes a body and does without one.
@@ -101,8 +108,7 @@ impl Says {
 
     /// It answers with a stream of server-sent events, whose data are `T`s, and goes on after `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
-        let given =
-            Given { status: StatusCode::OK, media_type: "text/event-stream", schema: Some(schema_of::<T>) };
+        let given = Given { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
         Self { is_resumable: true, ..self.given(given) }
     }
 
@@ -124,4 +130,13 @@ impl Says {
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
+}
+
+/// The schema of a type, whose `name` may be left out.
+fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    if let Some(required) = schema.get_mut("required").and_then(serde_json::Value::as_array_mut) {
+        required.retain(|field| field != "name");
+    }
+    schema
 }

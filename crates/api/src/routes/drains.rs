@@ -57,7 +57,7 @@ async fn set(
         false => ("undrain_worker", events::WORKER_DRAIN_ENDED),
     };
     let written = state
-        .write(identity, by, action, async |conn: &mut Conn| {
+        .write_installation(identity, by, action, async |conn: &mut Conn| {
             let (was_wanted, worker) = workers::set_drain(conn, worker, is_wanted)
                 .await?
                 .ok_or_else(|| no_such("living worker", id))?;

@@ -45,7 +45,7 @@ pub(crate) async fn put(
     let JobTypeSpec { is_active } =
         mistake::read(body.required()?, "").map_err(|one| ApiError::Refused(vec![one]))?;
     let written = state
-        .write(&identity, by, "put_job_type", async |conn: &mut Conn| {
+        .write_installation(&identity, by, "put_job_type", async |conn: &mut Conn| {
             let before = job_types::set_active(conn, &name, is_active).await?;
             let before = before.ok_or_else(|| no_such(KIND, &name))?;
             let after = JobTypeRecord { is_active, ..before.clone() };

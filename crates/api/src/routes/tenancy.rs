@@ -32,7 +32,9 @@ pub(crate) async fn get(
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     can_be_there(KIND, &slug)?;
-    let found = state.read(&identity, "get_tenant", async |conn: &mut Conn| found(conn, &slug).await).await?;
+    let found = state
+        .read_installation(&identity, "get_tenant", async |conn: &mut Conn| found(conn, &slug).await)
+        .await?;
     let etag = (ETAG, tag(found.updated_at));
     Ok(HttpResponse::Ok().insert_header(etag).json(identity::tenant(found)))
 }
@@ -64,7 +66,7 @@ pub(crate) async fn patch(
     };
     let patch = TenantPatch { name, quotas: &quotas };
     let written = state
-        .write(&identity, by, "patch_tenant", async |conn: &mut Conn| {
+        .write_installation(&identity, by, "patch_tenant", async |conn: &mut Conn| {
             let (before, after) = tenants::patch(conn, &slug, &patch, expected)
                 .await
                 .map_err(|error| refused(error, KIND, &slug))?;
@@ -118,7 +120,7 @@ async fn turn(
     can_be_there(KIND, slug)?;
     let expected = expected(http)?;
     let written = state
-        .write(identity, by, "turn_tenant", async |conn: &mut Conn| {
+        .write_installation(identity, by, "turn_tenant", async |conn: &mut Conn| {
             let tenant = found(conn, slug).await?.id;
             Switch { tenant, target: Target::Tenant, expected }.turn(conn, turn, None, by).await?;
             let after = found(conn, slug).await?;
@@ -153,7 +155,7 @@ pub(crate) async fn usage_of(
 ) -> Answer<Usage> {
     can_be_there(KIND, &slug)?;
     let usage = state
-        .read(&identity, "get_usage", async |conn: &mut Conn| {
+        .read_installation(&identity, "get_usage", async |conn: &mut Conn| {
             let tenant = found(conn, &slug).await?;
             usage(conn, tenant.id, tenant.slug).await
         })

@@ -154,13 +154,13 @@ fn of_the_installation() -> Vec<Path> {
                 .ok::<wire::JobTypeInfo>(),
         ),
         at("/workers/{id}/drain").post(
-            P::FleetOperate,
+            P::SystemOperate,
             drains::drain,
             says("Have a worker take nothing new and finish what it runs")
                 .gives::<wire::Worker>(StatusCode::ACCEPTED),
         ),
         at("/workers/{id}/undrain").post(
-            P::FleetOperate,
+            P::SystemOperate,
             drains::undrain,
             says("Have a worker that drains take new work again").gives::<wire::Worker>(StatusCode::ACCEPTED),
         ),

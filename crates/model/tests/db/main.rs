@@ -36,6 +36,7 @@ mod overdue;
 mod partitions;
 mod pauses;
 mod plans;
+mod quotas;
 mod races;
 mod recovery;
 mod retention;

@@ -32,7 +32,6 @@ const TABLE: &[(&str, &[&str])] = &[
     ("members:read", &["admin", "owner"]),
     ("members:write", &["owner"]),
     ("fleet:read", &["system"]),
-    ("fleet:operate", &["system"]),
     ("system:operate", &["system"]),
 ];
 
