@@ -5,6 +5,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::{Conn, audit};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::DispatchId;
@@ -53,6 +54,9 @@ pub(crate) async fn trigger(
                 }
                 Triggered::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
                 Triggered::KeyReused(dispatch) => Err(key_reused(dispatch)),
+                Triggered::QuotaUsedUp(DispatchesUsedUp { limit, after_seconds }) => {
+                    Err(ApiError::QuotaUsedUp { limit, after_seconds })
+                }
                 Triggered::NoSuchJob => Err(no_such_job(&job)),
                 Triggered::FunctionInactive => Err(inactive(&found.settings.function)),
             }

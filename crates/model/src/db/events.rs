@@ -62,6 +62,45 @@ pub const QUEUE_UNSERVED: &str = "queue_unserved";
 /// The queue is served again, or nothing waits in it any more.
 pub const QUEUE_UNSERVED_ENDED: &str = "queue_unserved_ended";
 
+/// The operator of the installation paused a tenant.
+pub const TENANT_PAUSED: &str = "tenant_paused";
+/// The operator of the installation resumed a tenant.
+pub const TENANT_RESUMED: &str = "tenant_resumed";
+/// Somebody made a project.
+pub const PROJECT_CREATED: &str = "project_created";
+/// Somebody changed a project.
+pub const PROJECT_UPDATED: &str = "project_updated";
+/// Somebody deleted a project.
+pub const PROJECT_DELETED: &str = "project_deleted";
+/// Somebody paused a project.
+pub const PROJECT_PAUSED: &str = "project_paused";
+/// Somebody resumed a project.
+pub const PROJECT_RESUMED: &str = "project_resumed";
+/// Somebody paused a queue.
+pub const QUEUE_PAUSED: &str = "queue_paused";
+/// Somebody resumed a queue.
+pub const QUEUE_RESUMED: &str = "queue_resumed";
+/// Somebody deleted a queue.
+pub const QUEUE_DELETED: &str = "queue_deleted";
+/// Somebody made a task function.
+pub const FUNCTION_CREATED: &str = "function_created";
+/// Somebody changed a task function.
+pub const FUNCTION_UPDATED: &str = "function_updated";
+/// Somebody deleted a task function.
+pub const FUNCTION_DELETED: &str = "function_deleted";
+/// Somebody paused a task function.
+pub const FUNCTION_PAUSED: &str = "function_paused";
+/// Somebody resumed a task function.
+pub const FUNCTION_RESUMED: &str = "function_resumed";
+/// Somebody has a task function accept jobs again.
+pub const FUNCTION_ACTIVATED: &str = "function_activated";
+/// Somebody has a task function accept no jobs; those it has are disabled as they come due.
+pub const FUNCTION_DEACTIVATED: &str = "function_deactivated";
+/// An operator asked a worker to take nothing new.
+pub const WORKER_DRAIN_REQUESTED: &str = "worker_drain_requested";
+/// An operator took that back.
+pub const WORKER_DRAIN_ENDED: &str = "worker_drain_ended";
+
 /// Appends events to the stream.
 ///
 /// # Errors

@@ -1,4 +1,8 @@
 //! Task functions: what can be run.
+//!
+//! Their settings are here, whether they are active and their end in `lifecycle`.
+
+mod lifecycle;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,6 +14,8 @@ use super::{Conn, DbError, DbResult, clock};
 use crate::domain::function::HandlerType;
 use crate::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
 use crate::domain::retry::RetryPolicy;
+
+pub use self::lifecycle::{delete, expect, set_active};
 
 /// What a user says about a function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +47,10 @@ pub struct Function {
     pub settings: FunctionSettings,
     /// False accepts no new job.
     pub is_active: bool,
+    /// Whether nothing of it is dispatched or claimed.
+    pub is_paused: bool,
+    /// Why it is paused; only while it is.
+    pub pause_reason: Option<String>,
     /// Built in: cannot be changed.
     pub is_system: bool,
     /// When it was first written.
@@ -73,6 +83,8 @@ struct Row {
     default_timeout_seconds: i32,
     retry_policy: Option<serde_json::Value>,
     is_active: bool,
+    is_paused: bool,
+    pause_reason: Option<String>,
     is_system: bool,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
@@ -83,6 +95,8 @@ impl Row {
         Function {
             id: self.id,
             is_active: self.is_active,
+            is_paused: self.is_paused,
+            pause_reason: self.pause_reason,
             is_system: self.is_system,
             created_at: self.created_at,
             updated_at: self.updated_at,
@@ -125,7 +139,22 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::name.eq(name))
+        .filter(task_functions::deleted_at.is_null())
         .select(Row::as_select())
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(row.map(Row::into_function))
+}
+
+/// The function with this name, held so that it is not deleted before the end of the transaction.
+pub(super) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
+    let row: Option<Row> = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::name.eq(name))
+        .filter(task_functions::deleted_at.is_null())
+        .select(Row::as_select())
+        .for_key_share()
         .get_result(conn)
         .await
         .optional()?;
@@ -144,6 +173,7 @@ pub async fn list(
 ) -> DbResult<Vec<Function>> {
     let rows: Vec<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::deleted_at.is_null())
         .filter(task_functions::name.gt(after.unwrap_or_default()))
         .order(task_functions::name)
         .limit(limit)
@@ -241,6 +271,7 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::name.eq(name))
+        .filter(task_functions::deleted_at.is_null())
         .select(Row::as_select())
         .for_update()
         .get_result(conn)

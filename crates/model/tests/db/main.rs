@@ -37,6 +37,7 @@ mod overdue;
 mod partitions;
 mod pauses;
 mod plans;
+mod quotas;
 mod races;
 mod recovery;
 mod retention;
