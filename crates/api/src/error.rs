@@ -81,6 +81,11 @@ pub(crate) enum ApiError {
         /// Its version.
         found: i64,
     },
+    /// A request under the same key is being done.
+    #[error(
+        "a request with this Idempotency-Key is being done at this moment; send it again to learn what became of it"
+    )]
+    InFlight,
     /// The work that it is about is not in a state for it; nothing was written.
     #[error(transparent)]
     Conflict(Conflict),
@@ -182,6 +187,7 @@ impl ApiError {
             Self::NoSecretKeys => (StatusCode::UNPROCESSABLE_ENTITY, "no_secret_keys"),
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::Conflict(conflict) => (StatusCode::CONFLICT, conflict.code()),
+            Self::InFlight => (StatusCode::CONFLICT, "idempotency_key_in_flight"),
             Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
             Self::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
@@ -227,6 +233,9 @@ impl ApiError {
         }
         if let Self::TooManyRequests { after_seconds } = self {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
+        }
+        if matches!(self, Self::InFlight) {
+            response.insert_header((RETRY_AFTER, "1"));
         }
         if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
@@ -305,6 +314,7 @@ mod tests {
             ApiError::NoSecretKeys,
             ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::Unwritten(serde::ser::Error::custom("x")),
+            ApiError::InFlight,
             ApiError::OtherVersion { found: 1 },
             ApiError::Unauthenticated(None),
             ApiError::NoTokenKeys,

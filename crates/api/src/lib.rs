@@ -9,6 +9,7 @@ mod extract;
 mod guard;
 mod identity;
 mod mistake;
+mod once;
 mod origin;
 mod page;
 mod permit;

@@ -7,7 +7,7 @@ use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::web::BytesMut;
-use actix_web::{FromRequest, HttpRequest};
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use serde::de::DeserializeOwned;
@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::strict_json;
 use crate::error::ApiError;
+use crate::identity::{By, Signed};
 use crate::mistake;
 
 /// Longest body taken: a thousand jobs with room for their arguments.
@@ -55,6 +56,9 @@ async fn read(request: &HttpRequest, payload: Payload) -> Result<Option<Value>, 
         return Err(ApiError::TooLarge);
     }
     let bytes = collect(payload).await?;
+    if let Some(Signed(By { once: Some(once), .. })) = request.extensions().get() {
+        once.note_body(&bytes);
+    }
     if bytes.is_empty() {
         return Ok(None);
     }

@@ -2,26 +2,8 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::header::IF_MATCH;
-use sched_wire::IDEMPOTENCY_KEY;
 
 use crate::error::ApiError;
-
-/// Longest key taken; two UUIDs fit four times.
-const LONGEST_KEY: usize = 255;
-
-/// The key under which sending a trigger again makes no second dispatch.
-pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, ApiError> {
-    let wrong = |message: String| Err(ApiError::parameter(IDEMPOTENCY_KEY, message));
-    let mut values = request.headers().get_all(IDEMPOTENCY_KEY);
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return wrong("stands twice".to_owned());
-    }
-    match value.to_str() {
-        Ok(key) if (1..=LONGEST_KEY).contains(&key.len()) => Ok(Some(key.to_owned())),
-        Ok(_) | Err(_) => wrong(format!("must be 1 to {LONGEST_KEY} characters of visible ASCII")),
-    }
-}
 
 /// The version that a job must have, by `If-Match`; `None` for any.
 pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
@@ -54,21 +36,6 @@ mod tests {
     use actix_web::test::TestRequest;
 
     use super::*;
-
-    #[test]
-    fn a_key_is_short_visible_and_given_once() {
-        let key = |value: &str| {
-            let request = TestRequest::post().insert_header((IDEMPOTENCY_KEY, value)).to_http_request();
-            idempotency_key(&request)
-        };
-        assert_eq!(key("a-1").unwrap().as_deref(), Some("a-1"));
-        assert!(key("").is_err());
-        assert!(key(&"x".repeat(256)).is_err());
-        let twice =
-            TestRequest::post().append_header((IDEMPOTENCY_KEY, "a")).append_header((IDEMPOTENCY_KEY, "b"));
-        assert!(idempotency_key(&twice.to_http_request()).is_err());
-        assert_eq!(idempotency_key(&TestRequest::post().to_http_request()).unwrap(), None);
-    }
 
     #[test]
     fn a_version_is_asked_for_by_its_tag() {

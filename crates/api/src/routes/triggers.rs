@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::jobs::{find, no_such_job};
 use super::{Id, State, auditing};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query, idempotency_key, traceparent};
+use crate::extract::{Body, NoParameters, Query, traceparent};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 
@@ -30,7 +30,7 @@ pub(crate) async fn trigger(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let key = idempotency_key(&http)?;
+    let key = request.0.key().map(str::to_owned);
     let traceparent = traceparent(&http);
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
     let mut conn = state.database.conn().await?;

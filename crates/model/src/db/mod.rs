@@ -38,6 +38,7 @@ pub mod housekeeping;
 pub mod instances;
 pub mod job_ends;
 pub mod jobs;
+pub mod kept_answers;
 pub mod ledger;
 pub mod line;
 pub mod live;

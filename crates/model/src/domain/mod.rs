@@ -14,6 +14,7 @@ pub mod dispatch;
 pub mod explain;
 pub mod function;
 pub mod handler_config;
+pub mod idempotency;
 pub mod identity;
 pub mod ids;
 pub mod instance;
