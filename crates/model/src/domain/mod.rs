@@ -8,6 +8,7 @@
 mod text_enum;
 
 pub mod attempt;
+pub mod changes;
 pub mod clock;
 pub mod dependency;
 pub mod dispatch;
