@@ -26,6 +26,7 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::once::Once;
+use crate::openapi;
 use crate::permit::{self, Needs};
 use crate::state::ApiState;
 use crate::{identity, once, origin};
@@ -95,6 +96,9 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
 /// What a path asks for before it is looked at: all of the API, that the caller is known; what says more of the installation than
 /// whether it is healthy, the right to see it, unless it is asked for on this machine.
 fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
+    if openapi::is_public(path) {
+        return None;
+    }
     if path.strip_prefix(BASE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
@@ -240,6 +244,11 @@ mod tests {
             ("/api/v1/jobs", here, Some(Needs::Identity)),
             ("/api/v1/", there, Some(Needs::Identity)),
             ("/api/v11", here, None),
+            ("/api/v1/openapi.json", there, None),
+            ("/api/v1/openapi.json/x", there, Some(Needs::Identity)),
+            ("/api/docs", there, None),
+            ("/api/docs/index.html", there, None),
+            ("/api/docsx", there, fleet),
             ("/health", there, None),
             ("/health/ready", there, None),
             ("/metrics", here, None),

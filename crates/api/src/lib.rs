@@ -10,6 +10,7 @@ mod guard;
 mod identity;
 mod mistake;
 mod once;
+mod openapi;
 mod origin;
 mod page;
 mod permit;
@@ -17,6 +18,7 @@ mod routes;
 mod server;
 mod session;
 mod state;
+mod table;
 
 pub use config::{Config, SETTINGS};
 pub use server::{Server, StartError, build, run};
