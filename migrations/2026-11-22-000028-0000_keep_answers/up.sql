@@ -33,3 +33,6 @@ COMMENT ON COLUMN kept_answers.location    IS 'Its Location; NULL without one.';
 COMMENT ON COLUMN kept_answers.etag        IS 'Its ETag, with quotes; NULL without one.';
 COMMENT ON COLUMN kept_answers.body        IS 'Its body, JSON as it was sent; NULL without one.';
 COMMENT ON COLUMN kept_answers.created_at  IS 'When it was given first, by the database clock; decides when it goes.';
+
+SELECT isolate_tenants('kept_answers');
+GRANT SELECT, INSERT ON kept_answers TO sched_api;

@@ -81,6 +81,17 @@ pub(crate) enum ApiError {
         /// Its version.
         found: i64,
     },
+    /// It has another entity tag than the one the request is for; nothing was written.
+    #[error("the {kind} is at \"{found}\" by now, and the request is for another; look at it again")]
+    OtherTag {
+        /// Kind of thing.
+        kind: &'static str,
+        /// Its tag.
+        found: String,
+    },
+    /// It is there and must not be, or the other way round; nothing was written.
+    #[error("{0}")]
+    Precondition(String),
     /// A request under the same key is being done.
     #[error(
         "a request with this Idempotency-Key is being done at this moment; send it again to learn what became of it"
@@ -188,7 +199,10 @@ impl ApiError {
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::Conflict(conflict) => (StatusCode::CONFLICT, conflict.code()),
             Self::InFlight => (StatusCode::CONFLICT, "idempotency_key_in_flight"),
-            Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
+            Self::Precondition(_) => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
+            Self::OtherVersion { .. } | Self::OtherTag { .. } => {
+                (StatusCode::PRECONDITION_FAILED, "version_mismatch")
+            }
             Self::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
@@ -315,6 +329,8 @@ mod tests {
             ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::Unwritten(serde::ser::Error::custom("x")),
             ApiError::InFlight,
+            ApiError::OtherTag { kind: "queue", found: String::new() },
+            ApiError::Precondition(String::new()),
             ApiError::OtherVersion { found: 1 },
             ApiError::Unauthenticated(None),
             ApiError::NoTokenKeys,

@@ -3,6 +3,7 @@
 mod app;
 pub mod config;
 mod conflict;
+mod cursor;
 mod dto;
 mod error;
 mod extract;

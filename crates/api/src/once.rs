@@ -43,7 +43,7 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     if values.next().is_some() {
         return wrong("stands twice".to_owned());
     }
-    if is_about_secrets(path) {
+    if path.strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
         return wrong("is not taken here, where the request or its answer holds a secret".to_owned());
     }
     match value.to_str() {
@@ -52,8 +52,8 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     }
 }
 
-fn is_about_secrets(path: &str) -> bool {
-    let Some(path) = path.strip_prefix(BASE_PATH) else { return false };
+/// Whether requests for this path, below the base, take no key.
+pub(crate) fn is_about_secrets(path: &str) -> bool {
     SECRET
         .iter()
         .any(|secret| path.strip_prefix(secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))

@@ -1,22 +1,31 @@
 //! What a request does in the database: one transaction that reads, or one that changes and answers.
 //!
-//! The only door to the database for handlers. A change, its entry in the audit log and the answer are one transaction: a process that
+//! The only door to the database: nobody else has the connections, and every transaction begins by naming the tenant whose rows it may see,
+//! which is that of the identity. A change, its entry in the audit log and the answer are one transaction: a process that
 //! dies on any line has written nothing or all of it, and the client that heard nothing asks again. Rules are not decided here,
 //! and no SQL is known.
+//!
+//! What belongs to the installation is behind a door of its own (`…_installation`), which only system operators pass, whatever the route.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
 use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
-use sched_model::db::tx::{TransactionError, Work};
-use sched_model::db::{Conn, DbError, DbResult, transact};
+use sched_model::db::migrations::SchemaError;
+use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::roles::{API_ROLE, Scope};
+use sched_model::db::tx::{TransactionError, Work, transact_in};
+use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, clock, startup, tenants};
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
 use sched_wire::IDEMPOTENCY_KEY;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::identity::{By, Identity};
+use crate::identity::{By, Identity, Recognising};
 use crate::mistake::{Mistake, Reason};
+use crate::permit::{Needs, allowed};
 use crate::state::ApiState;
 
 /// An answer that can be kept: no more than what a client is told.
@@ -28,8 +37,11 @@ pub(crate) struct Reply {
     body: Option<Value>,
 }
 
-/// Header of an answer that was given before, to the same request.
-const REPLAYED: (HeaderName, &str) = (HeaderName::from_static("idempotency-replayed"), "true");
+/// Says in an answer that it was given before, to the same request.
+pub(crate) fn note_replay(response: &mut HttpResponse) {
+    let name = HeaderName::from_static("idempotency-replayed");
+    response.headers_mut().insert(name, HeaderValue::from_static("true"));
+}
 
 impl Reply {
     /// 200 with a body.
@@ -87,7 +99,8 @@ impl Reply {
         })
     }
 
-    fn into_response(self) -> HttpResponse {
+    /// The answer itself, where none is kept.
+    pub(crate) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         if let Some(location) = self.location {
             response.insert_header((LOCATION, location));
@@ -111,12 +124,66 @@ pub(crate) struct Written<T> {
     pub(crate) extra: Option<T>,
 }
 
+/// The connections, as the role that row-level security holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Sessions {
+    database: Database,
+}
+
+impl Sessions {
+    /// Prepares the way; connects to nothing yet.
+    pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
+        let database = Database::new(&DatabaseSettings { role: Some(API_ROLE), ..settings })?;
+        Ok(Self { database })
+    }
+
+    /// Waits for the database, then checks its schema and that the role is held by row-level security.
+    pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
+        startup::wait_until_usable(&self.database).await
+    }
+
+    /// The tenant that every installation has.
+    pub(crate) async fn default_tenant(&self) -> DbResult<TenantId> {
+        self.run(Scope::tenant(DEFAULT_TENANT).read_only(), "find_default_tenant", async |conn: &mut Conn| {
+            tenants::by_slug(conn, tenants::DEFAULT_TENANT).await
+        })
+        .await
+    }
+
+    /// Whether the database answers.
+    pub(crate) async fn look(&self) -> DbResult<()> {
+        clock::now(&mut *self.database.conn().await?).await.map(drop)
+    }
+
+    /// Gives the connections back.
+    pub(crate) fn close(&self) {
+        self.database.close();
+    }
+
+    async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
+    where
+        T: Send,
+        E: TransactionError + Send,
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
+    {
+        let mut conn = self.database.conn().await?;
+        transact_in(&mut conn, scope, name, work).await
+    }
+}
+
+/// Who asks has to operate the installation, whatever the route asked for.
+fn operator(who: &Identity) -> Result<Scope, ApiError> {
+    allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
+    Ok(Scope::tenant(who.tenant()).with_installation())
+}
+
 impl ApiState {
     /// Runs `work` as one read, in the tenant of who asks. It may be run again.
     ///
     /// # Errors
     /// What `work` returns, or that the database cannot be asked.
-    pub(crate) async fn read<T, F>(&self, _who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    pub(crate) async fn read<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
     where
         T: Send,
         for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
@@ -124,8 +191,27 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let mut conn = self.database.conn().await?;
-        transact(&mut conn, name, work).await
+        self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
+    }
+
+    /// As [`Self::read`], of what belongs to the installation.
+    ///
+    /// # Errors
+    /// As there, or who asks does not operate the installation.
+    pub(crate) async fn read_installation<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(operator(who)?.read_only(), name, work).await
     }
 
     /// Runs `work` as one change, in the tenant of who asks. It may be run again.
@@ -149,9 +235,47 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let mut conn = self.database.conn().await?;
+        self.write_in(Scope::tenant(who.tenant()), who, by, name, work).await
+    }
+
+    /// As [`Self::write`], of what belongs to the installation.
+    ///
+    /// # Errors
+    /// As there, or who asks does not operate the installation.
+    pub(crate) async fn write_installation<T, F>(
+        &self,
+        who: &Identity,
+        by: &By,
+        name: &'static str,
+        work: F,
+    ) -> Result<Written<T>, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<(Reply, T), ApiError>
+            + Work<&'r mut Conn, Result<(Reply, T), ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.write_in(operator(who)?, who, by, name, work).await
+    }
+
+    async fn write_in<T, F>(
+        &self,
+        scope: Scope,
+        who: &Identity,
+        by: &By,
+        name: &'static str,
+        work: F,
+    ) -> Result<Written<T>, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<(Reply, T), ApiError>
+            + Work<&'r mut Conn, Result<(Reply, T), ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
         let asked = by.once.as_ref().map(|once| once.asked(who.tenant()));
-        let (reply, extra) = transact(&mut conn, name, async |conn: &mut Conn| {
+        let once = async |conn: &mut Conn| {
             if let Some(asked) = &asked
                 && let Some(reply) = answered_before(conn, asked).await?
             {
@@ -162,22 +286,81 @@ impl ApiState {
                 kept_answers::keep(conn, asked, &reply.to_kept()).await?;
             }
             Ok::<_, ApiError>((reply, Some(extra)))
-        })
-        .await?;
+        };
+        let (reply, extra) = self.sessions.run(scope, name, once).await?;
         let mut response = reply.into_response();
         if extra.is_none() {
-            let (name, value) = REPLAYED;
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            note_replay(&mut response);
         }
         Ok(Written { response, extra })
     }
 
-    /// Tells another daemon of a change that is committed. A hint may be lost: whom it is for looks by itself as well.
+    /// Runs `work` as one of several changes of the installation that a request makes, whose answer is no single one's. What was done
+    /// stays done when a later one fails, so the request must be one that can be sent again.
+    ///
+    /// # Errors
+    /// As of [`Self::write_installation`].
+    pub(crate) async fn change_installation<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(operator(who)?, name, work).await
+    }
+
+    /// Looks for who sends a request, before any tenant is known; sees no rows but what the doors of the database give.
+    ///
+    /// # Errors
+    /// What `work` returns, or that the database cannot be asked.
+    pub(crate) async fn recognise<T, F>(
+        &self,
+        _: &Recognising,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(Scope::nobody().read_only(), name, work).await
+    }
+
+    /// Notes something about who was recognised, in their tenant.
+    ///
+    /// # Errors
+    /// What `work` returns, or that the database cannot be asked.
+    pub(crate) async fn note<F>(
+        &self,
+        _: &Recognising,
+        tenant: TenantId,
+        name: &'static str,
+        work: F,
+    ) -> DbResult<()>
+    where
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> DbResult<()> + Work<&'r mut Conn, DbResult<()>, Fut: Send> + Send + Sync,
+    {
+        self.sessions.run(Scope::tenant(tenant), name, work).await
+    }
+
+    /// Tells another daemon of a change that is committed. A hint may be lost: whom it is for looks by itself as well. Sees no rows: it is no
+    /// transaction of a tenant.
     pub(crate) async fn hint<F>(&self, whom: &'static str, work: F)
     where
         F: AsyncFn(&mut Conn) -> DbResult<()>,
     {
-        let told = match self.database.conn().await {
+        let told = match self.sessions.database.conn().await {
             Ok(mut conn) => work(&mut conn).await,
             Err(error) => Err(error),
         };

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sched_model::db::{Database, clock};
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
@@ -18,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
 use crate::identity::Identities;
+use crate::session::Sessions;
 
 /// Time between two looks for the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ const HASHINGS: usize = 2;
 /// What the state is made of.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) database: Database,
+    pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
     pub(crate) leader_lease: Duration,
     pub(crate) secret_keys: Option<SecretKeys>,
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
 /// What the requests share.
 #[derive(Debug)]
 pub(crate) struct ApiState {
-    pub(crate) database: Database,
+    pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
     /// Silence after which a leader is none.
     pub(crate) leader_lease: Duration,
@@ -64,11 +64,11 @@ pub(crate) struct ApiState {
 impl ApiState {
     /// The state of a daemon that starts, and the task that will look for its database.
     pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>) {
-        let Setup { database, default_timezone, leader_lease, secret_keys, identities, allowed_hosts } =
+        let Setup { sessions, default_timezone, leader_lease, secret_keys, identities, allowed_hosts } =
             setup;
-        let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
+        let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
-            database,
+            sessions,
             default_timezone,
             leader_lease,
             secret_keys,
@@ -147,7 +147,7 @@ impl StatusSource for ApiState {
 /// Looks whether the database answers.
 #[derive(Debug)]
 pub(crate) struct Look {
-    database: Database,
+    sessions: Sessions,
 }
 
 impl Activation for Look {
@@ -156,8 +156,7 @@ impl Activation for Look {
     }
 
     async fn run_once(&mut self) -> Result<Report, BoxError> {
-        let mut conn = self.database.conn().await?;
-        clock::now(&mut conn).await?;
+        self.sessions.look().await?;
         Ok(Report::idle())
     }
 }

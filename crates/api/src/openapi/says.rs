@@ -5,6 +5,8 @@
 use actix_web::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+use crate::extract::MERGE_PATCH_JSON;
+
 /// Makes the schema of a type.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -65,6 +67,11 @@ impl Says {
         self.body(schema_of::<T>, true, JSON)
     }
 
+    /// It needs a merge patch of a `T`: any of its fields.
+    pub(crate) fn merges<T: JsonSchema>(self) -> Self {
+        self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
+    }
+
     /// It takes a body and does without one.
     pub(crate) fn may_take<T: JsonSchema>(self) -> Self {
         self.body(schema_of::<T>, false, JSON)
@@ -120,6 +127,13 @@ impl Says {
     pub(crate) fn repeatable(self) -> Self {
         Self { is_repeatable: true, ..self }
     }
+}
+
+fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    // Not a schema of its own: it differs from that of `T` in nothing but what must be there.
+    let mut schema = T::json_schema(generator);
+    schema.remove("required");
+    schema
 }
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

@@ -3,13 +3,12 @@
 //! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
 //! deleted. Both ways to write one, `PUT` and [`super::apply`], go through [`write()`].
 
-use actix_web::http::header::LOCATION;
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
 use sched_model::db::functions::Change;
 use sched_model::db::jobs::{self, SaveError};
-use sched_model::db::{Conn, audit, transact};
+use sched_model::db::{Conn, audit};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
@@ -19,10 +18,11 @@ use super::{Answer, Id, State, auditing, compute};
 use crate::dto::calendar::{read_calendar, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /calendars`
 pub(crate) async fn list(
@@ -31,8 +31,11 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Calendar>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let mut conn = state.database.conn().await?;
-    let rows = calendars::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_calendars", async |conn: &mut Conn| {
+            Ok(calendars::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |calendar| calendar.name.clone(), show)))
 }
 
@@ -42,12 +45,17 @@ pub(crate) async fn get(
     identity: Identity,
     name: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<Calendar> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(&name)?;
-    let mut conn = state.database.conn().await?;
-    let found = calendars::by_name(&mut conn, tenant, &name).await?;
-    Ok(web::Json(show(found.ok_or_else(|| no_such_calendar(&name))?)))
+    let found = state
+        .read(&identity, "show_calendar", async |conn: &mut Conn| {
+            Ok(calendars::by_name(conn, tenant, &name).await?)
+        })
+        .await?;
+    let found = found.ok_or_else(|| no_such_calendar(&name))?;
+    let tag = entity_tag(found.version);
+    Ok(Reply::ok(&show(found))?.etag(tag).into_response())
 }
 
 /// `PUT /calendars/{name}`
@@ -55,40 +63,46 @@ pub(crate) async fn put(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let (name, body) = (name.into_inner(), body.required()?);
+    let (name, body, condition) = (name.into_inner(), body.required()?, condition(&http)?);
     // Rules are expanded when a definition is read.
     let settings = compute(move || settings(&name, body)).await??;
-    let mut conn = state.database.conn().await?;
-    let saved = transact(&mut conn, "put_calendar", async |conn: &mut Conn| {
-        let mut entries = Vec::new();
-        let saved = write(conn, tenant, &settings, &request.0, &mut entries).await?;
-        audit::write(conn, &entries).await?;
-        Ok::<_, SaveError>(saved)
-    })
-    .await
-    .map_err(|error| mistake::save_refused(error, ""))?;
-    if saved.change != Change::Unchanged {
-        tracing::info!(
-            calendar.name = saved.calendar.name,
-            calendar.version = saved.calendar.version,
-            "Wrote a calendar."
-        );
+    let written = state
+        .write(&identity, &request.0, "put_calendar", async |conn: &mut Conn| {
+            let mut entries = Vec::new();
+            let saved = write(conn, tenant, &settings, &request.0, &mut entries)
+                .await
+                .map_err(|error| mistake::save_refused(error, ""))?;
+            let (change, calendar) = (saved.change, saved.calendar);
+            let version = calendar.version;
+            let before = match change {
+                Change::Created => None,
+                Change::Updated => Some((version - 1).to_string()),
+                Change::Unchanged => Some(version.to_string()),
+            };
+            condition.check("calendar", before.as_deref())?;
+            audit::write(conn, &entries).await?;
+            let reply = match change {
+                Change::Created => {
+                    let location = format!("{BASE_PATH}/calendars/{}", calendar.name);
+                    Reply::created(&show(calendar))?.location(location)
+                }
+                Change::Updated | Change::Unchanged => Reply::ok(&show(calendar))?,
+            };
+            Ok::<_, ApiError>((reply.etag(entity_tag(version)), (change, version)))
+        })
+        .await?;
+    if let Some((change, version)) = written.extra
+        && change != Change::Unchanged
+    {
+        tracing::info!(calendar.name = settings.name, calendar.version = version, "Wrote a calendar.");
     }
-    let mut response = match saved.change {
-        Change::Created => {
-            let location = format!("{BASE_PATH}/calendars/{}", saved.calendar.name);
-            let mut response = HttpResponse::Created();
-            response.insert_header((LOCATION, location));
-            response
-        }
-        Change::Updated | Change::Unchanged => HttpResponse::Ok(),
-    };
-    Ok(response.json(show(saved.calendar)))
+    Ok(written.response)
 }
 
 /// `DELETE /calendars/{name}`
@@ -96,26 +110,27 @@ pub(crate) async fn delete(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+    let (tenant, condition) = (identity.tenant(), condition(&http)?);
     can_be_there(&name)?;
-    let mut conn = state.database.conn().await?;
-    let deleted = transact(&mut conn, "delete_calendar", async |conn: &mut Conn| {
-        let deleted = calendars::delete(conn, tenant, &name).await?;
-        if let Some(calendar) = &deleted {
-            audit::write(conn, &[auditing::of_deleted_calendar(tenant, calendar, &request.0)]).await?;
-        }
-        Ok::<_, DeleteError>(deleted.is_some())
-    })
-    .await
-    .map_err(refused)?;
-    if !deleted {
-        return Err(no_such_calendar(&name));
-    }
+    let written = state
+        .write(&identity, &request.0, "delete_calendar", async |conn: &mut Conn| {
+            let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
+            let calendar = deleted.ok_or_else(|| no_such_calendar(&name))?;
+            condition.check("calendar", Some(&calendar.version.to_string()))?;
+            audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &request.0)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
     tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
-    Ok(HttpResponse::NoContent().finish())
+    Ok(written.response)
+}
+
+fn entity_tag(version: i64) -> String {
+    format!("\"{version}\"")
 }
 
 /// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.

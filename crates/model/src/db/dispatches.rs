@@ -132,7 +132,7 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
     Ok(filtered!(query, filter).load(conn).await?)
 }
 
-/// How many dispatches of the tenant a filter means, from its position on, counted up to `most`.
+/// How many dispatches of the tenant a filter means in all, counted up to `most`.
 ///
 /// # Errors
 /// When the database cannot be asked.

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 use actix_web::http::header::{HeaderMap, HeaderName};
 use actix_web::web::{self, Bytes};
 use actix_web::{HttpRequest, HttpResponse};
-use sched_model::db::DbError;
+use sched_model::db::{Conn, DbError};
 use sched_model::domain::identity::Permission;
-use sched_model::domain::ids::{DispatchId, TenantId};
+use sched_model::domain::ids::DispatchId;
 use sched_runtime::clock::monotonic;
+use sched_runtime::exit;
 use sched_wire::{LogEvent, LogsQuery};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -53,16 +54,12 @@ pub(crate) async fn of_dispatch(
     let permit = state.followers.clone().try_acquire_owned().map_err(|_full| ApiError::TooManyFollowers)?;
     let mut follower = Follower::new(tenant, id, position);
     // The first look comes before the answer, so that what is wrong is told as everywhere.
-    let mut conn = state.database.conn().await?;
-    let first = match follower.look(&mut conn).await {
-        Err(DbError::NotFound) => return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
-        first => first?,
-    };
-    drop(conn);
+    let first = look(&state, &identity, id, &mut follower).await?;
     let stream = Stream {
         state,
         headers: request.headers().clone(),
-        tenant,
+        identity,
+        dispatch: id,
         follower,
         is_followed: query.follow,
         waiting: first,
@@ -74,6 +71,27 @@ pub(crate) async fn of_dispatch(
     Ok(HttpResponse::Ok().content_type("text/event-stream").streaming(events))
 }
 
+/// One look, in a short transaction of its own. The follower stands where it stood if it fails.
+async fn look(
+    state: &State,
+    identity: &Identity,
+    id: DispatchId,
+    follower: &mut Follower,
+) -> Result<Seen, ApiError> {
+    let before = &*follower;
+    let looked = state.read(identity, "follow_output", async |conn: &mut Conn| {
+        let mut after = before.clone();
+        let seen = after.look(conn).await.map_err(|error| match error {
+            DbError::NotFound => ApiError::NotFound { kind: "dispatch", name: id.to_string() },
+            error => error.into(),
+        })?;
+        Ok((after, seen))
+    });
+    let (after, seen) = looked.await?;
+    *follower = after;
+    Ok(seen)
+}
+
 /// What was seen and is to be sent, each with the position after it.
 type Seen = Vec<(LogEvent, Position)>;
 
@@ -82,7 +100,8 @@ struct Stream {
     state: State,
     /// What the request was, to find out now and then whether its key is still good.
     headers: HeaderMap,
-    tenant: TenantId,
+    identity: Identity,
+    dispatch: DispatchId,
     follower: Follower,
     is_followed: bool,
     waiting: Seen,
@@ -126,17 +145,18 @@ impl Stream {
             self.is_over = true;
             return;
         }
-        if !identity::may_still(&self.state, &self.headers, self.tenant, Permission::RunsRead).await {
+        if !identity::may_still(&self.state, &self.headers, self.identity.tenant(), Permission::RunsRead)
+            .await
+        {
             // Asking again, the client is told why.
             self.is_over = true;
             return;
         }
-        let looked = async { self.follower.look(&mut *self.state.database.conn().await?).await };
-        match looked.await {
+        match look(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
             Ok(seen) => self.waiting = seen,
             Err(error) => {
                 // The client has what it takes to go on where it was; there is no other way to tell it.
-                tracing::debug!(error = error.with_causes(), "A stream of output was broken off.");
+                tracing::debug!(error = exit::describe(&error), "A stream of output was broken off.");
                 self.is_over = true;
             }
         }
