@@ -311,6 +311,7 @@ mod tests {
             Reason::InUse,
             Reason::KeyReused,
             Reason::LastOwner,
+            Reason::LastOperator,
         ];
         let refused = reasons.map(|reason| {
             ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message: String::new() }])

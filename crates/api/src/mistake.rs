@@ -31,6 +31,8 @@ pub(crate) enum Reason {
     KeyReused,
     /// Somebody has to stay who can say who is what.
     LastOwner,
+    /// Somebody has to stay who can operate the installation.
+    LastOperator,
 }
 
 impl Reason {
@@ -45,6 +47,7 @@ impl Reason {
             Self::InUse => "in_use",
             Self::KeyReused => "idempotency_key_reused",
             Self::LastOwner => "last_owner",
+            Self::LastOperator => "last_operator",
         }
     }
 
@@ -57,7 +60,8 @@ impl Reason {
             | Self::Inactive
             | Self::Concurrent
             | Self::InUse
-            | Self::LastOwner => true,
+            | Self::LastOwner
+            | Self::LastOperator => true,
         }
     }
 }

@@ -117,7 +117,7 @@ fn jobs() -> Vec<Path> {
                 jobs::put,
                 says("Write a job under its name, new or over the old")
                     .if_match()
-                    .takes::<wire::JobSpec>()
+                    .takes_named::<wire::JobSpec>()
                     .put::<wire::Job>(),
             )
             .patch(
@@ -235,7 +235,10 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 calendars::put,
-                says("Write a calendar").if_match().takes::<wire::CalendarSpec>().put::<wire::Calendar>(),
+                says("Write a calendar")
+                    .if_match()
+                    .takes_named::<wire::CalendarSpec>()
+                    .put::<wire::Calendar>(),
             )
             .delete(
                 P::JobsWrite,

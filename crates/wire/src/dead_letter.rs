@@ -72,6 +72,7 @@ pub struct DeadLettersQuery {
     pub until: Option<String>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]

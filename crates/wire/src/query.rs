@@ -14,6 +14,7 @@ use crate::words::{DispatchStatus, ExecutionStatus, JobSort, JobStatus, JobType}
 pub struct PageQuery {
     /// Most items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE); [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before; absent for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,6 +72,7 @@ pub struct JobsQuery {
     pub total: Option<bool>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,6 +100,7 @@ pub struct DispatchesQuery {
     pub total: Option<bool>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,6 +131,7 @@ pub struct ExecutionsQuery {
     pub total: Option<bool>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

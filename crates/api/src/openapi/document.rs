@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::naming::{self, Schemas};
-use super::says::{Given, Says, Taken};
+use super::says::{EVENT_STREAM, Given, Says, Taken};
 use crate::once::is_about_secrets;
 use crate::permit::{Needs, Operation, Path};
 
@@ -88,31 +88,41 @@ impl Writing {
 
     fn parameters(&mut self, path: &Path, method: &Method, says: &Says) -> Vec<Value> {
         let of_path = placeholders(path.pattern()).map(|name| {
-            json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}, "description": placeholder(name)})
+            let (schema, description) = placeholder(name);
+            json!({"name": name, "in": "path", "required": true, "schema": schema, "description": description})
         });
         let mut parameters: Vec<Value> = of_path.collect();
         if let Some(schema) = says.query {
             parameters.extend(self.of_query(schema));
         }
-        let mut header = |name: &str, description: &str| {
+        let mut header = |name: &str, schema: Value, description: &str| {
             parameters.push(json!({
-                "name": name, "in": "header", "required": false, "schema": {"type": "string"}, "description": description,
+                "name": name, "in": "header", "required": false, "schema": schema, "description": description,
             }));
         };
         if says.is_conditional {
-            header("If-Match", "The `ETag` of what is to be changed: refused if it is another by now.");
+            header(
+                "If-Match",
+                json!({"type": "string", "pattern": "^(\\*|\"[^\"]*\")$"}),
+                "The `ETag` of what is to be changed: refused if it is another by now.",
+            );
         }
         if says.is_conditional && method == Method::PUT {
-            header("If-None-Match", "`*`: refused if there is one already.");
+            header(
+                "If-None-Match",
+                json!({"type": "string", "const": "*"}),
+                "`*`: refused if there is one already.",
+            );
         }
         if says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern()) {
             header(
                 IDEMPOTENCY_KEY,
+                json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}),
                 "1 to 200 visible characters. The same request under the same key is done once and answered as the first time.",
             );
         }
         if says.is_resumable {
-            header("Last-Event-ID", "Go on after this event.");
+            header("Last-Event-ID", json!({"type": "string"}), "Go on after this event.");
         }
         parameters
     }
@@ -161,6 +171,9 @@ impl Writing {
             Some(schema) => {
                 let mut schema = schema(&mut self.answered).to_value();
                 mark(&mut schema);
+                if given.media_type == EVENT_STREAM {
+                    schema = event(&schema);
+                }
                 json!({"description": description, "content": {given.media_type: {"schema": schema}}})
             }
             None => json!({"description": description}),
@@ -193,6 +206,20 @@ impl Writing {
             },
         })
     }
+}
+
+/// One event of a stream, whose data are JSON of this schema.
+fn event(data: &Value) -> Value {
+    json!({
+        "type": "object",
+        "description": "One event of the stream, by the fields of the format.",
+        "required": ["event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "The position after this event, for `Last-Event-ID`."},
+            "event": {"type": "string"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+    })
 }
 
 /// What an answer's schema carries until names are settled.
@@ -284,14 +311,15 @@ pub(super) fn placeholders(pattern: &str) -> impl Iterator<Item = &str> {
     pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// What a name in braces stands for.
-fn placeholder(name: &str) -> &'static str {
+/// What stands in place of a name in braces.
+fn placeholder(name: &str) -> (Value, &'static str) {
+    let text = json!({"type": "string", "minLength": 1});
     match name {
-        "job" => "Id or name of the job.",
-        "id" => "Identifier.",
-        "email" => "E-mail of the user, whatever its case.",
-        "key" => "Id or prefix of the key.",
-        _ => "Name.",
+        "job" => (text, "Id or name of the job."),
+        "id" => (json!({"type": "string", "format": "uuid"}), "Identifier."),
+        "email" => (text, "E-mail of the user, whatever its case."),
+        "key" => (text, "Id or prefix of the key."),
+        _ => (text, "Name."),
     }
 }
 

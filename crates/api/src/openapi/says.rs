@@ -39,6 +39,8 @@ pub(super) struct Given {
     pub(super) schema: Option<SchemaOf>,
 }
 
+/// Server-sent events.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// What bodies are by default.
 const JSON: &[&str] = &["application/json"];
 
@@ -70,6 +72,11 @@ impl Says {
     /// It needs a merge patch of a `T`: any of its fields.
     pub(crate) fn merges<T: JsonSchema>(self) -> Self {
         self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
+    }
+
+    /// It needs a body whose name stands in the path, and so may be left out of it.
+    pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
+        self.body(without_name::<T>, true, JSON)
     }
 
     /// It takes a body and does without one.
@@ -108,8 +115,7 @@ impl Says {
 
     /// It answers with a stream of server-sent events, whose data are `T`s, and goes on after `Last-Event-ID`.
     pub(crate) fn streams<T: JsonSchema>(self) -> Self {
-        let given =
-            Given { status: StatusCode::OK, media_type: "text/event-stream", schema: Some(schema_of::<T>) };
+        let given = Given { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
         Self { is_resumable: true, ..self.given(given) }
     }
 
@@ -138,4 +144,13 @@ fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
+}
+
+/// The schema of a type, whose `name` may be left out.
+fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    if let Some(required) = schema.get_mut("required").and_then(serde_json::Value::as_array_mut) {
+        required.retain(|field| field != "name");
+    }
+    schema
 }

@@ -23,6 +23,7 @@ mod fairness;
 mod fixture;
 mod history;
 mod identity;
+mod isolation;
 mod job_lists;
 mod job_names;
 mod job_of_dispatch;

@@ -13,7 +13,7 @@ use sched_model::domain::job::JobSettings;
 use sched_wire::RollbackRequest;
 use serde_json::Value;
 
-use super::{Told, auditing, created, find, no_such_job, shown, tell};
+use super::{Told, auditing, built_in, created, find, no_such_job, shown, tell};
 use crate::dto::merge_patch::merged;
 use crate::dto::{show, spec};
 use crate::error::ApiError;
@@ -46,6 +46,8 @@ pub(crate) async fn put(
             }
             let name = found.as_ref().map_or(job.as_str(), |found| &found.settings.name);
             let settings = named(name, body.clone(), &state.default_timezone)?;
+            let present = found.as_ref().map_or(&settings.function, |found| &found.settings.function);
+            built_in::functions(conn, &identity, &[present, &settings.function]).await?;
             let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &request.0.source).await;
             let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
             condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
@@ -173,6 +175,7 @@ async fn modify(
                 let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
                 condition.check("job", Some(&found.state.version.to_string()))?;
                 let settings = how.settings(conn, tenant, &found, &state.default_timezone).await?;
+                built_in::functions(conn, identity, &[&found.settings.function, &settings.function]).await?;
                 let saved = write(conn, tenant, &settings, how, by).await;
                 let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
                 match before(&saved) {

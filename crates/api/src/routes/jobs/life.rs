@@ -14,7 +14,7 @@ use sched_model::domain::job::check_name;
 use sched_wire::{JobDeleted, RestoreRequest};
 use serde_json::json;
 
-use super::{Told, auditing, entity_tag, find, no_such_job, shown, tell};
+use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, if_match};
 use crate::identity::Identity;
@@ -38,6 +38,7 @@ pub(crate) async fn delete(
     let written = state
         .write(&identity, by, "delete_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let order = Order { by: &by.actor, reason: Some("the job was deleted") };
             let asked = DeleteRequest { tenant, job: found.id, version, source: &by.source, order };
             let deleted = jobs::delete(conn, &asked).await;
@@ -118,8 +119,9 @@ pub(crate) async fn restore(
     let written = state
         .write(&identity, by, "restore_job", async |conn: &mut Conn| {
             let found = deleted(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let name = asked.name.as_deref();
-            let restoring = Request { tenant, job: found, name, version, source: &by.source };
+            let restoring = Request { tenant, job: found.id, name, version, source: &by.source };
             match jobs::restore(conn, &restoring).await.map_err(refused)? {
                 Restored::Done { after, .. } => {
                     let settings = (None, Some(&after.settings));
@@ -142,18 +144,18 @@ pub(crate) async fn restore(
 }
 
 /// The job that is to be restored: the one with this id; or the one of this name that was deleted last, or else is there.
-async fn deleted(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<JobId>> {
+async fn deleted(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
     }
     if let Ok(id) = text.parse()
         && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
     {
-        return Ok(Some(job.id));
+        return Ok(Some(job));
     }
     match jobs::last_deleted(conn, tenant, text).await? {
-        Some(job) => Ok(Some(job.id)),
-        None => Ok(jobs::by_name(conn, tenant, text).await?.map(|job| job.id)),
+        Some(job) => Ok(Some(job)),
+        None => jobs::by_name(conn, tenant, text).await,
     }
 }
 
