@@ -40,16 +40,16 @@ pub(crate) async fn put(
     let written = state
         .write(&identity, &request.0, "put_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?;
-            if found.is_none() && job.parse::<uuid::Uuid>().is_ok() {
-                // A job is made under a name; an id that leads nowhere is a mistake.
-                return Err(no_such_job(&job));
-            }
             let name = found.as_ref().map_or(job.as_str(), |found| &found.settings.name);
             let settings = named(name, body.clone(), &state.default_timezone)?;
             let present = found.as_ref().map_or(&settings.function, |found| &found.settings.function);
             built_in::functions(conn, &identity, &[present, &settings.function]).await?;
             let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &request.0.source).await;
             let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
+            if saved.change == Change::Created && job.parse::<uuid::Uuid>().is_ok() {
+                // A job is made under a name; an id that leads nowhere is a mistake.
+                return Err(no_such_job(&job));
+            }
             condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
             note(conn, tenant, &saved, None, &request.0).await
         })
