@@ -3,12 +3,14 @@
 mod app;
 pub mod config;
 mod conflict;
+mod cursor;
 mod dto;
 mod error;
 mod extract;
 mod guard;
 mod identity;
 mod mistake;
+mod once;
 mod openapi;
 mod origin;
 mod page;

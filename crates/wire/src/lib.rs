@@ -35,28 +35,30 @@ pub use identity::{
     ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, PasswordChange, Tenant, TenantPatch,
     TenantSpec, User, UserPatch, UserSpec,
 };
-pub use job::{Job, PauseRequest};
+pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest};
 pub use job_type::{JobTypeInfo, JobTypeSpec};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{Project, ProjectSpec};
-pub use query::{DispatchesQuery, ExecutionsQuery, Include, JobsQuery, PageQuery};
+pub use query::{
+    DispatchesQuery, ExecutionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery, JobsQuery, PageQuery,
+};
 pub use queue::{Queue, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
-    DispatchStatus, DstGap, DstOverlap, ExecutionStatus, FireNote, HandlerType, JobType, LeaderState,
-    MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
+    DispatchStatus, DstGap, DstOverlap, ExecutionStatus, FireNote, HandlerType, JobChange, JobSort,
+    JobStatus, JobType, LeaderState, MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.
 pub const BASE_PATH: &str = "/api/v1";
 /// Media type of problem documents.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// Header that names a trigger, so that sending it again makes no second dispatch.
+/// Header that names a request that changes something, so that sending it again does nothing again.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// Header that carries the id of a request, in the answer always and in the request if the client has one.
 pub const REQUEST_ID: &str = "X-Request-Id";

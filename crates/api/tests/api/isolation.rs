@@ -61,6 +61,15 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/jobs", List, none.clone()),
         ("POST", "/jobs", Names, job.clone()),
         ("GET", "/jobs/{job}", One, none.clone()),
+        ("PUT", "/jobs/{job}", Names, json!({"function": MARK, "job_type": "manual"})),
+        ("PATCH", "/jobs/{job}", One, json!({"priority": 1})),
+        ("DELETE", "/jobs/{job}", One, none.clone()),
+        ("POST", "/jobs/{job}/restore", One, json!({})),
+        ("POST", "/jobs/{job}/rollback", One, json!({"version": 1})),
+        ("GET", "/jobs/{job}/versions", One, none.clone()),
+        ("GET", "/jobs/{job}/versions/{version}", One, none.clone()),
+        ("GET", "/jobs/{job}/dispatches", One, none.clone()),
+        ("GET", "/jobs/{job}/executions", One, none.clone()),
         ("POST", "/jobs/{job}/trigger", One, json!({})),
         ("GET", "/jobs/{job}/preview", One, none.clone()),
         ("GET", "/jobs/{job}/explain", One, none.clone()),
@@ -171,6 +180,8 @@ impl Two {
     /// The path with what the other tenant has, in each way to name it, and with what nobody has.
     fn paths(&self, path: &str) -> Vec<(String, String)> {
         let none = nobodys_id();
+        let path = path.replace("{version}", "1");
+        let path = path.as_str();
         let of_id = match path.split('/').nth(1) {
             Some("executions") => &self.execution,
             Some("dead-letters") => &self.dead,
