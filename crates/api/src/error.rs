@@ -297,6 +297,7 @@ mod tests {
             Reason::InUse,
             Reason::KeyReused,
             Reason::LastOwner,
+            Reason::LastOperator,
             Reason::BuiltIn,
             Reason::QuotaExceeded,
         ];

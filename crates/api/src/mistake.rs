@@ -31,6 +31,8 @@ pub(crate) enum Reason {
     KeyReused,
     /// Somebody has to stay who can say who is what.
     LastOwner,
+    /// Somebody has to stay who can operate the installation.
+    LastOperator,
     /// It is part of every installation or tenant.
     BuiltIn,
     /// The tenant has as much as it may have.
@@ -49,6 +51,7 @@ impl Reason {
             Self::InUse => "in_use",
             Self::KeyReused => "idempotency_key_reused",
             Self::LastOwner => "last_owner",
+            Self::LastOperator => "last_operator",
             Self::BuiltIn => "built_in",
             Self::QuotaExceeded => "quota_exceeded",
         }
@@ -64,6 +67,7 @@ impl Reason {
             | Self::Concurrent
             | Self::InUse
             | Self::LastOwner
+            | Self::LastOperator
             | Self::BuiltIn
             | Self::QuotaExceeded => true,
         }

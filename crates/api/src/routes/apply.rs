@@ -20,7 +20,7 @@ use sched_model::domain::secret::named_secrets;
 use sched_runtime::exit;
 use sched_wire::{Applied, ApplyResult, Kind};
 
-use super::{Id, State, auditing, compute};
+use super::{Id, State, auditing, built_in, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
@@ -63,6 +63,13 @@ pub(crate) async fn apply(
     };
     let written = state
         .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
+            let (jobs, functions) = checked
+                .jobs
+                .iter()
+                .map(|(_, job)| (job.name.as_str(), job.function.as_str()))
+                .unzip::<_, _, Vec<_>, Vec<_>>();
+            built_in::jobs(conn, &identity, &jobs).await?;
+            built_in::functions(conn, &identity, &functions).await?;
             let results = work.write(conn).await.map_err(|error| work.refused(error))?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());

@@ -6,6 +6,7 @@
 pub(crate) mod api_keys;
 pub(crate) mod apply;
 mod auditing;
+mod built_in;
 pub(crate) mod calendars;
 pub(crate) mod cancellations;
 pub(crate) mod dead_letters;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::jobs::{find, no_such_job};
 use super::retries::{accepted, hint};
-use super::{Id, State, auditing};
+use super::{Id, State, auditing, built_in};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, idempotency_key, traceparent};
 use crate::identity::Identity;
@@ -37,6 +37,7 @@ pub(crate) async fn trigger(
     let written = state
         .write(&identity, &request.0, "trigger_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let new = NewTrigger {
                 tenant,
                 job: found.id,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::schema::task_functions;
 use super::{Conn, DbError, DbResult, clock};
 use crate::domain::function::HandlerType;
-use crate::domain::ids::{FunctionId, TenantId};
+use crate::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
 use crate::domain::retry::RetryPolicy;
 
 pub use self::lifecycle::{delete, expect, set_active};
@@ -278,4 +278,53 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
         .await
         .optional()?;
     Ok(row.map(Row::into_function))
+}
+
+/// Which of these jobs of the tenant, by name, run a built-in function.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str]) -> DbResult<Vec<String>> {
+    use super::schema::{scheduled_jobs as j, task_functions as f};
+    let found = j::table
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(j::tenant_id.eq(tenant).and(j::deleted_at.is_null()))
+        .filter(j::name.eq_any(jobs).and(f::is_system));
+    Ok(found.select(j::name).order(j::name).load(conn).await?)
+}
+
+/// Whether the tenant's function of one of these names is built in.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn any_is_system(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<bool> {
+    use task_functions as f;
+    let found = f::table.filter(f::tenant_id.eq(tenant)).filter(f::name.eq_any(names).and(f::is_system));
+    Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
+}
+
+/// Whether one of these dispatches of the tenant runs a built-in function.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[DispatchId]) -> DbResult<bool> {
+    use super::schema::{job_dispatch as d, scheduled_jobs as j, task_functions as f};
+    let found = d::table
+        .inner_join(j::table.on(j::tenant_id.eq(d::tenant_id).and(j::id.eq(d::job_id))))
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(d::tenant_id.eq(tenant))
+        .filter(d::id.eq_any(dispatches).and(f::is_system));
+    Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
+}
+
+/// The jobs of the tenant that run a built-in function, deleted ones too: a handful.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn system_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<JobId>> {
+    use super::schema::{scheduled_jobs as j, task_functions as f};
+    let found = j::table
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(j::tenant_id.eq(tenant).and(f::is_system));
+    Ok(found.select(j::id).load(conn).await?)
 }

@@ -22,6 +22,7 @@ mod fairness;
 mod fixture;
 mod history;
 mod identity;
+mod isolation;
 mod job_names;
 mod job_of_dispatch;
 mod jobs;
