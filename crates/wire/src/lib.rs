@@ -32,8 +32,8 @@ pub use explain::{
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use identity::{
-    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, PasswordChange, Tenant, TenantPatch,
-    TenantSpec, User, UserPatch, UserSpec,
+    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, Tenant, TenantPatch, TenantSpec, User,
+    UserPatch, UserSpec,
 };
 pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest};
 pub use job_type::{JobTypeInfo, JobTypeSpec};

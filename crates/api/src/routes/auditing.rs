@@ -436,6 +436,7 @@ pub(super) fn of_user(
     let shown = |user: &UserRecord| {
         json!({
             "email": user.email,
+            "display_name": user.display_name,
             "is_active": user.is_active,
             "is_system_operator": user.is_system_operator,
         })

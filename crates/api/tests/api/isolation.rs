@@ -52,6 +52,19 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/users/{email}/activate", Installation, json!({})),
         ("POST", "/users/{email}/deactivate", Installation, json!({})),
         ("POST", "/secret-keys/rotate", Installation, json!({})),
+        ("GET", "/users/{email}", Installation, none.clone()),
+        ("PATCH", "/users/{email}", Installation, json!({"display_name": "x"})),
+        ("GET", "/tenants/{slug}", Installation, none.clone()),
+        ("PATCH", "/tenants/{slug}", Installation, json!({"name": "x"})),
+        ("POST", "/tenants/{slug}/pause", Installation, json!({})),
+        ("POST", "/tenants/{slug}/resume", Installation, json!({})),
+        ("GET", "/tenants/{slug}/usage", Installation, none.clone()),
+        ("GET", "/usage", Own, none.clone()),
+        ("GET", "/job-types", List, none.clone()),
+        ("PUT", "/job-types/{name}", Installation, json!({"is_active": true})),
+        ("POST", "/workers/{id}/drain", Installation, json!({})),
+        ("POST", "/workers/{id}/undrain", Installation, json!({})),
+        ("POST", "/maintenance/tick", Installation, json!({})),
         ("GET", "/api-keys", List, none.clone()),
         ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
         ("DELETE", "/api-keys/{key}", One, none.clone()),
@@ -95,7 +108,23 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/secrets", List, none.clone()),
         ("PUT", "/secrets/{name}", Writes, json!({"value": "x"})),
         ("DELETE", "/secrets/{name}", One, none.clone()),
+        ("POST", "/queues/{name}/pause", One, json!({})),
+        ("POST", "/queues/{name}/resume", One, json!({})),
+        ("DELETE", "/queues/{name}", One, none.clone()),
+        ("GET", "/projects", List, none.clone()),
+        ("GET", "/projects/{name}", One, none.clone()),
+        ("PUT", "/projects/{name}", Writes, json!({})),
+        ("DELETE", "/projects/{name}", One, none.clone()),
+        ("POST", "/projects/{name}/pause", One, json!({})),
+        ("POST", "/projects/{name}/resume", One, json!({})),
         ("GET", "/task-functions", List, none.clone()),
+        ("GET", "/task-functions/{name}", One, none.clone()),
+        ("PUT", "/task-functions/{name}", Writes, function(MARK)),
+        ("DELETE", "/task-functions/{name}", One, none.clone()),
+        ("POST", "/task-functions/{name}/activate", One, json!({})),
+        ("POST", "/task-functions/{name}/deactivate", One, json!({})),
+        ("POST", "/task-functions/{name}/pause", One, json!({})),
+        ("POST", "/task-functions/{name}/resume", One, json!({})),
         ("GET", "/dispatches", List, none.clone()),
         ("GET", "/dispatches/{id}", One, none.clone()),
         ("GET", "/dispatches/{id}/explain", One, none.clone()),
@@ -146,6 +175,7 @@ impl Two {
         as_them("POST", "/apply", &json!({"task_functions": [function(MARK)], "jobs": [job]})).await;
         as_them("PUT", &format!("/calendars/{MARK}"), &json!({"dates": ["2027-01-01"]})).await;
         as_them("PUT", &format!("/queues/{MARK}"), &json!({})).await;
+        as_them("PUT", &format!("/projects/{MARK}"), &json!({})).await;
         as_them("PUT", &format!("/secrets/{MARK}"), &json!({"value": MARK})).await;
         let trigger = format!("/jobs/{MARK}/trigger");
         let dispatch =
@@ -193,6 +223,7 @@ impl Two {
             ("{id}", &[of_id], &none),
             ("{job}", &[MARK, &self.job], "none"),
             ("{name}", &[MARK], "none"),
+            ("{slug}", &[MARK], "none"),
             ("{key}", &[&self.key, &self.prefix], "none"),
             ("{email}", &[&email], "nobody@example.com"),
         ];
