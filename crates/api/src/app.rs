@@ -8,15 +8,15 @@ use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error, HttpResponse, middleware, web};
 use sched_model::domain::identity::Permission as P;
 use sched_runtime::health::{self, HealthState};
-use sched_wire::BASE_PATH;
+use sched_wire::{BASE_PATH, EVENTS_SOCKET};
 
 use crate::error::ApiError;
 use crate::guard;
 use crate::permit::{Needs, at};
 use crate::routes::{
-    api_keys, apply, calendars, cancellations, dead_letters, dispatches, executions, explanations, fleet,
-    functions, jobs, logs, me, memberships, previews, queues, retries, secrets, switches, tenants, triggers,
-    users,
+    api_keys, apply, calendars, cancellations, dead_letters, dispatches, event_socket, events, executions,
+    explanations, fleet, functions, jobs, logs, me, memberships, previews, queues, retries, secrets,
+    switches, tenants, triggers, users,
 };
 use crate::state::ApiState;
 
@@ -36,6 +36,7 @@ pub(crate) fn build(
     App::new()
         .app_data(state)
         .service(api())
+        .service(at(EVENTS_SOCKET, "GET").get(P::RunsRead, event_socket::open))
         .configure(|config| health::configure(config, health))
         .default_service(web::to(no_such_path))
         .wrap(middleware::from_fn(guard::around))
@@ -114,6 +115,8 @@ fn api() -> actix_web::Scope {
         .service(at("/executions", "GET").get(P::RunsRead, executions::list))
         .service(at("/executions/{id}", "GET").get(P::RunsRead, executions::get))
         .service(at("/executions/{id}/output", "GET").get(P::RunsRead, executions::output))
+        .service(at("/events", "GET").get(P::RunsRead, events::list))
+        .service(at("/events/stream", "GET").get(P::RunsRead, events::stream))
         .service(at("/workers", "GET").get(P::FleetRead, fleet::workers))
         .service(at("/scheduler-instances", "GET").get(P::FleetRead, fleet::scheduler_instances))
         .service(at("/scheduler-instances/leader/step-down", "POST").post(P::SystemOperate, fleet::step_down))

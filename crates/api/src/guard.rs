@@ -20,12 +20,13 @@ use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_runtime::{clock, exit};
-use sched_wire::{BASE_PATH, Problem, REQUEST_ID};
+use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::permit::{self, Needs};
+use crate::routes::event_socket;
 use crate::state::ApiState;
 use crate::{identity, origin};
 
@@ -63,10 +64,13 @@ pub(crate) async fn around(
 
 /// Lets the request in, or not.
 async fn serve(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
     id: &str,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    if request.path() == EVENTS_SOCKET {
+        event_socket::take_key(request.headers_mut());
+    }
     match admitted(&request, id).await {
         Ok(()) => Ok(next.call(request).await?.map_into_boxed_body()),
         Err(error) => Ok(request.error_response(error)),
@@ -91,6 +95,9 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
 /// What a path asks for before it is looked at: all of the API, that the caller is known; what says more of the installation than
 /// whether it is healthy, the right to see it, unless it is asked for on this machine.
 fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
+    if path == EVENTS_SOCKET {
+        return Some(Needs::Identity);
+    }
     if path.strip_prefix(BASE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
@@ -235,6 +242,7 @@ mod tests {
             ("/api/v1", here, Some(Needs::Identity)),
             ("/api/v1/jobs", here, Some(Needs::Identity)),
             ("/api/v1/", there, Some(Needs::Identity)),
+            ("/ws/events", here, Some(Needs::Identity)),
             ("/api/v11", here, None),
             ("/health", there, None),
             ("/health/ready", there, None),

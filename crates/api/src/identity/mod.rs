@@ -106,7 +106,7 @@ impl Identity {
     }
 
     /// What requests are counted by: each key has a budget of its own.
-    fn budget(&self) -> &str {
+    pub(crate) fn budget(&self) -> &str {
         self.0.api_key.as_deref().unwrap_or(&self.0.actor)
     }
 

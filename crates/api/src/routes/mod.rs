@@ -10,6 +10,8 @@ pub(crate) mod calendars;
 pub(crate) mod cancellations;
 pub(crate) mod dead_letters;
 pub(crate) mod dispatches;
+pub(crate) mod event_socket;
+pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod explanations;
 pub(crate) mod fleet;

@@ -48,7 +48,11 @@ impl Route {
         let path = self.path.replace("{id}", &uuid::Uuid::nil().to_string());
         let path =
             path.replace("{email}", "nobody@example.com").replace("{job}", "none").replace("{name}", "none");
-        let path = format!("/api/v1{}", path.replace("{key}", "none"));
+        let mut path = format!("/api/v1{}", path.replace("{key}", "none"));
+        if path.ends_with("/stream") {
+            // What has no end is not begun.
+            path.push_str("?after=none");
+        }
         let headers = [("authorization", authorization), ("content-type", "application/json")];
         // No body: whatever would change something is refused for that, once it is known that it may.
         send(app.addr, &self.method, &path, &headers, None).await
@@ -65,7 +69,7 @@ async fn get_as(app: &TestApp, authorization: &str, path: &str) -> Answer {
 }
 
 /// Makes a user with a role in the tenant, and a key of theirs by plain SQL on the model of the tests' own key.
-async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String {
+pub(crate) async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String {
     use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
     use secrecy::ExposeSecret as _;
     let id: [u8; ID_BYTES] = uuid::Uuid::new_v4().as_bytes()[..ID_BYTES].try_into().unwrap();
@@ -83,7 +87,7 @@ async fn member(app: &TestApp, email: &str, tenant: &str, role: &str) -> String 
 }
 
 /// Makes a key through the API; its text as the header carries it, and what was answered.
-async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -> (String, Value) {
+pub(crate) async fn make_key(app: &TestApp, authorization: &str, spec: &Value) -> (String, Value) {
     let made = post_as(app, authorization, "/api/v1/api-keys", spec).await;
     assert_eq!(made.status, 201, "{}", made.body);
     (format!("Bearer {}", made.json()["key"].as_str().unwrap()), made.json())

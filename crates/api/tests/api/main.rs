@@ -11,6 +11,7 @@ mod bad_requests;
 mod calendars;
 mod commands;
 mod dependencies;
+mod events;
 mod explanations;
 mod identity;
 mod jobs;

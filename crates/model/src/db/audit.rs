@@ -2,10 +2,13 @@
 
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
+use serde_json::json;
+use uuid::Uuid;
 
+use super::events::{self, NewEvent};
 use super::schema::audit_log;
 use super::{Conn, DbResult};
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{JobId, ProjectId, TenantId};
 
 /// One change.
 #[derive(Debug, Clone, Insertable)]
@@ -29,7 +32,7 @@ pub struct AuditEntry {
     pub request_id: Option<String>,
 }
 
-/// Writes entries.
+/// Writes entries, and the events of those changes that others follow along.
 ///
 /// # Errors
 /// When the database cannot be asked; the change is then rolled back with it.
@@ -37,5 +40,35 @@ pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
     if !entries.is_empty() {
         diesel::insert_into(audit_log::table).values(entries).execute(conn).await?;
     }
-    Ok(())
+    events::append(conn, &entries.iter().filter_map(told).collect::<Vec<_>>()).await
+}
+
+/// The event of a change. Others (a pause, a retry) are told by what does them, with more to say.
+fn told(entry: &AuditEntry) -> Option<NewEvent> {
+    let event_type = match entry.action {
+        "create_job" => events::JOB_CREATED,
+        "update_job" => events::JOB_UPDATED,
+        "delete_job" => events::JOB_DELETED,
+        "restore_job" => events::JOB_RESTORED,
+        "create_task_function" => events::TASK_FUNCTION_CREATED,
+        "update_task_function" => events::TASK_FUNCTION_UPDATED,
+        "create_queue" => events::QUEUE_CREATED,
+        "update_queue" => events::QUEUE_UPDATED,
+        "create_project" => events::PROJECT_CREATED,
+        "update_project" => events::PROJECT_UPDATED,
+        _ => return None,
+    };
+    // Not everything is named by an id.
+    let id: Option<Uuid> = entry.target_id.parse().ok();
+    let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
+    // Who, as they are known to others: an address, or the public part of a key.
+    let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
+    Some(NewEvent {
+        tenant_id: entry.tenant_id,
+        project_id: id.filter(|_| entry.target_type == "project").map(ProjectId),
+        job_id: id.filter(|_| entry.target_type == "job").map(JobId),
+        dispatch_id: None,
+        event_type,
+        payload: json!({"name": name, "id": entry.target_id, "by": by}),
+    })
 }
