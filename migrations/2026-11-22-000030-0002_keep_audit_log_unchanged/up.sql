@@ -1,12 +1,12 @@
 -- The audit log is appended to and nothing else: entries are never changed, and go when they are as old as retention says and no
 -- earlier. Triggers hold its owner to it as well, whom grants do not.
 CREATE FUNCTION audit_log_kept_from() RETURNS timestamptz
-    LANGUAGE sql STABLE
+    LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$ SELECT now() - make_interval(days => coalesce((SELECT h.audit_days FROM public.housekeeping h), 1)) $$;
 COMMENT ON FUNCTION audit_log_kept_from() IS 'Entries of the audit log from here on may not go: as many days as retention says, one while nobody has said.';
 
 CREATE FUNCTION refuse_audit_log_change() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND OLD.created_at < public.audit_log_kept_from() THEN

@@ -32,7 +32,7 @@ pub(crate) enum ApiError {
     #[error("this path takes {allow}")]
     MethodNotAllowed {
         /// The methods it takes.
-        allow: &'static str,
+        allow: String,
     },
     /// No such thing.
     #[error("there is no {kind} {name:?}")]
@@ -227,7 +227,7 @@ impl ApiError {
     pub(crate) fn respond(&self, problem: &Problem) -> HttpResponse {
         let mut response = HttpResponse::build(self.kind().0);
         if let Self::MethodNotAllowed { allow } = self {
-            response.insert_header((ALLOW, *allow));
+            response.insert_header((ALLOW, allow.as_str()));
         }
         if let Self::Unauthenticated(shown) = self {
             // RFC 6750: nothing is said of a token that was not sent.
@@ -306,7 +306,7 @@ mod tests {
         });
         let others = [
             ApiError::NoSuchPath,
-            ApiError::MethodNotAllowed { allow: "GET" },
+            ApiError::MethodNotAllowed { allow: "GET".to_owned() },
             ApiError::NotFound { kind: "job", name: String::new() },
             ApiError::Malformed(String::new()),
             ApiError::MediaType,

@@ -17,7 +17,7 @@ use actix_web::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage, HttpResponse, web};
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_runtime::{clock, exit};
 use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
@@ -25,6 +25,8 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::error::ApiError;
+use crate::extract::traceparent;
+use crate::openapi;
 use crate::permit::{self, Needs};
 use crate::routes::event_socket;
 use crate::state::ApiState;
@@ -45,7 +47,7 @@ pub(crate) async fn around(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let facts = Facts::of(&request);
-    let span = tracing::info_span!("request", request.id = facts.id.0);
+    let span = tracing::info_span!("request", request.id = facts.id.0, trace.id = facts.trace);
     let served = serve(request, next, &facts.id.0).instrument(span);
     let served = tokio::time::timeout(REQUEST_WITHIN, served).await;
     let Ok(served) = served else {
@@ -95,6 +97,9 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
 /// What a path asks for before it is looked at: all of the API, that the caller is known; what says more of the installation than
 /// whether it is healthy, the right to see it, unless it is asked for on this machine.
 fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
+    if openapi::is_public(path) {
+        return None;
+    }
     if path == EVENTS_SOCKET {
         return Some(Needs::Identity);
     }
@@ -108,6 +113,7 @@ fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
 /// What is to be remembered of a request, which is consumed by its service.
 struct Facts {
     id: RequestId,
+    trace: String,
     method: String,
     path: String,
     route: Option<String>,
@@ -118,6 +124,7 @@ impl Facts {
     fn of(request: &ServiceRequest) -> Self {
         Self {
             id: id_of(request.headers()),
+            trace: trace_of(request.request()),
             method: request.method().to_string(),
             path: request.path().to_owned(),
             route: None,
@@ -133,6 +140,7 @@ impl Facts {
     fn refuse(&self, error: &ApiError) -> HttpResponse {
         let mut problem: Problem = error.problem();
         problem.request_id.clone_from(&self.id.0);
+        problem.trace_id.clone_from(&self.trace);
         problem.instance = Some(self.path.clone());
         let (request, code, cause) = (&self.id.0, &problem.code, exit::describe(error));
         match error.kind().0 {
@@ -225,6 +233,14 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
 
+/// The trace that the request is part of (W3C `traceparent`), or a new one.
+fn trace_of(request: &HttpRequest) -> String {
+    let given = traceparent(request).and_then(|text| text.split('-').nth(1).map(str::to_owned));
+    // A trace id of zeros is none.
+    let given = given.filter(|id| id.bytes().any(|byte| byte != b'0'));
+    given.unwrap_or_else(|| Uuid::new_v4().simple().to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use actix_web::http::header::HOST;
@@ -244,6 +260,11 @@ mod tests {
             ("/api/v1/", there, Some(Needs::Identity)),
             ("/ws/events", here, Some(Needs::Identity)),
             ("/api/v11", here, None),
+            ("/api/v1/openapi.json", there, None),
+            ("/api/v1/openapi.json/x", there, Some(Needs::Identity)),
+            ("/api/docs", there, None),
+            ("/api/docs/index.html", there, None),
+            ("/api/docsx", there, fleet),
             ("/health", there, None),
             ("/health/ready", there, None),
             ("/metrics", here, None),
@@ -272,5 +293,19 @@ mod tests {
         let body = response.into_body().try_into_bytes().unwrap();
         let problem: Problem = serde_json::from_slice(&body).unwrap();
         assert_eq!((problem.code.as_str(), problem.request_id.as_str()), ("timed_out", "r-1"));
+        assert_eq!(problem.trace_id.len(), 32, "a request that names no trace begins one");
+    }
+
+    #[test]
+    fn a_request_is_part_of_the_trace_that_it_names() {
+        let trace = |value: &str| {
+            trace_of(&TestRequest::get().insert_header(("traceparent", value)).to_http_request())
+        };
+        let given = "0af7651916cd43dd8448eb211c80319c";
+        assert_eq!(trace(&format!("00-{given}-b7ad6b7169203331-01")), given);
+        for none in ["", "00-00000000000000000000000000000000-b7ad6b7169203331-01"] {
+            let new = trace(none);
+            assert!(new.len() == 32 && new != "0".repeat(32), "{new}");
+        }
     }
 }

@@ -10,6 +10,7 @@ mod extract;
 mod guard;
 mod identity;
 mod mistake;
+mod openapi;
 mod origin;
 mod page;
 mod permit;
@@ -19,6 +20,7 @@ mod server;
 mod session;
 mod state;
 mod stream;
+mod table;
 
 pub use config::{Config, SETTINGS};
 pub use server::{Server, StartError, build, run};

@@ -14,8 +14,7 @@ use std::time::Duration;
 use actix_web::{HttpServer, web};
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::db::{Database, DatabaseSettings, DbError, startup, tenants};
-use sched_model::domain::ids::TenantId;
+use sched_model::db::{DatabaseSettings, DbError, tenants};
 use sched_model::domain::secret::{KeyFileError, SecretKeys};
 use sched_runtime::daemon::Context;
 use sched_runtime::driver::Driver;
@@ -31,6 +30,7 @@ use crate::app;
 use crate::config::Config;
 use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
+use crate::session::Sessions;
 use crate::state::{ApiState, Look, Setup};
 
 /// How long requests under way have to end when stopping, in seconds.
@@ -70,7 +70,7 @@ pub enum StartError {
     /// The keys of tokens cannot be used.
     #[error("what tokens are signed with (jwt-secret-file, jwt-jwks-url) cannot be used")]
     Tokens(#[source] BoxError),
-    /// The schema does not fit.
+    /// The schema does not fit, or the role in the database.
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The schema fits, but the tenant that every installation has is gone.
@@ -128,14 +128,14 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 /// When the address is not available, or the database settings or the key file cannot work.
 pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let address = config.socket_addr();
-    let database = Database::new(&database_settings(&config))?;
+    let sessions = Sessions::new(database_settings(&config))?;
     let tokens = config.jwt.map(Tokens::new).transpose().map_err(StartError::Tokens)?;
     let secret_keys = config.secrets.key_file.as_deref().map(secret_keys).transpose()?;
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
     let (state, look) = ApiState::new(Setup {
-        database,
+        sessions,
         default_timezone: config.default_timezone,
         leader_lease: config.leader_lease,
         secret_keys,
@@ -178,7 +178,7 @@ impl Server {
 
         let result = tokio::select! {
             ended = &mut server => {
-                state.database.close();
+                state.sessions.close();
                 return Err(ended.map_or_else(StartError::Serve, |()| StartError::Ended));
             }
             result = serve(&state, look, &mut background, &shutdown.soft) => result,
@@ -193,7 +193,7 @@ impl Server {
         // The server's future must go on being polled for the stop to happen.
         let (ended, ()) = tokio::join!(server, stop);
         let stopped = background.stop(STOP_TASKS_WITHIN).await;
-        state.database.close();
+        state.sessions.close();
         result?;
         ended.map_err(StartError::Serve)?;
         Ok(stopped?)
@@ -208,22 +208,22 @@ async fn serve(
     stop: &CancellationToken,
 ) -> Result<(), StartError> {
     tokio::select! {
-        found = find_tenant(&state.database) => found?,
+        found = find_tenant(&state.sessions) => found?,
         ended = background.run_until(stop) => return Ok(ended?),
     };
     state.open();
     tracing::info!("The database is usable; requests are served.");
     background.spawn("look_for_database", look.run(background.token()));
-    let reader = Reader::new(state.hub.clone(), state.database.clone());
+    let reader = Reader::new(state.hub.clone(), state.sessions.clone());
     background.spawn("read_events", reader.run(background.token()));
     Ok(background.run_until(stop).await?)
 }
 
 /// Waits for a database that can be used, and makes sure of the tenant that every installation has.
-async fn find_tenant(database: &Database) -> Result<(), StartError> {
+async fn find_tenant(sessions: &Sessions) -> Result<(), StartError> {
     loop {
-        startup::wait_until_usable(database).await?;
-        match default_tenant(database).await {
+        sessions.wait_until_usable().await?;
+        match sessions.default_tenant().await {
             Ok(_) => return Ok(()),
             Err(DbError::NotFound) => return Err(StartError::NoTenant),
             Err(error) => {
@@ -233,11 +233,6 @@ async fn find_tenant(database: &Database) -> Result<(), StartError> {
             }
         }
     }
-}
-
-async fn default_tenant(database: &Database) -> Result<TenantId, DbError> {
-    let mut conn = database.conn().await?;
-    tenants::by_slug(&mut conn, tenants::DEFAULT_TENANT).await
 }
 
 fn secret_keys(path: &Path) -> Result<SecretKeys, StartError> {
@@ -269,5 +264,6 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         ca_file: from.ca_file.clone(),
         // Lists are filtered by what happens to be asked for.
         generic_plans: false,
+        role: None,
     }
 }

@@ -1,19 +1,29 @@
 //! What a request does in the database: one transaction that reads, or one that changes and answers.
 //!
-//! The only door to the database for handlers. A change, its entry in the audit log and the answer are one transaction: a process that
+//! The only door to the database: nobody else has the connections, and every transaction begins by naming the tenant whose rows it may see,
+//! which is that of the identity. A change, its entry in the audit log and the answer are one transaction: a process that
 //! dies on any line has written nothing or all of it, and the client that heard nothing asks again. Rules are not decided here,
 //! and no SQL is known.
+//!
+//! What belongs to the installation is behind a door of its own (`…_installation`), which only system operators pass, whatever the route.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ETAG, LOCATION};
-use sched_model::db::tx::{TransactionError, Work};
-use sched_model::db::{Conn, DbResult, transact};
+use sched_model::db::migrations::SchemaError;
+use sched_model::db::notify::{self, Hint};
+use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::roles::{API_ROLE, Scope};
+use sched_model::db::tx::{TransactionError, Work, transact_in};
+use sched_model::db::{Conn, Database, DatabaseSettings, DbResult, clock, startup, tenants};
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::identity::{By, Identity};
+use crate::identity::{By, Identity, Recognising};
+use crate::permit::{Needs, allowed};
 use crate::state::ApiState;
 
 /// An answer that can be kept: no more than what a client is told.
@@ -57,7 +67,8 @@ impl Reply {
         Self { etag: Some(etag), ..self }
     }
 
-    fn into_response(self) -> HttpResponse {
+    /// The answer itself, where none is kept.
+    pub(crate) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status);
         if let Some(location) = self.location {
             response.insert_header((LOCATION, location));
@@ -81,12 +92,81 @@ pub(crate) struct Written<T> {
     pub(crate) extra: Option<T>,
 }
 
+/// The connections, as the role that row-level security holds.
+#[derive(Debug, Clone)]
+pub(crate) struct Sessions {
+    database: Database,
+}
+
+impl Sessions {
+    /// Prepares the way; connects to nothing yet.
+    pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
+        let database = Database::new(&DatabaseSettings { role: Some(API_ROLE), ..settings })?;
+        Ok(Self { database })
+    }
+
+    /// Waits for the database, then checks its schema and that the role is held by row-level security.
+    pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
+        startup::wait_until_usable(&self.database).await
+    }
+
+    /// The tenant that every installation has.
+    pub(crate) async fn default_tenant(&self) -> DbResult<TenantId> {
+        self.run(Scope::tenant(DEFAULT_TENANT).read_only(), "find_default_tenant", async |conn: &mut Conn| {
+            tenants::by_slug(conn, tenants::DEFAULT_TENANT).await
+        })
+        .await
+    }
+
+    /// Whether the database answers.
+    pub(crate) async fn look(&self) -> DbResult<()> {
+        clock::now(&mut *self.database.conn().await?).await.map(drop)
+    }
+
+    /// Reads the events of all tenants, which is for the one reader that feeds those who follow them ([`crate::events::hub`]).
+    pub(crate) async fn follow<T, F>(&self, name: &'static str, work: F) -> DbResult<T>
+    where
+        T: Send,
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
+    {
+        self.run(Scope::nobody().following().read_only(), name, work).await
+    }
+
+    /// Listens for hints for ever.
+    pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
+        notify::listen(&self.database, channels, on_hint).await;
+    }
+
+    /// Gives the connections back.
+    pub(crate) fn close(&self) {
+        self.database.close();
+    }
+
+    async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
+    where
+        T: Send,
+        E: TransactionError + Send,
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
+    {
+        let mut conn = self.database.conn().await?;
+        transact_in(&mut conn, scope, name, work).await
+    }
+}
+
+/// Who asks has to operate the installation, whatever the route asked for.
+fn operator(who: &Identity) -> Result<Scope, ApiError> {
+    allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
+    Ok(Scope::tenant(who.tenant()).with_installation())
+}
+
 impl ApiState {
     /// Runs `work` as one read, in the tenant of who asks. It may be run again.
     ///
     /// # Errors
     /// What `work` returns, or that the database cannot be asked.
-    pub(crate) async fn read<T, F>(&self, _who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    pub(crate) async fn read<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
     where
         T: Send,
         for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
@@ -94,8 +174,27 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let mut conn = self.database.conn().await?;
-        transact(&mut conn, name, work).await
+        self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
+    }
+
+    /// As [`Self::read`], of what belongs to the installation.
+    ///
+    /// # Errors
+    /// As there, or who asks does not operate the installation.
+    pub(crate) async fn read_installation<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(operator(who)?.read_only(), name, work).await
     }
 
     /// Runs `work` as one change, in the tenant of who asks. It may be run again.
@@ -104,7 +203,45 @@ impl ApiState {
     /// What `work` returns, or that the database cannot be asked. Nothing was written then, unless the connection broke at the end.
     pub(crate) async fn write<T, F>(
         &self,
-        _who: &Identity,
+        who: &Identity,
+        by: &By,
+        name: &'static str,
+        work: F,
+    ) -> Result<Written<T>, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<(Reply, T), ApiError>
+            + Work<&'r mut Conn, Result<(Reply, T), ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.write_in(Scope::tenant(who.tenant()), by, name, work).await
+    }
+
+    /// As [`Self::write`], of what belongs to the installation.
+    ///
+    /// # Errors
+    /// As there, or who asks does not operate the installation.
+    pub(crate) async fn write_installation<T, F>(
+        &self,
+        who: &Identity,
+        by: &By,
+        name: &'static str,
+        work: F,
+    ) -> Result<Written<T>, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<(Reply, T), ApiError>
+            + Work<&'r mut Conn, Result<(Reply, T), ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.write_in(operator(who)?, by, name, work).await
+    }
+
+    async fn write_in<T, F>(
+        &self,
+        scope: Scope,
         _by: &By,
         name: &'static str,
         work: F,
@@ -116,17 +253,76 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let mut conn = self.database.conn().await?;
-        let (reply, extra) = transact(&mut conn, name, work).await?;
+        let (reply, extra) = self.sessions.run(scope, name, work).await?;
         Ok(Written { response: reply.into_response(), extra: Some(extra) })
     }
 
-    /// Tells another daemon of a change that is committed. A hint may be lost: whom it is for looks by itself as well.
+    /// Runs `work` as one of several changes of the installation that a request makes, whose answer is no single one's. What was done
+    /// stays done when a later one fails, so the request must be one that can be sent again.
+    ///
+    /// # Errors
+    /// As of [`Self::write_installation`].
+    pub(crate) async fn change_installation<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(operator(who)?, name, work).await
+    }
+
+    /// Looks for who sends a request, before any tenant is known; sees no rows but what the doors of the database give.
+    ///
+    /// # Errors
+    /// What `work` returns, or that the database cannot be asked.
+    pub(crate) async fn recognise<T, F>(
+        &self,
+        _: &Recognising,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(Scope::nobody().read_only(), name, work).await
+    }
+
+    /// Notes something about who was recognised, in their tenant.
+    ///
+    /// # Errors
+    /// What `work` returns, or that the database cannot be asked.
+    pub(crate) async fn note<F>(
+        &self,
+        _: &Recognising,
+        tenant: TenantId,
+        name: &'static str,
+        work: F,
+    ) -> DbResult<()>
+    where
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> DbResult<()> + Work<&'r mut Conn, DbResult<()>, Fut: Send> + Send + Sync,
+    {
+        self.sessions.run(Scope::tenant(tenant), name, work).await
+    }
+
+    /// Tells another daemon of a change that is committed. A hint may be lost: whom it is for looks by itself as well. Sees no rows: it is no
+    /// transaction of a tenant.
     pub(crate) async fn hint<F>(&self, whom: &'static str, work: F)
     where
         F: AsyncFn(&mut Conn) -> DbResult<()>,
     {
-        let told = match self.database.conn().await {
+        let told = match self.sessions.database.conn().await {
             Ok(mut conn) => work(&mut conn).await,
             Err(error) => Err(error),
         };

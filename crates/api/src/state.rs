@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sched_model::db::{Database, clock};
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
@@ -20,6 +19,7 @@ use crate::error::ApiError;
 use crate::events::Hub;
 use crate::identity::Identities;
 use crate::places::{Limits, Places};
+use crate::session::Sessions;
 
 /// Time between two looks for the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ const HASHINGS: usize = 2;
 /// What the state is made of.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) database: Database,
+    pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
     pub(crate) leader_lease: Duration,
     pub(crate) secret_keys: Option<SecretKeys>,
@@ -49,7 +49,7 @@ pub(crate) struct Setup {
 /// What the requests share.
 #[derive(Debug)]
 pub(crate) struct ApiState {
-    pub(crate) database: Database,
+    pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
     /// Silence after which a leader is none.
     pub(crate) leader_lease: Duration,
@@ -76,7 +76,7 @@ impl ApiState {
     /// The state of a daemon that starts, and the task that will look for its database.
     pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>) {
         let Setup {
-            database,
+            sessions,
             default_timezone,
             leader_lease,
             secret_keys,
@@ -84,9 +84,9 @@ impl ApiState {
             allowed_hosts,
             stream_patience,
         } = setup;
-        let look = Driver::new(Look { database: database.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
+        let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
-            database,
+            sessions,
             default_timezone,
             leader_lease,
             secret_keys,
@@ -169,7 +169,7 @@ impl StatusSource for ApiState {
 /// Looks whether the database answers.
 #[derive(Debug)]
 pub(crate) struct Look {
-    database: Database,
+    sessions: Sessions,
 }
 
 impl Activation for Look {
@@ -178,8 +178,7 @@ impl Activation for Look {
     }
 
     async fn run_once(&mut self) -> Result<Report, BoxError> {
-        let mut conn = self.database.conn().await?;
-        clock::now(&mut conn).await?;
+        self.sessions.look().await?;
         Ok(Report::idle())
     }
 }

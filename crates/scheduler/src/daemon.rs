@@ -291,6 +291,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         idle_in_transaction: idle_in_transaction(config.lease),
         ca_file: from.ca_file.clone(),
         generic_plans: true,
+        role: None,
     }
 }
 

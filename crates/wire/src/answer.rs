@@ -2,11 +2,12 @@
 //!
 //! Plain data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// A piece of a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page<T> {
     /// The items, in the list's order.
     pub items: Vec<T>,
@@ -15,14 +16,14 @@ pub struct Page<T> {
 }
 
 /// What `apply` did with each item: calendars, then functions, then jobs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyResult {
     /// One for each item of the manifest, each kind in its order.
     pub results: Vec<Applied>,
 }
 
 /// What `apply` did with one item.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
     /// What kind of thing it is.
     pub kind: Kind,
@@ -38,7 +39,7 @@ pub struct Applied {
 }
 
 /// Kinds of thing that can be applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A calendar.
@@ -50,7 +51,7 @@ pub enum Kind {
 }
 
 /// What a write did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// The thing is new.
@@ -62,7 +63,7 @@ pub enum Change {
 }
 
 /// Why a request was refused or failed: a problem document after RFC 9457.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// `about:blank`: the status says what kind of problem it is, and `code` says it more finely.
     #[serde(rename = "type", default = "about_blank")]
@@ -84,10 +85,13 @@ pub struct Problem {
     /// Id of the request, which is in the log of the API too.
     #[serde(default)]
     pub request_id: String,
+    /// Id of the trace that the request is part of: that of its `traceparent`, or a new one. In the log of the API too.
+    #[serde(default)]
+    pub trace_id: String,
 }
 
 /// What is wrong with one field.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemError {
     /// JSON pointer into the body, such as `/jobs/3/timezone`, empty for the whole of it; the bare name of a parameter or
     /// header when it does not begin with `/`.
@@ -118,6 +122,7 @@ impl Problem {
             code: code.into(),
             errors: Vec::new(),
             request_id: String::new(),
+            trace_id: String::new(),
         }
     }
 }

@@ -4,12 +4,13 @@
 //! the API to judge, which knows what they mean; here only their names are known. Plain data.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// A calendar as a person writes it.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarSpec {
     /// Stable name; jobs refer to it.
@@ -59,7 +60,7 @@ impl CalendarSpec {
 }
 
 /// A calendar as it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calendar {
     /// Identifier.
     pub id: Uuid,
@@ -83,7 +84,7 @@ pub struct Calendar {
 }
 
 /// A calendar that a preview is to heed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "must be the name of a calendar, or an object with the fields of one")]
 pub enum CalendarChoice {
     /// One that is kept, by name.

@@ -1,12 +1,13 @@
 //! Commands about work that is there already, and what becomes of them. Plain data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::words::{CancelState, DispatchStatus};
 
 /// Body of a command that may say why; may be left out.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonRequest {
     /// Why, for people; up to 500 characters.
@@ -15,7 +16,7 @@ pub struct ReasonRequest {
 }
 
 /// Answer to cancelling a dispatch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cancelled {
     /// The dispatch.
     pub dispatch_id: Uuid,
@@ -26,7 +27,7 @@ pub struct Cancelled {
 }
 
 /// Answer to cancelling the dispatches of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobCancelled {
     /// How many waited and are cancelled.
     pub cancelled: usize,

@@ -1,6 +1,7 @@
 //! Dead letters: dispatches that were given up for good, and what is decided about them. Plain data.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -8,7 +9,7 @@ use uuid::Uuid;
 use crate::words::{DeadLetterChoice, DeadLetterState};
 
 /// A dispatch that was given up for good.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
     /// The dispatch.
     pub dispatch_id: Uuid,
@@ -45,7 +46,7 @@ pub struct DeadLetter {
 }
 
 /// Parameters of the list of dead letters, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLettersQuery {
     /// Those about which this is decided; open ones when absent.
@@ -71,6 +72,7 @@ pub struct DeadLettersQuery {
     pub until: Option<String>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +80,7 @@ pub struct DeadLettersQuery {
 }
 
 /// Body of a command for many open dead letters.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLettersCommand {
     /// As in [`DeadLettersQuery`].
@@ -114,7 +116,7 @@ pub struct DeadLettersCommand {
 }
 
 /// Answer to a command for many dead letters.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLettersSettled {
     /// Whether nothing was changed.
     pub dry_run: bool,
@@ -129,7 +131,7 @@ pub struct DeadLettersSettled {
 }
 
 /// How many things were refused for a reason.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedCount {
     /// The reason: `job_deleted`, `job_disabled` or `inactive`, as the code of a problem.
     pub code: String,

@@ -1,6 +1,7 @@
 //! What happened, one event at a time: as a list, and as a stream that can be taken up again anywhere. Plain data.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -8,7 +9,7 @@ use uuid::Uuid;
 use crate::words::{EndReason, ResetReason};
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Where it stands in the stream, for `after` and `Last-Event-ID`; says nothing else.
     pub id: String,
@@ -30,7 +31,7 @@ pub struct Event {
 }
 
 /// Parameters of the list of events, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
     /// Only of the job with this name or id.
@@ -45,14 +46,15 @@ pub struct EventsQuery {
     /// Only of these types: words of [`EventType`], separated by commas.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
-    /// Only what happened at this instant or later.
+    /// Only what happened at this instant or later: RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<DateTime<Utc>>,
-    /// Only what happened before this instant.
+    pub since: Option<String>,
+    /// Only what happened before this instant, written in the same ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<DateTime<Utc>>,
+    pub until: Option<String>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +62,7 @@ pub struct EventsQuery {
 }
 
 /// Parameters of the stream of events.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventStreamQuery {
     /// Only of the job with this name or id.
@@ -75,17 +77,18 @@ pub struct EventStreamQuery {
     /// Only of these types: words of [`EventType`], separated by commas.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
-    /// Begin with what happened at this instant, and not with what happens now.
+    /// Begin with what happened at this instant, and not with what happens now: RFC 3339, a time on the clock of UTC, or a distance from
+    /// now such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<DateTime<Utc>>,
+    pub since: Option<String>,
     /// Go on after the message with this id. The header `Last-Event-ID` says the same and comes first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-/// One message of the stream. In server-sent events its word stands in the field `event` (for an event: its type), and in a WebSocket in
-/// the member `message`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One message of the stream. Its word stands in the member `message`; in server-sent events also in the field `event`, where an event has its
+/// type.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum StreamMessage {
     /// The stream is open: what happens from here on is told.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -14,7 +15,7 @@ use crate::words::{DispatchStatus, ExecutionStatus};
 ///
 /// An instant is written in RFC 3339, as a time on the clock of the job's zone (`2026-11-21 10:00`), or as a distance from the
 /// present of the database (`-2h`, `+90m`).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainQuery {
     /// Its beginning, included; a day before the end when absent.
@@ -26,7 +27,7 @@ pub struct ExplainQuery {
 }
 
 /// What became of the fire times of a job in a window.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The job.
     pub job_id: Uuid,
@@ -52,7 +53,7 @@ pub struct Explanation {
 }
 
 /// What became of one dispatch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DispatchExplanation {
     /// Its job.
     pub job_id: Uuid,
@@ -65,7 +66,7 @@ pub struct DispatchExplanation {
 }
 
 /// One thing that is waited for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitFor {
     /// `job_disabled`, `job_paused`, `project_paused`, `tenant_paused`, `queue_paused`, `function_inactive`, `function_paused`, `calendar`,
     /// `dependency`, `no_leader`, `no_worker`, `overlap`, `quota`, `held`, `queue_full`, `queue_rate`, `turn`, `retry`, `not_due`,
@@ -87,7 +88,7 @@ pub struct WaitFor {
 }
 
 /// How many fire times had which fate.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainSummary {
     /// The numbers as a sentence.
     pub text: String,
@@ -118,7 +119,7 @@ pub struct ExplainSummary {
 }
 
 /// Fire times next to each other that share a fate.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedFires {
     /// The first of them.
     pub first_fire_at: DateTime<Utc>,
@@ -152,7 +153,7 @@ pub struct ExplainedFires {
 }
 
 /// A record of skipped fire times.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedSkip {
     /// Why.
     pub reason: String,
@@ -176,7 +177,7 @@ pub struct ExplainedSkip {
 }
 
 /// A pause of the job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedPause {
     /// Since when.
     pub since: DateTime<Utc>,
@@ -189,7 +190,7 @@ pub struct ExplainedPause {
 }
 
 /// A dispatch with its attempts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedDispatch {
     /// Identifier.
     pub id: Uuid,
@@ -247,7 +248,7 @@ pub struct ExplainedDispatch {
 }
 
 /// A finished attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedAttempt {
     /// Which one, from 1.
     pub attempt: i32,

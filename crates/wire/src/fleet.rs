@@ -3,6 +3,7 @@
 //! Made by the API and read by clients. Plain data.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use crate::queue::Rate;
 use crate::words::{LeaderState, WorkerStatus};
 
 /// A worker process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     /// Random identity, made when the process started.
     pub id: Uuid,
@@ -41,7 +42,7 @@ pub struct Worker {
 }
 
 /// A scheduler process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulerInstance {
     /// Random identity, made when the process started.
     pub id: Uuid,
@@ -71,7 +72,7 @@ pub struct SchedulerInstance {
 }
 
 /// The state of an installation at a glance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The database's clock.
     pub now: DateTime<Utc>,
@@ -107,7 +108,7 @@ pub struct Status {
 }
 
 /// A job that the scheduler has disabled by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuarantinedJob {
     /// Its name.
     pub name: String,
@@ -116,7 +117,7 @@ pub struct QuarantinedJob {
 }
 
 /// A queue in which something waits, or that is paused or limited.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStatus {
     /// Its name.
     pub name: String,

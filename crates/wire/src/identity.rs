@@ -3,11 +3,12 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// Who the caller is, and what they may do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Me {
     /// The tenant in which the caller acts.
     pub tenant: Tenant,
@@ -24,7 +25,7 @@ pub struct Me {
 }
 
 /// A tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tenant {
     /// Identifier.
     pub id: Uuid,
@@ -39,7 +40,7 @@ pub struct Tenant {
 }
 
 /// A tenant to be made.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSpec {
     /// Short stable name: lower-case letters, digits, hyphens.
@@ -53,7 +54,7 @@ pub struct TenantSpec {
 }
 
 /// A user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct User {
     /// Identifier.
     pub id: Uuid,
@@ -72,7 +73,7 @@ pub struct User {
 }
 
 /// A user to be made.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserSpec {
     /// Address to sign in with.
@@ -96,7 +97,7 @@ impl fmt::Debug for UserSpec {
 }
 
 /// A user in a tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Membership {
     /// Identifier of the user.
     pub user_id: Uuid,
@@ -113,7 +114,7 @@ pub struct Membership {
 }
 
 /// What a user is to be in a tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MembershipSpec {
     /// viewer, operator, admin or owner.
@@ -121,7 +122,7 @@ pub struct MembershipSpec {
 }
 
 /// What is told of an API key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiKey {
     /// Identifier.
     pub id: Uuid,
@@ -150,7 +151,7 @@ pub struct ApiKey {
 }
 
 /// An API key to be made.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKeySpec {
     /// What it is for.
@@ -167,7 +168,7 @@ pub struct ApiKeySpec {
 }
 
 /// An API key that was just made, with the one showing of its text.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewApiKey {
     /// The key to be sent as a bearer token. It is shown this once and kept nowhere.
     pub key: String,

@@ -3,6 +3,7 @@
 //! Made by the API and read by clients. Plain data.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -13,7 +14,7 @@ use crate::words::{
 };
 
 /// A job as it is kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Identifier.
     pub id: Uuid,
@@ -117,7 +118,7 @@ pub struct Job {
 }
 
 /// Body of a pause; may be left out. Of a job that is paused it changes the pause, and what is left out stays as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseRequest {
     /// Why, for people.

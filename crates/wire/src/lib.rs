@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+mod audit;
 mod calendar;
 mod command;
 mod dead_letter;
@@ -20,6 +21,7 @@ mod secret;
 mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
+pub use audit::{AuditEvent, AuditQuery};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
 pub use command::{Cancelled, JobCancelled, ReasonRequest};
 pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount};

@@ -1,5 +1,6 @@
 //! The stream of what a dispatch writes: its parameters and its events. Plain data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -7,7 +8,7 @@ use crate::run::Progress;
 use crate::words::{DispatchStatus, ExecutionStatus};
 
 /// Parameters of the stream.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogsQuery {
     /// Go on until the dispatch has ended; otherwise the stream ends with what is there.
@@ -19,7 +20,7 @@ pub struct LogsQuery {
 }
 
 /// One event of the stream. Its name stands in the field `event` of the stream too.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum LogEvent {
     /// What follows is of this attempt.

@@ -4,6 +4,7 @@
 //! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ use crate::words::{
 const DEFAULT: &str = "default";
 
 /// What should exist. Applied as one: everything in it is written, or nothing.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// When nothing may fire; written before the jobs, which may name them.
@@ -32,7 +33,7 @@ pub struct Manifest {
 }
 
 /// A task function as a person writes it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionSpec {
     /// Stable name; jobs refer to it.
@@ -59,7 +60,7 @@ pub struct FunctionSpec {
 }
 
 /// A job as a person writes it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
     /// Stable name.
@@ -155,7 +156,7 @@ pub struct JobSpec {
 }
 
 /// A job to run after, and in the other direction one that runs after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AfterSpec {
     /// Name of the other job.
@@ -166,7 +167,7 @@ pub struct AfterSpec {
 }
 
 /// How often and after which delay an attempt is repeated.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicySpec {
     /// Attempts in all, the first included; 1 means no retry.

@@ -3,6 +3,7 @@
 //! The answer is what `schedctl schedules preview` prints, so that one program reads both. Plain data.
 
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ pub const DEFAULT_PREVIEW: usize = 10;
 pub const MAX_PREVIEW: usize = 1000;
 
 /// A schedule to preview. The fields are those of a [`JobSpec`](crate::JobSpec), with two for the preview itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviewRequest {
     /// Kind of schedule.
@@ -57,7 +58,7 @@ pub struct PreviewRequest {
 }
 
 /// Parameters of the preview of a job.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviewQuery {
     /// As in [`PreviewRequest`].
@@ -69,7 +70,7 @@ pub struct PreviewQuery {
 }
 
 /// What a schedule will do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Preview {
     /// The next fire times, earliest first.
     pub fire_times: Vec<FireTime>,
@@ -80,7 +81,7 @@ pub struct Preview {
 }
 
 /// One fire time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FireTime {
     /// When it fires.
     #[serde(serialize_with = "utc")]

@@ -2,17 +2,19 @@
 //!
 //! Every list is cut into pages by a cursor, which is opaque: it is taken from the answer before. Plain data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::words::{DispatchStatus, ExecutionStatus};
 
 /// Parameters of a list without filters.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
     /// Most items of the page, 1 to [`MAX_PAGE`](crate::MAX_PAGE); [`DEFAULT_PAGE`](crate::DEFAULT_PAGE) when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// `next_cursor` of the page before; absent for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,7 +22,7 @@ pub struct PageQuery {
 }
 
 /// What a list shows besides what people have made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Include {
     /// What is built in.
@@ -28,7 +30,7 @@ pub enum Include {
 }
 
 /// Parameters of the list of jobs, by name.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobsQuery {
     /// `system` for the built-in jobs too.
@@ -36,6 +38,7 @@ pub struct JobsQuery {
     pub include: Option<Include>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +46,7 @@ pub struct JobsQuery {
 }
 
 /// Parameters of the list of dispatches, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DispatchesQuery {
     /// Only of the job with this name or id.
@@ -54,6 +57,7 @@ pub struct DispatchesQuery {
     pub status: Option<DispatchStatus>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +65,7 @@ pub struct DispatchesQuery {
 }
 
 /// Parameters of the list of executions, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionsQuery {
     /// Only of the job with this name or id.
@@ -75,6 +79,7 @@ pub struct ExecutionsQuery {
     pub status: Option<ExecutionStatus>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

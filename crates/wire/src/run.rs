@@ -3,6 +3,7 @@
 //! A dispatch is one fire time or trigger to be executed; an execution is one finished attempt at it. Plain data.
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use crate::words::{DispatchStatus, ExecutionStatus};
 
 /// Body of a trigger; may be left out.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TriggerRequest {
     /// Arguments instead of the job's own.
@@ -19,7 +20,7 @@ pub struct TriggerRequest {
 }
 
 /// Answer to a trigger, or to running a dispatch again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Triggered {
     /// The dispatch that executes it.
     pub dispatch_id: Uuid,
@@ -28,7 +29,7 @@ pub struct Triggered {
 }
 
 /// One fire time or trigger to be executed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Dispatch {
     /// Identifier; sorts by age.
     pub id: Uuid,
@@ -82,7 +83,7 @@ pub struct Dispatch {
 }
 
 /// How far a running attempt has come.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// From 0 to 100, where it is known.
     pub percent: Option<f32>,
@@ -93,7 +94,7 @@ pub struct Progress {
 }
 
 /// One finished attempt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Execution {
     /// Identifier; sorts by age.
     pub id: Uuid,
@@ -132,7 +133,7 @@ pub struct Execution {
 }
 
 /// What an attempt wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutionOutput {
     /// The attempt.
     pub execution_id: Uuid,
@@ -141,7 +142,7 @@ pub struct ExecutionOutput {
 }
 
 /// A piece of what an attempt wrote. It is whatever the program wrote: never show it unescaped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputChunk {
     /// `stdout` or `stderr`.
     pub stream: String,

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// The value of a secret on its way to the API.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSpec {
     /// The value, 1 byte to 64 KiB of UTF-8.
@@ -22,7 +23,7 @@ impl fmt::Debug for SecretSpec {
 }
 
 /// What is told of a secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Secret {
     /// Identifier.
     pub id: Uuid,
@@ -45,7 +46,7 @@ pub struct Secret {
 }
 
 /// Parameters of a write.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretQuery {
     /// The project whose jobs may have it; all jobs of the tenant when absent.
@@ -54,7 +55,7 @@ pub struct SecretQuery {
 }
 
 /// Parameters of a deletion.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteSecretQuery {
     /// As in [`SecretQuery`].
@@ -66,7 +67,7 @@ pub struct DeleteSecretQuery {
 }
 
 /// What a rotation did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecretsRotated {
     /// The key that all secrets which could be opened are encrypted with now.
     pub key: String,
@@ -77,7 +78,7 @@ pub struct SecretsRotated {
 }
 
 /// A secret that could not be opened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnreadableSecret {
     /// Its name.
     pub name: String,

@@ -299,6 +299,7 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
         generic_plans: true,
+        role: None,
     }
 }
 

@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use sched_model::db::event_stream::{self, Event, EventKey, Look, Running, WRITES_WITHIN};
-use sched_model::db::{Database, DbError, notify};
+use sched_model::db::{Conn, DbError, notify};
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit::BoxError;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
+
+use crate::session::Sessions;
 
 /// Time between two looks when nothing is heard.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -130,7 +132,7 @@ impl Drop for Listening {
 #[derive(Debug)]
 pub(crate) struct Reader {
     hub: Arc<Hub>,
-    database: Database,
+    sessions: Sessions,
     /// Transactions that are not waited for.
     ignored: Vec<i64>,
     /// Since when transactions have been seen to run.
@@ -138,14 +140,14 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(hub: Arc<Hub>, database: Database) -> Self {
-        Self { hub, database, ignored: Vec::new(), seen: HashMap::new() }
+    pub(crate) fn new(hub: Arc<Hub>, sessions: Sessions) -> Self {
+        Self { hub, sessions, ignored: Vec::new(), seen: HashMap::new() }
     }
 
     /// Reads while somebody listens, until `stop`.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut listeners = self.hub.listeners.subscribe();
-        let (database, hint) = (self.database.clone(), Notify::new());
+        let (sessions, hint) = (self.sessions.clone(), Notify::new());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -154,7 +156,7 @@ impl Reader {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 found = listeners.wait_for(|count| *count == 0) => { found?; }
-                () = notify::listen(&database, CHANNELS, |_| hint.notify_one()) => {}
+                () = sessions.listen(CHANNELS, |_| hint.notify_one()) => {}
                 () = self.read(&hint) => {}
             }
             self.hub.publish(None);
@@ -197,11 +199,19 @@ impl Reader {
 
     /// One look. Says where the stream stands after it, and whether there is more.
     async fn look(&mut self, at: Option<EventKey>, held: &mut Held) -> Result<(EventKey, bool), DbError> {
-        let mut conn = self.database.conn().await?;
         let after = at.unwrap_or(EventKey::LAST);
-        let look = event_stream::look(&mut conn, after, &self.ignored, BATCH).await?;
+        let ignored = &self.ignored;
+        let look = self
+            .sessions
+            .follow("look_at_events", async |conn: &mut Conn| {
+                event_stream::look(conn, after, ignored, BATCH).await
+            })
+            .await?;
         if held.stands(&look) >= ASK_AFTER {
-            let running = event_stream::running(&mut conn).await?;
+            let running = self
+                .sessions
+                .follow("ask_who_runs", async |conn: &mut Conn| event_stream::running(conn).await)
+                .await?;
             self.ignored = harmless(&running, &mut self.seen, monotonic());
             held.tell(&running, &self.ignored);
         }

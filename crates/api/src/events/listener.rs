@@ -188,7 +188,7 @@ impl Listener {
         let (state, headers, tenant) = (&self.state, &self.headers, self.identity.tenant());
         let may = async |permission| identity::may_still(state, headers, tenant, permission).await;
         if !may(Permission::RunsRead).await
-            || (self.filter.with_installation && !may(Permission::FleetRead).await)
+            || (self.filter.with_installation && !may(Permission::SystemOperate).await)
         {
             return Some(EndReason::Revoked);
         }
@@ -207,13 +207,14 @@ impl Listener {
         let upto = frontier.key.min(far.max(self.key));
         let span =
             Span::Forward { after: self.key, before: EventKey { id: upto.id.saturating_add(1), ..upto } };
-        let filter = &self.filter;
-        let found = self
-            .state
-            .read(&self.identity, "read_events", async |conn: &mut Conn| {
-                Ok::<_, ApiError>(event_stream::page(conn, filter, span, PAGE).await?)
-            })
-            .await?;
+        let (filter, who) = (&self.filter, &self.identity);
+        let work =
+            async |conn: &mut Conn| Ok::<_, ApiError>(event_stream::page(conn, filter, span, PAGE).await?);
+        let found = if filter.with_installation {
+            self.state.read_installation(who, "read_events", work).await?
+        } else {
+            self.state.read(who, "read_events", work).await?
+        };
         let is_full = i64::try_from(found.len()).is_ok_and(|count| count >= PAGE);
         self.span = if found.is_empty() { self.span.saturating_mul(2) } else { SPAN };
         if let Some(last) = found.last() {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use sched_model::db::Conn;
 use sched_model::db::api_keys::{self, FoundKey, KeyRefusal};
 use sched_model::db::users::FoundMember;
 use sched_model::domain::identity::jwt::UnverifiedJwt;
@@ -216,6 +217,10 @@ async fn recognise(state: &ApiState, headers: &HeaderMap) -> Result<Identity, Ap
     Ok(identity)
 }
 
+/// What it takes to look into the database without a tenant; only made here.
+#[derive(Debug)]
+pub(crate) struct Recognising(());
+
 /// What was shown, by its form.
 enum Shown<'a> {
     Key(ApiKey),
@@ -236,14 +241,20 @@ fn shown<'a>(identities: &'a Identities, token: &'a str) -> Result<Shown<'a>, Ap
 }
 
 async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {
-    let mut conn = state.database.conn().await?;
-    let found = api_keys::find(&mut conn, key.prefix()).await?;
+    let this = Recognising(());
+    let found = state.recognise(&this, "find_api_key", async |conn: &mut Conn| {
+        Ok(api_keys::find(conn, key.prefix()).await?)
+    });
+    let found = found.await?;
     let found = found.ok_or_else(|| ApiError::Unauthenticated(Some(KeyRefusal::Wrong.to_string())))?;
     let permissions = judge(&found, key, state.ring())?;
-    if found.is_to_be_touched
-        && let Err(error) = api_keys::touch(&mut conn, found.tenant, found.id).await
-    {
-        tracing::warn!(error = error.with_causes(), "The last use of a key could not be noted.");
+    if found.is_to_be_touched {
+        let touch = state.note(&this, found.tenant, "touch_api_key", async |conn: &mut Conn| {
+            api_keys::touch(conn, found.tenant, found.id).await
+        });
+        if let Err(error) = touch.await {
+            tracing::warn!(error = error.with_causes(), "The last use of a key could not be noted.");
+        }
     }
     Ok(Identity::of_key(found, key.prefix(), permissions))
 }

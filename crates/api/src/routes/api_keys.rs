@@ -5,7 +5,7 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::db::api_keys::{self, NewApiKey, Revoked};
-use sched_model::db::{Conn, DbError, audit, transact};
+use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, SECRET_BYTES};
 use sched_wire::{ApiKeySpec, Page, PageQuery};
 use secrecy::ExposeSecret as _;
@@ -17,6 +17,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{Identity, Known};
 use crate::mistake::{self, Mistake};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /api-keys`
 pub(crate) async fn list(
@@ -27,8 +28,11 @@ pub(crate) async fn list(
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     // Names may hold the character between them; prefixes do not.
     let after = query.cursor.as_deref().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
-    let mut conn = state.database.conn().await?;
-    let rows = api_keys::list(&mut conn, tenant, after, limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_api_keys", async |conn: &mut Conn| {
+            Ok(api_keys::list(conn, tenant, after, limit.rows()).await?)
+        })
+        .await?;
     let key =
         |(key, _): &(api_keys::ApiKeyRecord, Option<String>)| format!("{}/{}", key.name, key.key_prefix);
     Ok(web::Json(limit.page(rows, key, |(key, user)| api_key(key, user))))
@@ -61,19 +65,21 @@ pub(crate) async fn create(
         expires_at: spec.expires_at,
         source: &request.0.source,
     };
-    let mut conn = state.database.conn().await?;
-    let made = transact(&mut conn, "create_api_key", async |conn: &mut Conn| {
-        let made = api_keys::create(conn, new).await?;
-        audit::write(conn, &[auditing::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
-        Ok::<_, DbError>(made)
-    })
-    .await
-    .map_err(refused)?;
-    tracing::info!(api_key = made.key_prefix, "Made an API key.");
-    let owner = known.email.clone().filter(|_| user.is_some());
-    let shown =
-        sched_wire::NewApiKey { key: key.text().expose_secret().to_owned(), api_key: api_key(made, owner) };
-    Ok(HttpResponse::Created().json(shown))
+    let written = state
+        .write(&identity, &request.0, "create_api_key", async |conn: &mut Conn| {
+            let made = api_keys::create(conn, new).await.map_err(refused)?;
+            audit::write(conn, &[auditing::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
+            let prefix = made.key_prefix.clone();
+            let owner = known.email.clone().filter(|_| user.is_some());
+            let key = key.text().expose_secret().to_owned();
+            let shown = sched_wire::NewApiKey { key, api_key: api_key(made, owner) };
+            Ok::<_, ApiError>((Reply::created(&shown)?, prefix))
+        })
+        .await?;
+    if let Some(prefix) = written.extra {
+        tracing::info!(api_key = prefix, "Made an API key.");
+    }
+    Ok(written.response)
 }
 
 /// The scopes that a key gets: those that were asked for, or those of its maker where the maker is bounded.
@@ -120,22 +126,23 @@ pub(crate) async fn revoke(
     if key.contains('\0') {
         return Err(no_such_key());
     }
-    let mut conn = state.database.conn().await?;
-    let revoked = transact(&mut conn, "revoke_api_key", async |conn: &mut Conn| {
-        let revoked = api_keys::revoke(conn, tenant, &key, &request.0.source).await?;
-        if let Revoked::Now(record) = &revoked {
-            audit::write(conn, &[auditing::of_api_key(tenant, Some(record), None, &request.0)]).await?;
-        }
-        Ok::<_, DbError>(revoked)
-    })
-    .await?;
-    match revoked {
-        Revoked::Now(record) => {
-            state.identities.forget(&record.key_prefix);
-            tracing::info!(api_key = record.key_prefix, "Revoked an API key.");
-        }
-        Revoked::Before(_) => {}
-        Revoked::NoSuchKey => return Err(no_such_key()),
+    let written = state
+        .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
+            let revoked = match api_keys::revoke(conn, tenant, &key, &request.0.source).await? {
+                Revoked::Now(record) => {
+                    let entry = auditing::of_api_key(tenant, Some(&record), None, &request.0);
+                    audit::write(conn, &[entry]).await?;
+                    Some(record.key_prefix)
+                }
+                Revoked::Before(_) => None,
+                Revoked::NoSuchKey => return Err(no_such_key()),
+            };
+            Ok::<_, ApiError>((Reply::no_content(), revoked))
+        })
+        .await?;
+    if let Some(Some(prefix)) = written.extra {
+        state.identities.forget(&prefix);
+        tracing::info!(api_key = prefix, "Revoked an API key.");
     }
-    Ok(HttpResponse::NoContent().finish())
+    Ok(written.response)
 }

@@ -8,24 +8,26 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-use actix_web::web;
+use actix_web::HttpResponse;
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, secrets, tenants, transact};
+use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, secrets, tenants};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
+use sched_runtime::exit;
 use sched_wire::{Applied, ApplyResult, Kind};
 
-use super::{Answer, Id, State, auditing, compute};
+use super::{Id, State, auditing, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
+use crate::session::Reply;
 
 /// `POST /apply`
 pub(crate) async fn apply(
@@ -34,16 +36,20 @@ pub(crate) async fn apply(
     request: Id,
     _: Query<NoParameters>,
     body: Body,
-) -> Answer<ApplyResult> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let (body, timezone) = (body.required()?, state.default_timezone.clone());
     let mut checked = compute(move || manifest::read(body, &timezone)).await?;
-    let looked_up = look_up(&state, tenant, &checked).await;
+    let looked_up = state
+        .read(&identity, "look_up_names", async |conn: &mut Conn| Ok(look_up(conn, tenant, &checked).await?))
+        .await;
     match looked_up {
         Ok(missing) => checked.mistakes.extend(missing),
         // The mistakes known so far are worth more than the news that there might be others.
-        Err(error) if checked.mistakes.is_empty() => return Err(error.into()),
-        Err(error) => tracing::debug!(error = error.with_causes(), "Names of a manifest were not looked up."),
+        Err(error) if checked.mistakes.is_empty() => return Err(error),
+        Err(error) => {
+            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
+        }
     }
     if !checked.mistakes.is_empty() {
         return Err(ApiError::Refused(checked.mistakes));
@@ -55,39 +61,44 @@ pub(crate) async fn apply(
         at: Mutex::default(),
         parsed: ParsedCalendars::default(),
     };
-    let mut conn = state.database.conn().await?;
-    let written = transact(&mut conn, "apply", async |conn: &mut Conn| work.write(conn).await).await;
-    let results = written.map_err(|error| work.refused(error))?;
-    let changed = results.iter().filter(|result| result.change != sched_wire::Change::Unchanged).count();
-    tracing::info!(apply.items = results.len(), apply.changed = changed, "Applied a manifest.");
-    Ok(web::Json(ApplyResult { results }))
+    let written = state
+        .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
+            let results = work.write(conn).await.map_err(|error| work.refused(error))?;
+            let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
+            let counted = (results.len(), results.iter().filter(changed).count());
+            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results })?, counted))
+        })
+        .await?;
+    if let Some((items, changed)) = written.extra {
+        tracing::info!(apply.items = items, apply.changed = changed, "Applied a manifest.");
+    }
+    Ok(written.response)
 }
 
 /// Calendars, functions, projects and other jobs that jobs name and nobody has, and secrets that functions do.
-async fn look_up(state: &State, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
-    let mut conn = state.database.conn().await?;
+async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
     let mut functions: HashMap<&str, bool> = HashMap::new();
     let mut projects: HashMap<&str, bool> = HashMap::new();
-    let mut mistakes = missing_calendars(&mut conn, tenant, checked).await?;
+    let mut mistakes = missing_calendars(conn, tenant, checked).await?;
     for (at, job) in &checked.jobs {
         let name = job.function.as_str();
         if !own.contains(name) && !functions.contains_key(name) {
-            functions.insert(name, functions::by_name(&mut conn, tenant, name).await?.is_some());
+            functions.insert(name, functions::by_name(conn, tenant, name).await?.is_some());
         }
         if functions.get(name) == Some(&false) {
             mistakes.push(missing(format!("{at}/function"), "task function", name));
         }
         let Some(name) = job.project.as_deref() else { continue };
         if !projects.contains_key(name) {
-            projects.insert(name, tenants::project_by_name(&mut conn, tenant, name).await?.is_some());
+            projects.insert(name, tenants::project_by_name(conn, tenant, name).await?.is_some());
         }
         if projects.get(name) == Some(&false) {
             mistakes.push(missing(format!("{at}/project"), "project", name));
         }
     }
-    mistakes.extend(missing_jobs(&mut conn, tenant, checked).await?);
-    mistakes.extend(missing_secrets(&mut conn, tenant, checked).await?);
+    mistakes.extend(missing_jobs(conn, tenant, checked).await?);
+    mistakes.extend(missing_secrets(conn, tenant, checked).await?);
     Ok(mistakes)
 }
 

@@ -3,13 +3,12 @@
 //! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
 //! deleted. Both ways to write one, `PUT` and [`super::apply`], go through [`write()`].
 
-use actix_web::http::header::LOCATION;
 use actix_web::{HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
 use sched_model::db::functions::Change;
 use sched_model::db::jobs::{self, SaveError};
-use sched_model::db::{Conn, audit, transact};
+use sched_model::db::{Conn, audit};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
@@ -23,6 +22,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /calendars`
 pub(crate) async fn list(
@@ -31,8 +31,11 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Calendar>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let mut conn = state.database.conn().await?;
-    let rows = calendars::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_calendars", async |conn: &mut Conn| {
+            Ok(calendars::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |calendar| calendar.name.clone(), show)))
 }
 
@@ -45,8 +48,11 @@ pub(crate) async fn get(
 ) -> Answer<Calendar> {
     let tenant = identity.tenant();
     can_be_there(&name)?;
-    let mut conn = state.database.conn().await?;
-    let found = calendars::by_name(&mut conn, tenant, &name).await?;
+    let found = state
+        .read(&identity, "show_calendar", async |conn: &mut Conn| {
+            Ok(calendars::by_name(conn, tenant, &name).await?)
+        })
+        .await?;
     Ok(web::Json(show(found.ok_or_else(|| no_such_calendar(&name))?)))
 }
 
@@ -63,32 +69,31 @@ pub(crate) async fn put(
     let (name, body) = (name.into_inner(), body.required()?);
     // Rules are expanded when a definition is read.
     let settings = compute(move || settings(&name, body)).await??;
-    let mut conn = state.database.conn().await?;
-    let saved = transact(&mut conn, "put_calendar", async |conn: &mut Conn| {
-        let mut entries = Vec::new();
-        let saved = write(conn, tenant, &settings, &request.0, &mut entries).await?;
-        audit::write(conn, &entries).await?;
-        Ok::<_, SaveError>(saved)
-    })
-    .await
-    .map_err(|error| mistake::save_refused(error, ""))?;
-    if saved.change != Change::Unchanged {
-        tracing::info!(
-            calendar.name = saved.calendar.name,
-            calendar.version = saved.calendar.version,
-            "Wrote a calendar."
-        );
+    let written = state
+        .write(&identity, &request.0, "put_calendar", async |conn: &mut Conn| {
+            let mut entries = Vec::new();
+            let saved = write(conn, tenant, &settings, &request.0, &mut entries)
+                .await
+                .map_err(|error| mistake::save_refused(error, ""))?;
+            audit::write(conn, &entries).await?;
+            let (change, calendar) = (saved.change, saved.calendar);
+            let version = calendar.version;
+            let reply = match change {
+                Change::Created => {
+                    let location = format!("{BASE_PATH}/calendars/{}", calendar.name);
+                    Reply::created(&show(calendar))?.location(location)
+                }
+                Change::Updated | Change::Unchanged => Reply::ok(&show(calendar))?,
+            };
+            Ok::<_, ApiError>((reply, (change, version)))
+        })
+        .await?;
+    if let Some((change, version)) = written.extra
+        && change != Change::Unchanged
+    {
+        tracing::info!(calendar.name = settings.name, calendar.version = version, "Wrote a calendar.");
     }
-    let mut response = match saved.change {
-        Change::Created => {
-            let location = format!("{BASE_PATH}/calendars/{}", saved.calendar.name);
-            let mut response = HttpResponse::Created();
-            response.insert_header((LOCATION, location));
-            response
-        }
-        Change::Updated | Change::Unchanged => HttpResponse::Ok(),
-    };
-    Ok(response.json(show(saved.calendar)))
+    Ok(written.response)
 }
 
 /// `DELETE /calendars/{name}`
@@ -101,21 +106,16 @@ pub(crate) async fn delete(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(&name)?;
-    let mut conn = state.database.conn().await?;
-    let deleted = transact(&mut conn, "delete_calendar", async |conn: &mut Conn| {
-        let deleted = calendars::delete(conn, tenant, &name).await?;
-        if let Some(calendar) = &deleted {
-            audit::write(conn, &[auditing::of_deleted_calendar(tenant, calendar, &request.0)]).await?;
-        }
-        Ok::<_, DeleteError>(deleted.is_some())
-    })
-    .await
-    .map_err(refused)?;
-    if !deleted {
-        return Err(no_such_calendar(&name));
-    }
+    let written = state
+        .write(&identity, &request.0, "delete_calendar", async |conn: &mut Conn| {
+            let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
+            let calendar = deleted.ok_or_else(|| no_such_calendar(&name))?;
+            audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &request.0)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
     tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
-    Ok(HttpResponse::NoContent().finish())
+    Ok(written.response)
 }
 
 /// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.

@@ -7,20 +7,21 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use sched_model::db::cancellations::{self, Cancelled, Order, Stopped, Stricken};
 use sched_model::db::events::{self, NewEvent};
-use sched_model::db::{Conn, DbError, DbResult, audit, notify, transact};
+use sched_model::db::{Conn, DbResult, audit, notify};
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_wire::{CancelState, JobCancelled, ReasonRequest};
 use serde_json::json;
 
 use super::jobs::{find, no_such_job};
-use super::{Answer, Id, State, auditing};
+use super::{Id, State, auditing};
 use crate::conflict::Conflict;
 use crate::dto::IntoWire;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::Identity;
 use crate::mistake::Mistake;
+use crate::session::Reply;
 
 /// Longest reason of a command, in characters.
 const LONGEST_REASON: usize = 500;
@@ -51,41 +52,42 @@ pub(crate) async fn dispatch(
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let reason = reason(body)?;
     let order = Order { by: &request.0.actor, reason: reason.as_deref() };
-    let mut conn = state.database.conn().await?;
-    let cancelled = transact(&mut conn, "cancel_dispatch", async |conn: &mut Conn| {
-        let cancelled = cancellations::cancel(conn, tenant, id, &order).await?;
-        if let Cancelled::Stopped(stricken, stopped) = &cancelled {
-            let entry = auditing::of_cancelled_dispatch(tenant, id, stopped, &order, &request.0);
-            audit::write(conn, &[entry]).await?;
-            tell(conn, tenant, stricken, stopped, &order).await?;
-        }
-        Ok::<_, DbError>(cancelled)
-    })
-    .await?;
-    let (shown, status) = match &cancelled {
-        Cancelled::Stopped(stricken, stopped) => {
-            tracing::info!(dispatch.id = %id, job.name = stricken.job_name, "Cancelled a dispatch.");
-            hint(&mut conn, stopped).await;
-            match stopped.closed.is_empty() {
-                true => (CancelState::Requested, DispatchStatus::InProgress),
-                false => (CancelState::Cancelled, DispatchStatus::Cancelled),
-            }
-        }
-        Cancelled::AlreadyRequested(worker) => {
-            // The first hint may have been lost.
-            let again = Stopped { workers: worker.iter().copied().collect(), ..Stopped::default() };
-            hint(&mut conn, &again).await;
-            (CancelState::Requested, DispatchStatus::InProgress)
-        }
-        Cancelled::AlreadyCancelled => (CancelState::Cancelled, DispatchStatus::Cancelled),
-        Cancelled::Finished(status) => return Err(ApiError::Conflict(Conflict::Finished(*status))),
-        Cancelled::NoSuchDispatch => {
-            return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() });
-        }
-    };
-    let code = if shown == CancelState::Cancelled { StatusCode::OK } else { StatusCode::ACCEPTED };
-    let answer = sched_wire::Cancelled { dispatch_id: id.0, state: shown, status: status.into_wire() };
-    Ok(HttpResponse::build(code).json(answer))
+    let written = state
+        .write(&identity, &request.0, "cancel_dispatch", async |conn: &mut Conn| {
+            let (stopped, shown, status) = match cancellations::cancel(conn, tenant, id, &order).await? {
+                Cancelled::Stopped(stricken, stopped) => {
+                    let entry = auditing::of_cancelled_dispatch(tenant, id, &stopped, &order, &request.0);
+                    audit::write(conn, &[entry]).await?;
+                    tell(conn, tenant, &stricken, &stopped, &order).await?;
+                    match stopped.closed.is_empty() {
+                        true => (stopped, CancelState::Requested, DispatchStatus::InProgress),
+                        false => (stopped, CancelState::Cancelled, DispatchStatus::Cancelled),
+                    }
+                }
+                Cancelled::AlreadyRequested(worker) => {
+                    // The first hint may have been lost.
+                    let again = Stopped { workers: worker.into_iter().collect(), ..Stopped::default() };
+                    (again, CancelState::Requested, DispatchStatus::InProgress)
+                }
+                Cancelled::AlreadyCancelled => {
+                    (Stopped::default(), CancelState::Cancelled, DispatchStatus::Cancelled)
+                }
+                Cancelled::Finished(status) => return Err(ApiError::Conflict(Conflict::Finished(status))),
+                Cancelled::NoSuchDispatch => {
+                    return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() });
+                }
+            };
+            let code = if shown == CancelState::Cancelled { StatusCode::OK } else { StatusCode::ACCEPTED };
+            let status = status.into_wire();
+            let answer = sched_wire::Cancelled { dispatch_id: id.0, state: shown, status };
+            Ok::<_, ApiError>((Reply::with(code, &answer)?, stopped))
+        })
+        .await?;
+    if let Some(stopped) = written.extra {
+        tracing::info!(dispatch.id = %id, "Cancelled a dispatch.");
+        hint(&state, &stopped).await;
+    }
+    Ok(written.response)
 }
 
 /// `POST /jobs/{id-or-name}/cancel`
@@ -96,27 +98,29 @@ pub(crate) async fn of_job(
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
-) -> Answer<JobCancelled> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let reason = reason(body)?;
     let order = Order { by: &request.0.actor, reason: reason.as_deref() };
-    let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    let cancelled = transact(&mut conn, "cancel_job", async |conn: &mut Conn| {
-        let cancelled = cancellations::cancel_of_job(conn, tenant, found.id, &order).await?;
-        if let Some((stricken, stopped, _)) = &cancelled {
-            let entry = auditing::of_cancelled_job(tenant, stricken, stopped, &order, &request.0);
+    let written = state
+        .write(&identity, &request.0, "cancel_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            let cancelled = cancellations::cancel_of_job(conn, tenant, found.id, &order).await?;
+            let (stricken, stopped, has_more) = cancelled.ok_or_else(|| no_such_job(&job))?;
+            let entry = auditing::of_cancelled_job(tenant, &stricken, &stopped, &order, &request.0);
             audit::write(conn, &[entry]).await?;
-            tell(conn, tenant, stricken, stopped, &order).await?;
-        }
-        Ok::<_, DbError>(cancelled)
-    })
-    .await?;
-    let (_, stopped, has_more) = cancelled.ok_or_else(|| no_such_job(&job))?;
-    let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
-    tracing::info!(job.id = %found.id, cancelled, requested, "Cancelled dispatches of a job.");
-    hint(&mut conn, &stopped).await;
-    Ok(web::Json(JobCancelled { cancelled, requested, has_more }))
+            tell(conn, tenant, &stricken, &stopped, &order).await?;
+            let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
+            let answer = JobCancelled { cancelled, requested, has_more };
+            Ok::<_, ApiError>((Reply::ok(&answer)?, (found.id, stopped)))
+        })
+        .await?;
+    if let Some((id, stopped)) = written.extra {
+        let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
+        tracing::info!(job.id = %id, cancelled, requested, "Cancelled dispatches of a job.");
+        hint(&state, &stopped).await;
+    }
+    Ok(written.response)
 }
 
 /// Writes an event for each dispatch.
@@ -141,17 +145,13 @@ async fn tell(
 }
 
 /// Tells workers what to stop, and where something waits now.
-async fn hint(conn: &mut Conn, stopped: &Stopped) {
-    if let Err(error) = notify::cancellations(conn, &stopped.workers).await {
-        tracing::warn!(
-            error = error.with_causes(),
-            "Workers could not be told of a cancellation; they will learn of it at their next heartbeat."
-        );
-    }
-    if let Err(error) = notify::dispatches_waiting(conn, &stopped.released_queues).await {
-        tracing::warn!(
-            error = error.with_causes(),
-            "Workers could not be told of a dispatch; they will find it at their next look."
-        );
+async fn hint(state: &State, stopped: &Stopped) {
+    if !stopped.workers.is_empty() || !stopped.released_queues.is_empty() {
+        state
+            .hint("workers", async |conn: &mut Conn| {
+                notify::cancellations(conn, &stopped.workers).await?;
+                notify::dispatches_waiting(conn, &stopped.released_queues).await
+            })
+            .await;
     }
 }

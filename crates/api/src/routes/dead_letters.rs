@@ -7,7 +7,7 @@ use actix_web::{HttpResponse, web};
 use sched_model::db::dead_letters::{self, Discarded, Filter, State as Chosen};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::retries::RetryOrder;
-use sched_model::db::{Conn, DbError, audit, clock, tenants, transact};
+use sched_model::db::{Conn, audit, clock, tenants};
 use sched_model::domain::dispatch::Settlement;
 use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 use sched_wire::{
@@ -27,6 +27,7 @@ use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::Identity;
 use crate::mistake::Mistake;
 use crate::page::{Limit, id_cursor};
+use crate::session::Reply;
 
 /// Dead letters that one request decides about.
 const PAGE: i64 = 500;
@@ -41,15 +42,18 @@ pub(crate) async fn list(
     Query(query): Query<DeadLettersQuery>,
 ) -> Answer<Page<DeadLetter>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let mut conn = state.database.conn().await?;
     let chosen = match query.state.unwrap_or(DeadLetterChoice::Open) {
         DeadLetterChoice::Open => Chosen::Open,
         DeadLetterChoice::Retried => Chosen::Settled(Settlement::Retried),
         DeadLetterChoice::Discarded => Chosen::Settled(Settlement::Discarded),
         DeadLetterChoice::All => Chosen::Any,
     };
-    let filter = meant(&mut conn, tenant, &query, chosen).await?;
-    let rows = dead_letters::list(&mut conn, tenant, &filter, limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_dead_letters", async |conn: &mut Conn| {
+            let filter = meant(conn, tenant, &query, chosen).await?;
+            Ok(dead_letters::list(conn, tenant, &filter, limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |letter| letter.row.dispatch_id.to_string(), show::dead_letter)))
 }
 
@@ -61,13 +65,15 @@ pub(crate) async fn get(
     _: Query<NoParameters>,
 ) -> Answer<DeadLetter> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
-    let mut conn = state.database.conn().await?;
-    shown(&mut conn, tenant, id).await
+    let shown = state
+        .read(&identity, "show_dead_letter", async |conn: &mut Conn| shown(conn, tenant, id).await)
+        .await?;
+    Ok(web::Json(shown))
 }
 
-async fn shown(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> Answer<DeadLetter> {
+async fn shown(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> Result<DeadLetter, ApiError> {
     let found = dead_letters::by_id(conn, tenant, id).await?;
-    Ok(web::Json(show::dead_letter(found.ok_or_else(|| none(id))?)))
+    Ok(show::dead_letter(found.ok_or_else(|| none(id))?))
 }
 
 fn none(id: DispatchId) -> ApiError {
@@ -82,29 +88,28 @@ pub(crate) async fn discard(
     text: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
-) -> Answer<DeadLetter> {
+) -> Result<HttpResponse, ApiError> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let reason = reason(body)?;
     let reason = reason.as_deref();
-    let mut conn = state.database.conn().await?;
-    let discarded = transact(&mut conn, "discard_dead_letter", async |conn: &mut Conn| {
-        let discarded = dead_letters::discard(conn, tenant, id, &request.0.actor, reason).await?;
-        if let Discarded::Done { job_id, project_id } = discarded {
-            audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
-            events::append(
-                conn,
-                &[discarded_event(tenant, (id, job_id, project_id), reason, &request.0.actor)],
-            )
-            .await?;
-        }
-        Ok::<_, DbError>(discarded)
-    })
-    .await?;
-    match discarded {
-        Discarded::Done { .. } | Discarded::Already => shown(&mut conn, tenant, id).await,
-        Discarded::Retried(dispatch) => Err(ApiError::Conflict(Conflict::AlreadyRetried(dispatch))),
-        Discarded::NoSuchDeadLetter => Err(none(id)),
-    }
+    let written = state
+        .write(&identity, &request.0, "discard_dead_letter", async |conn: &mut Conn| {
+            match dead_letters::discard(conn, tenant, id, &request.0.actor, reason).await? {
+                Discarded::Done { job_id, project_id } => {
+                    audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
+                    let event = discarded_event(tenant, (id, job_id, project_id), reason, &request.0.actor);
+                    events::append(conn, &[event]).await?;
+                }
+                Discarded::Already => {}
+                Discarded::Retried(dispatch) => {
+                    return Err(ApiError::Conflict(Conflict::AlreadyRetried(dispatch)));
+                }
+                Discarded::NoSuchDeadLetter => return Err(none(id)),
+            }
+            Ok::<_, ApiError>((Reply::ok(&shown(conn, tenant, id).await?)?, ()))
+        })
+        .await?;
+    Ok(written.response)
 }
 
 /// `POST /dead-letters/retry`
@@ -121,36 +126,36 @@ pub(crate) async fn retry_many(
         let message = "is taken by discarding only";
         return Err(ApiError::Refused(vec![Mistake::invalid("/reason", message)]));
     }
-    let mut conn = state.database.conn().await?;
-    let filter = meant_by(&mut conn, tenant, &command).await?;
     if command.dry_run {
-        return dry_run(&mut conn, tenant, &filter).await;
+        return dry_run(&state, &identity, &command).await;
     }
     let order = RetryOrder { tenant, by: &request.0.actor, traceparent: None };
-    let settled = transact(&mut conn, "retry_dead_letters", async |conn: &mut Conn| {
-        let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
-        let told: Vec<NewEvent> = settled
-            .done
-            .iter()
-            .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &request.0.actor))
-            .collect();
-        events::append(conn, &told).await?;
-        let (done, refused) = (settled.done.len(), settled.barred.values().sum());
-        let entry =
-            auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &request.0);
-        audit::write(conn, &[entry]).await?;
-        Ok::<_, DbError>(settled)
-    })
-    .await?;
-    let mut queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
-    queues.sort_unstable();
-    queues.dedup();
-    retries::hint(&mut conn, &queues).await;
-    let refused = settled
-        .barred
-        .iter()
-        .map(|(bar, count)| RefusedCount { code: code_of(*bar).to_owned(), count: *count });
-    Ok(answered(settled.done.len(), refused.collect(), settled.next))
+    let written = state
+        .write(&identity, &request.0, "retry_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, tenant, &command).await?;
+            let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
+            let told: Vec<NewEvent> = settled
+                .done
+                .iter()
+                .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &request.0.actor))
+                .collect();
+            events::append(conn, &told).await?;
+            let (done, refused) = (settled.done.len(), settled.barred.values().sum());
+            let entry =
+                auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &request.0);
+            audit::write(conn, &[entry]).await?;
+            let mut queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
+            queues.sort_unstable();
+            queues.dedup();
+            let refused = settled
+                .barred
+                .iter()
+                .map(|(bar, count)| RefusedCount { code: code_of(*bar).to_owned(), count: *count });
+            Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
+        })
+        .await?;
+    retries::hint(&state, written.extra.as_deref().unwrap_or_default()).await;
+    Ok(written.response)
 }
 
 /// `POST /dead-letters/discard`
@@ -164,28 +169,29 @@ pub(crate) async fn discard_many(
     let tenant = identity.tenant();
     let mut command = command(body)?;
     command.reason = checked_reason(command.reason)?;
-    let mut conn = state.database.conn().await?;
-    let filter = meant_by(&mut conn, tenant, &command).await?;
     if command.dry_run {
-        return dry_run(&mut conn, tenant, &filter).await;
+        return dry_run(&state, &identity, &command).await;
     }
     let reason = command.reason.as_deref();
-    let settled = transact(&mut conn, "discard_dead_letters", async |conn: &mut Conn| {
-        let settled =
-            dead_letters::discard_page(conn, tenant, &filter, PAGE, &request.0.actor, reason).await?;
-        let told: Vec<NewEvent> = settled
-            .done
-            .iter()
-            .map(|done| discarded_event(tenant, *done, reason, &request.0.actor))
-            .collect();
-        events::append(conn, &told).await?;
-        let done = settled.done.len();
-        let entry = auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &request.0);
-        audit::write(conn, &[entry]).await?;
-        Ok::<_, DbError>(settled)
-    })
-    .await?;
-    Ok(answered(settled.done.len(), Vec::new(), settled.next))
+    let written = state
+        .write(&identity, &request.0, "discard_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, tenant, &command).await?;
+            let settled =
+                dead_letters::discard_page(conn, tenant, &filter, PAGE, &request.0.actor, reason).await?;
+            let told: Vec<NewEvent> = settled
+                .done
+                .iter()
+                .map(|done| discarded_event(tenant, *done, reason, &request.0.actor))
+                .collect();
+            events::append(conn, &told).await?;
+            let done = settled.done.len();
+            let entry =
+                auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &request.0);
+            audit::write(conn, &[entry]).await?;
+            Ok::<_, ApiError>((answered(done, Vec::new(), settled.next)?, ()))
+        })
+        .await?;
+    Ok(written.response)
 }
 
 /// A command for many that says which.
@@ -207,16 +213,26 @@ fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
     Err(ApiError::Refused(vec![Mistake::invalid("/all", message)]))
 }
 
-async fn dry_run(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> Result<HttpResponse, ApiError> {
-    let count = dead_letters::count(conn, tenant, filter).await?;
-    let sample = dead_letters::list(conn, tenant, filter, SAMPLE).await?;
+async fn dry_run(
+    state: &State,
+    identity: &Identity,
+    command: &DeadLettersCommand,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let (count, sample) = state
+        .read(identity, "try_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, tenant, command).await?;
+            let count = dead_letters::count(conn, tenant, &filter).await?;
+            Ok((count, dead_letters::list(conn, tenant, &filter, SAMPLE).await?))
+        })
+        .await?;
     let sample = sample.into_iter().map(show::dead_letter).collect();
     let answer = DeadLettersSettled { dry_run: true, count, sample, ..DeadLettersSettled::default() };
     Ok(HttpResponse::Ok().json(answer))
 }
 
-fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -> HttpResponse {
-    HttpResponse::Ok().json(DeadLettersSettled {
+fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -> Result<Reply, ApiError> {
+    Reply::ok(&DeadLettersSettled {
         dry_run: false,
         count: i64::try_from(done).unwrap_or(i64::MAX),
         refused,

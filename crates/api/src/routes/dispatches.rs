@@ -1,6 +1,7 @@
 //! Dispatches: what waits, runs and has finished.
 
 use actix_web::web;
+use sched_model::db::Conn;
 use sched_model::db::dispatches::{self, Filter};
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{Dispatch, DispatchesQuery, Page};
@@ -21,13 +22,16 @@ pub(crate) async fn list(
 ) -> Answer<Page<Dispatch>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
-    let mut conn = state.database.conn().await?;
-    let job = match &query.job {
-        Some(job) => Some(filter(&mut conn, tenant, job).await?),
-        None => None,
-    };
-    let filter = Filter { job, status: query.status.map(IntoDomain::into_domain), before };
-    let rows = dispatches::list(&mut conn, tenant, &filter, limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_dispatches", async |conn: &mut Conn| {
+            let job = match &query.job {
+                Some(job) => Some(filter(conn, tenant, job).await?),
+                None => None,
+            };
+            let filter = Filter { job, status: query.status.map(IntoDomain::into_domain), before };
+            Ok(dispatches::list(conn, tenant, &filter, limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |dispatch| dispatch.row.id.to_string(), show::dispatch)))
 }
 
@@ -39,8 +43,11 @@ pub(crate) async fn get(
     _: Query<NoParameters>,
 ) -> Answer<Dispatch> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
-    let mut conn = state.database.conn().await?;
-    let found = dispatches::by_id(&mut conn, tenant, id).await?;
+    let found = state
+        .read(&identity, "show_dispatch", async |conn: &mut Conn| {
+            Ok(dispatches::by_id(conn, tenant, id).await?)
+        })
+        .await?;
     let found = found.ok_or_else(|| ApiError::NotFound { kind: "dispatch", name: id.to_string() })?;
     Ok(web::Json(show::dispatch(found)))
 }

@@ -2,8 +2,9 @@
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse, web};
+use chrono::{DateTime, Utc};
 use sched_model::db::event_stream::{self, EventFilter, EventKey, Span};
-use sched_model::db::{Conn, tenants};
+use sched_model::db::{Conn, clock, tenants};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
@@ -11,6 +12,7 @@ use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMe
 use super::jobs::filter;
 use super::logs::LAST_EVENT_ID;
 use super::{Answer, State};
+use crate::dto::moment::moment;
 use crate::error::ApiError;
 use crate::events::listener::{Asked, Listener, Start};
 use crate::events::{Position, show};
@@ -37,19 +39,24 @@ pub(crate) async fn list(
     let (asked, query) = (&identity, &query);
     let meant =
         Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
-    let (server, rows) = state
-        .read(asked, "list_events", async |conn: &mut Conn| {
-            let mut filter = meant.find(conn, asked, types.clone()).await?;
-            (filter.since, filter.until) = (query.since, query.until);
-            let after = match query.since {
-                Some(since) => event_stream::position_at(conn, asked.tenant(), since).await?,
-                None => EventKey::default(),
-            };
-            let origin = event_stream::origin(conn).await?;
-            let span = Span::Backward { after, before };
-            Ok::<_, ApiError>((origin.server, event_stream::page(conn, &filter, span, limit.rows()).await?))
-        })
-        .await?;
+    let work = async |conn: &mut Conn| {
+        let mut filter = meant.find(conn, asked, types.clone()).await?;
+        let now = clock::now(conn).await?;
+        filter.since = instant("since", query.since.as_deref(), now)?;
+        filter.until = instant("until", query.until.as_deref(), now)?;
+        let after = match filter.since {
+            Some(since) => event_stream::position_at(conn, asked.tenant(), since).await?,
+            None => EventKey::default(),
+        };
+        let origin = event_stream::origin(conn).await?;
+        let span = Span::Backward { after, before };
+        Ok::<_, ApiError>((origin.server, event_stream::page(conn, &filter, span, limit.rows()).await?))
+    };
+    let (server, rows) = if sees_installation(asked) {
+        state.read_installation(asked, "list_events", work).await?
+    } else {
+        state.read(asked, "list_events", work).await?
+    };
     let key = |event: &event_stream::Event| Position::new(server, event.key, event.at).to_string();
     Ok(web::Json(limit.page(rows, key, |event| show(server, &event))))
 }
@@ -79,11 +86,8 @@ fn sent(message: &StreamMessage) -> String {
     }
     let id = message.id().map(|id| format!("id: {id}\n")).unwrap_or_default();
     // Strings and numbers only: writing them cannot fail, and JSON has no line breaks of its own.
-    let data = match message {
-        StreamMessage::Event(event) => serde_json::to_string(event),
-        other => serde_json::to_string(other),
-    };
-    format!("{id}event: {}\ndata: {}\n\n", message.name(), data.unwrap_or_default())
+    let data = serde_json::to_string(message).unwrap_or_default();
+    format!("{id}event: {}\ndata: {data}\n\n", message.name())
 }
 
 /// What a client asks for, once its filters are understood.
@@ -95,19 +99,32 @@ pub(super) async fn asked(
 ) -> Result<Asked, ApiError> {
     let types = types(query.event_type.as_deref())?;
     let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
-    let start = match (header.or(query.after.as_deref()), query.since) {
-        (Some(after), _) => Start::After(position(after, "after")?),
-        (None, Some(since)) => Start::At(since),
-        (None, None) => Start::Now,
-    };
+    let after = header.or(query.after.as_deref()).map(|after| position(after, "after")).transpose()?;
     let meant =
         Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
     let (who, types) = (&identity, &types);
-    let mut filter = state
-        .read(who, "find_meant", async |conn: &mut Conn| meant.find(conn, who, types.clone()).await)
+    let filter = state
+        .read(who, "find_meant", async |conn: &mut Conn| {
+            let mut filter = meant.find(conn, who, types.clone()).await?;
+            filter.since = instant("since", query.since.as_deref(), clock::now(conn).await?)?;
+            Ok::<_, ApiError>(filter)
+        })
         .await?;
-    filter.since = query.since;
+    let start = match (after, filter.since) {
+        (Some(position), _) => Start::After(position),
+        (None, Some(since)) => Start::At(since),
+        (None, None) => Start::Now,
+    };
     Ok(Asked { state, identity, headers: headers.clone(), filter, start })
+}
+
+pub(super) fn instant(
+    name: &str,
+    text: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, ApiError> {
+    let found = text.map(|text| moment(text, now, "UTC")).transpose();
+    found.map_err(|message| ApiError::parameter(name, message))
 }
 
 /// What events are to be about, as it is named.
@@ -119,7 +136,7 @@ struct Meant<'a> {
 }
 
 impl Meant<'_> {
-    /// Finds out what is named. Events of the installation are for those who may see its fleet.
+    /// Finds out what is named. Events of the installation are for those who operate it.
     async fn find(
         &self,
         conn: &mut Conn,
@@ -138,10 +155,14 @@ impl Meant<'_> {
             }
             None => None,
         };
-        let with_installation = identity.known().permissions.has(Permission::FleetRead);
+        let with_installation = sees_installation(identity);
         let dispatch = self.dispatch.map(DispatchId);
         Ok(EventFilter { with_installation, project, job, dispatch, types, ..EventFilter::of(tenant) })
     }
+}
+
+pub(super) fn sees_installation(identity: &Identity) -> bool {
+    identity.known().permissions.has(Permission::SystemOperate)
 }
 
 fn types(text: Option<&str>) -> Result<Vec<String>, ApiError> {

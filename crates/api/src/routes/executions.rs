@@ -22,14 +22,17 @@ pub(crate) async fn list(
 ) -> Answer<Page<sched_wire::Execution>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(ExecutionId);
-    let mut conn = state.database.conn().await?;
-    let job = match &query.job {
-        Some(job) => Some(filter(&mut conn, tenant, job).await?),
-        None => None,
-    };
-    let dispatch = query.dispatch.map(DispatchId);
-    let filter = Filter { job, dispatch, status: query.status.map(IntoDomain::into_domain), before };
-    let rows = executions::list(&mut conn, tenant, &filter, limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_executions", async |conn: &mut Conn| {
+            let job = match &query.job {
+                Some(job) => Some(filter(conn, tenant, job).await?),
+                None => None,
+            };
+            let dispatch = query.dispatch.map(DispatchId);
+            let filter = Filter { job, dispatch, status: query.status.map(IntoDomain::into_domain), before };
+            Ok(executions::list(conn, tenant, &filter, limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |execution| execution.id.to_string(), show::execution)))
 }
 
@@ -41,8 +44,9 @@ pub(crate) async fn get(
     _: Query<NoParameters>,
 ) -> Answer<sched_wire::Execution> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
-    let mut conn = state.database.conn().await?;
-    Ok(web::Json(show::execution(find(&mut conn, tenant, id).await?)))
+    let found =
+        state.read(&identity, "show_execution", async |conn: &mut Conn| find(conn, tenant, id).await).await?;
+    Ok(web::Json(show::execution(found)))
 }
 
 /// `GET /executions/{id}/output`
@@ -53,10 +57,13 @@ pub(crate) async fn output(
     _: Query<NoParameters>,
 ) -> Answer<ExecutionOutput> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
-    let mut conn = state.database.conn().await?;
-    // An attempt that wrote nothing is told from one that never was.
-    let execution = find(&mut conn, tenant, id).await?;
-    let chunks = executions::output(&mut conn, tenant, execution.id).await?;
+    let chunks = state
+        .read(&identity, "show_output", async |conn: &mut Conn| {
+            // An attempt that wrote nothing is told from one that never was.
+            let execution = find(conn, tenant, id).await?;
+            Ok(executions::output(conn, tenant, execution.id).await?)
+        })
+        .await?;
     Ok(web::Json(show::output(id, chunks)))
 }
 

@@ -4,7 +4,7 @@
 //! nobody else, because a window may hold thousands of fire times.
 
 use actix_web::web;
-use sched_model::db::{clock, dispatches, ledger, waits};
+use sched_model::db::{Conn, clock, dispatches, ledger, waits};
 use sched_model::domain::explain::{explain, waits::of_job as waits_of_job};
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{DispatchExplanation, ExplainQuery, Explanation};
@@ -24,13 +24,16 @@ pub(crate) async fn of_job(
     Query(query): Query<ExplainQuery>,
 ) -> Answer<Explanation> {
     let tenant = identity.tenant();
-    let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    let now = clock::now(&mut conn).await?;
-    let window = Window::of(&query, now, &found.settings.timezone)?;
-    let evidence = ledger::evidence(&mut conn, tenant, &found, now, (window.from, window.to)).await?;
-    let facts = waits::job_facts(&mut conn, tenant, &found, state.leader_lease).await?;
-    drop(conn);
+    let (found, window, evidence, facts) = state
+        .read(&identity, "explain_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            let now = clock::now(conn).await?;
+            let window = Window::of(&query, now, &found.settings.timezone)?;
+            let evidence = ledger::evidence(conn, tenant, &found, now, (window.from, window.to)).await?;
+            let facts = waits::job_facts(conn, tenant, &found, state.leader_lease).await?;
+            Ok((found, window, evidence, facts))
+        })
+        .await?;
     let explained = compute(move || {
         let explanation = explain(&evidence, window.from, window.to)?;
         Ok(show(&found, &window, evidence.now, explanation, &waits_of_job(&facts)))
@@ -47,9 +50,13 @@ pub(crate) async fn of_dispatch(
 ) -> Answer<DispatchExplanation> {
     let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
     let gone = || ApiError::NotFound { kind: "dispatch", name: id.to_string() };
-    let mut conn = state.database.conn().await?;
-    let found = dispatches::by_id(&mut conn, tenant, id).await?.ok_or_else(gone)?;
-    let dispatched = ledger::dispatch(&mut conn, tenant, &found).await?.ok_or_else(gone)?;
-    let now = clock::now(&mut conn).await?;
+    let (found, dispatched, now) = state
+        .read(&identity, "explain_dispatch", async |conn: &mut Conn| {
+            let found = dispatches::by_id(conn, tenant, id).await?.ok_or_else(gone)?;
+            let dispatched = ledger::dispatch(conn, tenant, &found).await?.ok_or_else(gone)?;
+            let now = clock::now(conn).await?;
+            Ok((found, dispatched, now))
+        })
+        .await?;
     Ok(web::Json(show_dispatch(found, dispatched, now)))
 }

@@ -3,10 +3,11 @@
 //! Asking the leader to step down leaves it a note in the database, with its entries in the audit log and the stream of
 //! events in the same transaction. The hint that follows may be lost: the leader finds the note with its next heartbeat.
 
+use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::instances::Instance;
-use sched_model::db::{Conn, DbError, audit, clock, instances, notify, overview, transact, workers};
+use sched_model::db::{Conn, audit, clock, instances, notify, overview, workers};
 use sched_wire::{Page, SchedulerInstance, Status, Worker};
 use serde_json::json;
 
@@ -16,24 +17,33 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::whole;
+use crate::session::Reply;
 
 /// Most jobs that the status names of those the scheduler has disabled; it counts them all.
 const SHOWN_QUARANTINED: i64 = 20;
 
 /// `GET /workers`
-pub(crate) async fn workers(state: State, _: Query<NoParameters>) -> Answer<Page<Worker>> {
-    let mut conn = state.database.conn().await?;
-    Ok(web::Json(whole(workers::list(&mut conn).await?, show::worker)))
+pub(crate) async fn workers(
+    state: State,
+    identity: Identity,
+    _: Query<NoParameters>,
+) -> Answer<Page<Worker>> {
+    let found =
+        state.read(&identity, "list_workers", async |conn: &mut Conn| Ok(workers::list(conn).await?)).await?;
+    Ok(web::Json(whole(found, show::worker)))
 }
 
 /// `GET /scheduler-instances`
 pub(crate) async fn scheduler_instances(
     state: State,
+    identity: Identity,
     _: Query<NoParameters>,
 ) -> Answer<Page<SchedulerInstance>> {
-    let mut conn = state.database.conn().await?;
-    let found = instances::list(&mut conn).await?;
-    let now = clock::now(&mut conn).await?;
+    let (found, now) = state
+        .read(&identity, "list_schedulers", async |conn: &mut Conn| {
+            Ok((instances::list(conn).await?, clock::now(conn).await?))
+        })
+        .await?;
     Ok(web::Json(whole(found, |found| show::instance(found, now, state.leader_lease))))
 }
 
@@ -47,26 +57,21 @@ pub(crate) async fn step_down(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let NoParameters {} = body.read_or_default()?;
-    let mut conn = state.database.conn().await?;
-    let asked = transact(&mut conn, "request_step_down", async |conn: &mut Conn| {
-        let leader = instances::request_step_down(conn).await?;
-        if let Some(leader) = &leader {
-            audit::write(conn, &[auditing::of_step_down(tenant, leader, &request.0)]).await?;
-            events::append(conn, &[step_down_requested(leader)]).await?;
-        }
-        Ok::<_, DbError>(leader)
-    })
-    .await?;
-    let leader = asked.ok_or(ApiError::NoLeader)?;
-    tracing::info!(instance.id = %leader.id, leader.term = ?leader.term, "The leader was asked to step down.");
-    if let Err(error) = notify::step_down_requested(&mut conn).await {
-        tracing::warn!(
-            error = error.with_causes(),
-            "The leader could not be told that it is to step down; it will find out with its next heartbeat."
-        );
+    let written = state
+        .write_installation(&identity, &request.0, "request_step_down", async |conn: &mut Conn| {
+            let leader = instances::request_step_down(conn).await?.ok_or(ApiError::NoLeader)?;
+            audit::write(conn, &[auditing::of_step_down(tenant, &leader, &request.0)]).await?;
+            events::append(conn, &[step_down_requested(&leader)]).await?;
+            let (id, term, now) = (leader.id, leader.term, clock::now(conn).await?);
+            let shown = show::instance(leader, now, state.leader_lease);
+            Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &shown)?, (id, term)))
+        })
+        .await?;
+    if let Some((id, term)) = written.extra {
+        tracing::info!(instance.id = %id, leader.term = ?term, "The leader was asked to step down.");
+        state.hint("the leader", async |conn: &mut Conn| notify::step_down_requested(conn).await).await;
     }
-    let now = clock::now(&mut conn).await?;
-    Ok(HttpResponse::Accepted().json(show::instance(leader, now, state.leader_lease)))
+    Ok(written.response)
 }
 
 fn step_down_requested(leader: &Instance) -> NewEvent {
@@ -88,12 +93,16 @@ fn step_down_requested(leader: &Instance) -> NewEvent {
 /// `GET /status`
 pub(crate) async fn status(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Status> {
     let tenant = identity.tenant();
-    let mut conn = state.database.conn().await?;
-    let counts = overview::counts(&mut conn, tenant).await?;
-    let waiting = overview::waiting(&mut conn, tenant).await?;
-    let quarantined = match counts.jobs_quarantined {
-        0 => Vec::new(),
-        _ => overview::quarantined(&mut conn, tenant, SHOWN_QUARANTINED).await?,
-    };
+    let (counts, waiting, quarantined) = state
+        .read(&identity, "show_status", async |conn: &mut Conn| {
+            let counts = overview::counts(conn, tenant).await?;
+            let waiting = overview::waiting(conn, tenant).await?;
+            let quarantined = match counts.jobs_quarantined {
+                0 => Vec::new(),
+                _ => overview::quarantined(conn, tenant, SHOWN_QUARANTINED).await?,
+            };
+            Ok((counts, waiting, quarantined))
+        })
+        .await?;
     Ok(web::Json(show::status(counts, waiting, quarantined, state.leader_lease)))
 }

@@ -1,7 +1,7 @@
 //! Task functions: listing. They are written by [`super::apply`].
 
 use actix_web::web;
-use sched_model::db::functions;
+use sched_model::db::{Conn, functions};
 use sched_wire::{Function, Page, PageQuery};
 
 use super::{Answer, State};
@@ -17,7 +17,10 @@ pub(crate) async fn list(
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Function>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let mut conn = state.database.conn().await?;
-    let rows = functions::list(&mut conn, tenant, query.cursor.as_deref(), limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_functions", async |conn: &mut Conn| {
+            Ok(functions::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |function| function.settings.name.clone(), show::function)))
 }

@@ -1,9 +1,8 @@
 //! Jobs: creating, listing, showing.
 
-use actix_web::http::header::{ETAG, HeaderName, LOCATION};
 use actix_web::{HttpResponse, web};
-use sched_model::db::jobs::{self, Job, SaveError, SaveMode, Shown};
-use sched_model::db::{Conn, DbResult, audit, dependencies, transact};
+use sched_model::db::jobs::{self, Job, SaveMode, Shown};
+use sched_model::db::{Conn, DbResult, audit, dependencies};
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_wire::{BASE_PATH, Include, JobsQuery, Page};
 
@@ -14,6 +13,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake;
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `POST /jobs`
 pub(crate) async fn create(
@@ -25,20 +25,22 @@ pub(crate) async fn create(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let settings = spec::job(body.required()?, "", &state.default_timezone).map_err(ApiError::Refused)?;
-    let mut conn = state.database.conn().await?;
-    let saved = transact(&mut conn, "create_job", async |conn: &mut Conn| {
-        let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &request.0.source).await?;
-        audit::write(conn, &[auditing::of_job(tenant, &saved, &request.0)]).await?;
-        Ok::<_, SaveError>(saved)
-    })
-    .await
-    .map_err(|error| mistake::save_refused(error, ""))?;
-    tracing::info!(job.id = %saved.job.id, job.name = saved.job.settings.name, "Created a job.");
-    let location = format!("{BASE_PATH}/jobs/{}", saved.job.id);
-    let tag = entity_tag(&saved.job);
-    let mut created = HttpResponse::Created();
-    let shown = show::job(saved.job, Vec::new());
-    Ok(created.insert_header((LOCATION, location)).insert_header(tag).json(shown))
+    let written = state
+        .write(&identity, &request.0, "create_job", async |conn: &mut Conn| {
+            let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &request.0.source)
+                .await
+                .map_err(|error| mistake::save_refused(error, ""))?;
+            audit::write(conn, &[auditing::of_job(tenant, &saved, &request.0)]).await?;
+            let id = saved.job.id;
+            let (tag, location) = (entity_tag(&saved.job), format!("{BASE_PATH}/jobs/{id}"));
+            let shown = show::job(saved.job, Vec::new());
+            Ok::<_, ApiError>((Reply::created(&shown)?.location(location).etag(tag), id))
+        })
+        .await?;
+    if let Some(id) = written.extra {
+        tracing::info!(job.id = %id, job.name = settings.name, "Created a job.");
+    }
+    Ok(written.response)
 }
 
 /// `GET /jobs`
@@ -48,14 +50,18 @@ pub(crate) async fn list(
     Query(query): Query<JobsQuery>,
 ) -> Answer<Page<sched_wire::Job>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let mut conn = state.database.conn().await?;
     let which = match query.include {
         Some(Include::System) => Shown::All,
         None => Shown::Own,
     };
-    let rows = jobs::list(&mut conn, tenant, which, query.cursor.as_deref(), limit.rows()).await?;
-    let ids: Vec<JobId> = rows.iter().map(|job| job.id).collect();
-    let followers = dependencies::followers(&mut conn, tenant, &ids).await?;
+    let (rows, followers) = state
+        .read(&identity, "list_jobs", async |conn: &mut Conn| {
+            let rows = jobs::list(conn, tenant, which, query.cursor.as_deref(), limit.rows()).await?;
+            let ids: Vec<JobId> = rows.iter().map(|job| job.id).collect();
+            let followers = dependencies::followers(conn, tenant, &ids).await?;
+            Ok((rows, followers))
+        })
+        .await?;
     let shown = |job: Job| {
         let followed_by = followers.get(&job.id).cloned().unwrap_or_default();
         show::job(job, followed_by)
@@ -71,20 +77,24 @@ pub(crate) async fn get(
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    Ok(shown(&mut conn, tenant, found).await?)
+    let reply = state
+        .read(&identity, "show_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            shown(conn, tenant, found).await
+        })
+        .await?;
+    Ok(reply.into_response())
 }
 
 /// The answer that shows a job, with its version for a later `If-Match`.
-pub(super) async fn shown(conn: &mut Conn, tenant: TenantId, job: Job) -> DbResult<HttpResponse> {
+pub(super) async fn shown(conn: &mut Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
     let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
     let tag = entity_tag(&job);
-    Ok(HttpResponse::Ok().insert_header(tag).json(show::job(job, followed_by.unwrap_or_default())))
+    Ok(Reply::ok(&show::job(job, followed_by.unwrap_or_default()))?.etag(tag))
 }
 
-fn entity_tag(job: &Job) -> (HeaderName, String) {
-    (ETAG, format!("\"{}\"", job.state.version))
+fn entity_tag(job: &Job) -> String {
+    format!("\"{}\"", job.state.version)
 }
 
 /// The job with this id or name. A name can look like an id; then the id counts.

@@ -1,7 +1,7 @@
 //! The caller: who it is, in which tenant, and what it may do.
 
 use actix_web::web;
-use sched_model::db::tenants;
+use sched_model::db::{Conn, tenants};
 use sched_wire::Me;
 
 use super::{Answer, State};
@@ -11,8 +11,9 @@ use crate::identity::Identity;
 
 /// `GET /me`
 pub(crate) async fn get(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Me> {
-    let mut conn = state.database.conn().await?;
-    let own = tenants::by_id(&mut conn, identity.tenant()).await?;
+    let id = identity.tenant();
+    let own =
+        state.read(&identity, "show_me", async |conn: &mut Conn| Ok(tenants::by_id(conn, id).await?)).await?;
     let known = identity.known();
     Ok(web::Json(Me {
         tenant: tenant(own),

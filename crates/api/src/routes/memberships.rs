@@ -4,7 +4,7 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::db::users::{self, MemberError};
-use sched_model::db::{Conn, audit, transact};
+use sched_model::db::{Conn, audit};
 use sched_model::domain::identity::check_email;
 use sched_wire::{Membership, MembershipSpec, Page, PageQuery};
 
@@ -15,6 +15,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /memberships`
 pub(crate) async fn list(
@@ -22,9 +23,12 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Membership>> {
-    let limit = Limit::new(query.limit)?;
-    let mut conn = state.database.conn().await?;
-    let rows = users::members(&mut conn, identity.tenant(), query.cursor.as_deref(), limit.rows()).await?;
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let rows = state
+        .read(&identity, "list_memberships", async |conn: &mut Conn| {
+            Ok(users::members(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |member| member.email.clone(), membership)))
 }
 
@@ -42,19 +46,19 @@ pub(crate) async fn put(
     let role = role(&spec).map_err(refused_one)?;
     check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
     let tenant = identity.tenant();
-    let mut conn = state.database.conn().await?;
-    let saved = transact(&mut conn, "put_membership", async |conn: &mut Conn| {
-        let saved = users::put_member(conn, tenant, &email, role).await?;
-        if saved.before != Some(role) {
-            let entry = auditing::of_member(tenant, saved.before, &saved.member, &request.0);
-            audit::write(conn, &[entry]).await?;
-        }
-        Ok::<_, MemberError>(saved)
-    })
-    .await
-    .map_err(refused)?;
-    let mut response = if saved.before.is_none() { HttpResponse::Created() } else { HttpResponse::Ok() };
-    Ok(response.json(membership(saved.member)))
+    let written = state
+        .write(&identity, &request.0, "put_membership", async |conn: &mut Conn| {
+            let saved = users::put_member(conn, tenant, &email, role).await.map_err(refused)?;
+            if saved.before != Some(role) {
+                let entry = auditing::of_member(tenant, saved.before, &saved.member, &request.0);
+                audit::write(conn, &[entry]).await?;
+            }
+            let is_new = saved.before.is_none();
+            let shown = membership(saved.member);
+            Ok::<_, ApiError>((if is_new { Reply::created(&shown)? } else { Reply::ok(&shown)? }, ()))
+        })
+        .await?;
+    Ok(written.response)
 }
 
 /// `DELETE /memberships/{email}`
@@ -67,16 +71,15 @@ pub(crate) async fn delete(
 ) -> Result<HttpResponse, ApiError> {
     check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
     let tenant = identity.tenant();
-    let mut conn = state.database.conn().await?;
-    transact(&mut conn, "delete_membership", async |conn: &mut Conn| {
-        let removed = users::remove_member(conn, tenant, &email).await?;
-        let entry = auditing::of_removed_member(tenant, &removed, &request.0);
-        audit::write(conn, &[entry]).await?;
-        Ok::<_, MemberError>(())
-    })
-    .await
-    .map_err(refused)?;
-    Ok(HttpResponse::NoContent().finish())
+    let written = state
+        .write(&identity, &request.0, "delete_membership", async |conn: &mut Conn| {
+            let removed = users::remove_member(conn, tenant, &email).await.map_err(refused)?;
+            let entry = auditing::of_removed_member(tenant, &removed, &request.0);
+            audit::write(conn, &[entry]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    Ok(written.response)
 }
 
 /// Why a membership was not changed.

@@ -5,6 +5,7 @@
 
 pub(crate) mod api_keys;
 pub(crate) mod apply;
+pub(crate) mod audit_events;
 mod auditing;
 pub(crate) mod calendars;
 pub(crate) mod cancellations;

@@ -3,7 +3,7 @@
 //! Rows are read first and the connection given back; then the answer is computed on a thread that serves nobody else.
 
 use actix_web::web;
-use sched_model::db::{calendars, clock};
+use sched_model::db::{Conn, calendars, clock};
 use sched_wire::{Preview, PreviewQuery};
 
 use super::jobs::{find, no_such_job};
@@ -22,10 +22,12 @@ pub(crate) async fn of_schedule(
 ) -> Answer<Preview> {
     let tenant = identity.tenant();
     let request = request(body.required()?).map_err(ApiError::Refused)?;
-    let mut conn = state.database.conn().await?;
-    let kept = calendars::by_names(&mut conn, tenant, &named(&request)).await?;
-    let now = clock::now(&mut conn).await?;
-    drop(conn);
+    let names = named(&request);
+    let (kept, now) = state
+        .read(&identity, "preview_schedule", async |conn: &mut Conn| {
+            Ok((calendars::by_names(conn, tenant, &names).await?, clock::now(conn).await?))
+        })
+        .await?;
     let question = Question::of_request(tenant, request, &kept, &state.default_timezone, now);
     answer(question.map_err(ApiError::Refused)?).await
 }
@@ -39,11 +41,14 @@ pub(crate) async fn of_job(
 ) -> Answer<Preview> {
     let tenant = identity.tenant();
     let count = count(query.count).map_err(|message| ApiError::parameter("count", message))?;
-    let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-    let kept = calendars::by_names(&mut conn, tenant, &found.settings.calendars).await?;
-    let now = clock::now(&mut conn).await?;
-    drop(conn);
+    let (found, kept, now) = state
+        .read(&identity, "preview_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            let kept = calendars::by_names(conn, tenant, &found.settings.calendars).await?;
+            let now = clock::now(conn).await?;
+            Ok((found, kept, now))
+        })
+        .await?;
     answer(Question::of_job(tenant, found, kept, query.after.unwrap_or(now), count)).await
 }
 

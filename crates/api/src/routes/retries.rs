@@ -3,11 +3,11 @@
 //! The new dispatch, its event and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
 //! lost. A dispatch is run again once: asking again gives the same answer.
 
-use actix_web::http::header::LOCATION;
+use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::retries::{self, Retried, RetriedJob, Retry, RetryOrder};
-use sched_model::db::{Conn, DbError, audit, dead_letters, notify, transact};
+use sched_model::db::{Conn, audit, dead_letters, notify};
 use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_wire::BASE_PATH;
 use serde_json::json;
@@ -17,6 +17,7 @@ use crate::conflict::Conflict;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id, traceparent};
 use crate::identity::{By, Identity};
+use crate::session::Reply;
 
 /// `POST /dispatches/{id}/retry`
 pub(crate) async fn dispatch(
@@ -29,8 +30,7 @@ pub(crate) async fn dispatch(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    let mut conn = state.database.conn().await?;
-    again(&mut conn, identity.tenant(), DispatchId(id(&text)?), &http, &request.0).await
+    again(&state, &identity, DispatchId(id(&text)?), Of::Dispatch, &http, &request.0).await
 }
 
 /// `POST /dead-letters/{id}/retry`
@@ -44,44 +44,50 @@ pub(crate) async fn dead_letter(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
-    let mut conn = state.database.conn().await?;
-    if dead_letters::by_id(&mut conn, tenant, id).await?.is_none() {
-        return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
-    }
-    again(&mut conn, tenant, id, &http, &request.0).await
+    again(&state, &identity, DispatchId(id(&text)?), Of::DeadLetter, &http, &request.0).await
+}
+
+/// What the client says it is that is to be run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Dispatch,
+    DeadLetter,
 }
 
 async fn again(
-    conn: &mut Conn,
-    tenant: TenantId,
+    state: &State,
+    identity: &Identity,
     id: DispatchId,
+    of: Of,
     http: &HttpRequest,
     request: &By,
 ) -> Result<HttpResponse, ApiError> {
-    let traceparent = traceparent(http);
+    let (tenant, traceparent) = (identity.tenant(), traceparent(http));
     let order = RetryOrder { tenant, by: &request.actor, traceparent: traceparent.as_deref() };
-    let retried = transact(conn, "retry_dispatch", async |conn: &mut Conn| {
-        let retried = retries::retry(conn, &order, id).await?;
-        if let Retried::Made(retry, job) = &retried {
-            audit::write(conn, &[auditing::of_retry(tenant, retry, request)]).await?;
-            events::append(conn, &[event(tenant, retry, Some(job), order.by)]).await?;
-        }
-        Ok::<_, DbError>(retried)
-    })
-    .await?;
-    match retried {
-        Retried::Made(retry, _) => {
-            tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "A dispatch is run again.");
-            hint(conn, &[retry.queue]).await;
-            Ok(accepted(retry.dispatch_id, false))
-        }
-        Retried::Duplicate(dispatch) => Ok(accepted(dispatch, true)),
-        Retried::NotFinished(status) => Err(ApiError::Conflict(Conflict::NotFinished(status))),
-        Retried::Succeeded => Err(ApiError::Conflict(Conflict::Succeeded)),
-        Retried::Barred(bar, job) => Err(ApiError::Conflict(Conflict::Barred { job: job.name, bar })),
-        Retried::NoSuchDispatch => Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
+    let written = state
+        .write(identity, request, "retry_dispatch", async |conn: &mut Conn| {
+            if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
+                return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
+            }
+            match retries::retry(conn, &order, id).await? {
+                Retried::Made(retry, job) => {
+                    audit::write(conn, &[auditing::of_retry(tenant, &retry, request)]).await?;
+                    events::append(conn, &[event(tenant, &retry, Some(&job), order.by)]).await?;
+                    Ok((accepted(retry.dispatch_id, false)?, Some(retry)))
+                }
+                Retried::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
+                Retried::NotFinished(status) => Err(ApiError::Conflict(Conflict::NotFinished(status))),
+                Retried::Succeeded => Err(ApiError::Conflict(Conflict::Succeeded)),
+                Retried::Barred(bar, job) => Err(ApiError::Conflict(Conflict::Barred { job: job.name, bar })),
+                Retried::NoSuchDispatch => Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
+            }
+        })
+        .await?;
+    if let Some(Some(retry)) = written.extra {
+        tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "A dispatch is run again.");
+        hint(state, &[retry.queue]).await;
     }
+    Ok(written.response)
 }
 
 /// What is told of a dispatch that runs another one again.
@@ -97,17 +103,15 @@ pub(super) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, b
 }
 
 /// Tells workers that something waits in these queues.
-pub(super) async fn hint(conn: &mut Conn, queues: &[String]) {
-    if let Err(error) = notify::dispatches_waiting(conn, queues).await {
-        tracing::warn!(
-            error = error.with_causes(),
-            "Workers could not be told of a dispatch; they will find it at their next look."
-        );
+pub(super) async fn hint(state: &State, queues: &[String]) {
+    if !queues.is_empty() {
+        state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
     }
 }
 
-fn accepted(dispatch: DispatchId, duplicate: bool) -> HttpResponse {
-    HttpResponse::Accepted()
-        .insert_header((LOCATION, format!("{BASE_PATH}/dispatches/{dispatch}")))
-        .json(sched_wire::Triggered { dispatch_id: dispatch.0, duplicate })
+/// The answer about a dispatch that was made, or had been.
+pub(super) fn accepted(dispatch: DispatchId, duplicate: bool) -> Result<Reply, ApiError> {
+    let answer = sched_wire::Triggered { dispatch_id: dispatch.0, duplicate };
+    let location = format!("{BASE_PATH}/dispatches/{dispatch}");
+    Ok(Reply::with(StatusCode::ACCEPTED, &answer)?.location(location))
 }

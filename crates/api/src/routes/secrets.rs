@@ -6,7 +6,7 @@
 use actix_web::{HttpResponse, web};
 use sched_model::db::functions::Change;
 use sched_model::db::secrets::{self, DeleteError, PutError};
-use sched_model::db::{Conn, DbError, audit, tenants, transact};
+use sched_model::db::{Conn, DbError, audit, tenants};
 use sched_model::domain::ids::{ProjectId, TenantId};
 use sched_model::domain::secret::{SecretPlace, check_secret_name};
 use sched_wire::{DeleteSecretQuery, Page, PageQuery, Secret, SecretQuery, SecretsRotated, UnreadableSecret};
@@ -18,6 +18,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /secrets`
 pub(crate) async fn list(
@@ -29,8 +30,11 @@ pub(crate) async fn list(
     // Neither names nor projects hold the character between them.
     let cursor = query.cursor.as_deref().unwrap_or_default();
     let after = cursor.split_once('/').unwrap_or((cursor, ""));
-    let mut conn = state.database.conn().await?;
-    let rows = secrets::list(&mut conn, tenant, after, limit.rows()).await?;
+    let rows = state
+        .read(&identity, "list_secrets", async |conn: &mut Conn| {
+            Ok(secrets::list(conn, tenant, after, limit.rows()).await?)
+        })
+        .await?;
     let key = |(secret, project): &(secrets::SecretRecord, Option<String>)| {
         format!("{}/{}", secret.name, project.as_deref().unwrap_or_default())
     };
@@ -49,23 +53,28 @@ pub(crate) async fn put(
     let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
     let value = read_value(body.required()?).map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     check_secret_name(&name).map_err(|message| ApiError::parameter("name", message))?;
-    let mut conn = state.database.conn().await?;
-    let project = project(&mut conn, tenant, query.project.as_deref()).await?;
-    let place = SecretPlace { tenant, project, name: &name };
-    let saved = transact(&mut conn, "put_secret", async |conn: &mut Conn| {
-        let saved = secrets::put(conn, place, &value, keys, &request.0.source).await?;
-        let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &request.0);
-        audit::write(conn, &[entry]).await?;
-        Ok::<_, PutError>(saved)
-    })
-    .await
-    .map_err(|error| put_refused(error, query.project.as_deref()))?;
-    tracing::info!(secret.name = saved.secret.name, secret.version = saved.secret.version, "Wrote a secret.");
-    let mut response = match saved.change {
-        Change::Created => HttpResponse::Created(),
-        Change::Updated | Change::Unchanged => HttpResponse::Ok(),
-    };
-    Ok(response.json(show(saved.secret, query.project)))
+    let written = state
+        .write(&identity, &request.0, "put_secret", async |conn: &mut Conn| {
+            let project = project(conn, tenant, query.project.as_deref()).await?;
+            let place = SecretPlace { tenant, project, name: &name };
+            let saved = secrets::put(conn, place, &value, keys, &request.0.source)
+                .await
+                .map_err(|error| put_refused(error, query.project.as_deref()))?;
+            let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &request.0);
+            audit::write(conn, &[entry]).await?;
+            let (change, version) = (saved.change, saved.secret.version);
+            let shown = show(saved.secret, query.project.clone());
+            let reply = match change {
+                Change::Created => Reply::created(&shown)?,
+                Change::Updated | Change::Unchanged => Reply::ok(&shown)?,
+            };
+            Ok::<_, ApiError>((reply, version))
+        })
+        .await?;
+    if let Some(version) = written.extra {
+        tracing::info!(secret.name = name.as_str(), secret.version = version, "Wrote a secret.");
+    }
+    Ok(written.response)
 }
 
 /// `DELETE /secrets/{name}`
@@ -80,24 +89,19 @@ pub(crate) async fn delete(
     let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
     // PostgreSQL would fail over a NUL, and nothing else that is no name has to be looked for either.
     check_secret_name(&name).map_err(|_no_name| no_such_secret())?;
-    let mut conn = state.database.conn().await?;
-    let project = project(&mut conn, tenant, query.project.as_deref()).await?;
-    let place = SecretPlace { tenant, project, name: &name };
-    let deleted = transact(&mut conn, "delete_secret", async |conn: &mut Conn| {
-        let deleted = secrets::delete(conn, place, query.force).await?;
-        if let Some(secret) = &deleted {
-            let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), secret, &request.0);
+    let written = state
+        .write(&identity, &request.0, "delete_secret", async |conn: &mut Conn| {
+            let project = project(conn, tenant, query.project.as_deref()).await?;
+            let place = SecretPlace { tenant, project, name: &name };
+            let deleted = secrets::delete(conn, place, query.force).await.map_err(delete_refused)?;
+            let secret = deleted.ok_or_else(no_such_secret)?;
+            let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), &secret, &request.0);
             audit::write(conn, &[entry]).await?;
-        }
-        Ok::<_, DeleteError>(deleted.is_some())
-    })
-    .await
-    .map_err(delete_refused)?;
-    if !deleted {
-        return Err(no_such_secret());
-    }
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
     tracing::info!(secret.name = name.as_str(), "Deleted a secret.");
-    Ok(HttpResponse::NoContent().finish())
+    Ok(written.response)
 }
 
 /// `POST /secret-keys/rotate`
@@ -111,19 +115,20 @@ pub(crate) async fn rotate(
     let _: NoParameters = body.read_or_default()?;
     let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
     let mut answer = SecretsRotated { key: keys.writing_id().to_owned(), rotated: 0, unreadable: Vec::new() };
-    let mut conn = state.database.conn().await?;
     let mut after = None;
     loop {
-        let page = transact(&mut conn, "rotate_secrets", async |conn: &mut Conn| {
-            let page = secrets::rotate_page(conn, keys, after).await?;
-            if page.resealed > 0 {
-                let entry = auditing::of_rotation(keys.writing_id(), page.resealed, &request.0);
-                audit::write(conn, &[entry]).await?;
-            }
-            Ok::<_, PutError>(page)
-        })
-        .await
-        .map_err(|error| put_refused(error, None))?;
+        let page = state
+            .change_installation(&identity, "rotate_secrets", async |conn: &mut Conn| {
+                let page = secrets::rotate_page(conn, keys, after)
+                    .await
+                    .map_err(|error| put_refused(error, None))?;
+                if page.resealed > 0 {
+                    let entry = auditing::of_rotation(keys.writing_id(), page.resealed, &request.0);
+                    audit::write(conn, &[entry]).await?;
+                }
+                Ok(page)
+            })
+            .await?;
         answer.rotated += page.resealed;
         for (owner, name, error) in page.unreadable {
             tracing::warn!(

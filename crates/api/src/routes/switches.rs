@@ -5,8 +5,9 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
-use sched_model::db::jobs::{self, Job, NewPause, PauseEnd, SaveError, Switch, SwitchRequest, Switched};
-use sched_model::db::{Conn, audit, clock, transact};
+use sched_model::db::jobs::{self, Job, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
+use sched_model::db::{Conn, audit, clock};
+use sched_model::domain::ids::TenantId;
 use sched_wire::PauseRequest;
 use serde_json::json;
 
@@ -35,24 +36,11 @@ pub(crate) async fn pause(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let asked: PauseRequest = body.read_or_default()?;
-    let refused =
-        |pointer: &str, message: String| ApiError::Refused(vec![Mistake::invalid(pointer, message)]);
     if asked.reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
         return Err(refused("/reason", format!("must be no longer than {LONGEST_REASON} characters")));
     }
-    let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, identity.tenant(), &job).await?.ok_or_else(|| no_such_job(&job))?;
-    let end = match asked.until.as_deref() {
-        Some(NEVER) => PauseEnd::Never,
-        Some(text) => {
-            let now = clock::now(&mut conn).await?;
-            let at = moment(text, now, &found.settings.timezone);
-            PauseEnd::At(at.map_err(|message| refused("/until", format!("{message}, or `{NEVER}`")))?)
-        }
-        None => PauseEnd::AsItIs,
-    };
-    let pause = NewPause { reason: asked.reason.as_deref(), end };
-    turn(&mut conn, &identity, &request.0, &http, &found, Switch::Pause(pause)).await
+    let wanted = Wanted::Pause { reason: asked.reason.as_deref(), until: asked.until.as_deref() };
+    turn(&state, &identity, &request.0, &http, &job, wanted).await
 }
 
 /// `POST /jobs/{id-or-name}/resume`
@@ -65,7 +53,7 @@ pub(crate) async fn resume(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &identity, &request.0, &http, &job, body, Switch::Resume).await
+    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Resume).await
 }
 
 /// `POST /jobs/{id-or-name}/enable`
@@ -78,7 +66,7 @@ pub(crate) async fn enable(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &identity, &request.0, &http, &job, body, Switch::Enable).await
+    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Enable).await
 }
 
 /// `POST /jobs/{id-or-name}/disable`
@@ -91,7 +79,7 @@ pub(crate) async fn disable(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    simply(&state, &identity, &request.0, &http, &job, body, Switch::Disable).await
+    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Disable).await
 }
 
 /// A switch that needs no more to be said.
@@ -102,12 +90,10 @@ async fn simply(
     http: &HttpRequest,
     job: &str,
     body: Body,
-    switch: Switch<'_>,
+    wanted: Wanted<'_>,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<Nothing>()?;
-    let mut conn = state.database.conn().await?;
-    let found = find(&mut conn, identity.tenant(), job).await?.ok_or_else(|| no_such_job(job))?;
-    turn(&mut conn, identity, by, http, &found, switch).await
+    turn(state, identity, by, http, job, wanted).await
 }
 
 /// A body that says nothing.
@@ -115,57 +101,102 @@ async fn simply(
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
+/// A switch in the words of the request.
+#[derive(Debug, Clone, Copy)]
+enum Wanted<'a> {
+    Pause { reason: Option<&'a str>, until: Option<&'a str> },
+    Resume,
+    Enable,
+    Disable,
+}
+
+impl<'a> Wanted<'a> {
+    /// What is kept of it in the audit log, and in the stream of events.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pause { .. } => ("pause_job", events::JOB_PAUSED),
+            Self::Resume => ("resume_job", events::JOB_RESUMED),
+            Self::Enable => ("enable_job", events::JOB_ENABLED),
+            Self::Disable => ("disable_job", events::JOB_DISABLED),
+        }
+    }
+
+    /// What it means of this job, now.
+    async fn meant(self, conn: &mut Conn, job: &Job) -> Result<Switch<'a>, ApiError> {
+        let (reason, until) = match self {
+            Self::Pause { reason, until } => (reason, until),
+            Self::Resume => return Ok(Switch::Resume),
+            Self::Enable => return Ok(Switch::Enable),
+            Self::Disable => return Ok(Switch::Disable),
+        };
+        let end = match until {
+            Some(NEVER) => PauseEnd::Never,
+            Some(text) => {
+                let at = moment(text, clock::now(conn).await?, &job.settings.timezone);
+                PauseEnd::At(at.map_err(|message| refused("/until", format!("{message}, or `{NEVER}`")))?)
+            }
+            None => PauseEnd::AsItIs,
+        };
+        Ok(Switch::Pause(NewPause { reason, end }))
+    }
+}
+
+fn refused(pointer: &str, message: String) -> ApiError {
+    ApiError::Refused(vec![Mistake::invalid(pointer, message)])
+}
+
 async fn turn(
-    conn: &mut Conn,
+    state: &State,
     identity: &Identity,
     by: &By,
     http: &HttpRequest,
-    found: &Job,
-    switch: Switch<'_>,
+    job: &str,
+    wanted: Wanted<'_>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
-    let asked = SwitchRequest { tenant, job: found.id, switch, version: if_match(http)?, source: &by.source };
-    let (action, event_type) = match switch {
-        Switch::Pause(_) => ("pause_job", events::JOB_PAUSED),
-        Switch::Resume => ("resume_job", events::JOB_RESUMED),
-        Switch::Enable => ("enable_job", events::JOB_ENABLED),
-        Switch::Disable => ("disable_job", events::JOB_DISABLED),
-    };
-    let switched = transact(conn, action, async |conn: &mut Conn| {
-        let switched = jobs::switch(conn, &asked).await?;
-        if let Switched::Changed { before, after } = &switched {
-            audit::write(conn, &[auditing::of_switched_job(tenant, action, before, after, by)]).await?;
-            let payload = json!({
-                "job_name": after.settings.name,
-                "reason": after.state.pause_reason,
-                "until": after.state.paused_until,
-                "by": by.source,
-            });
-            let event = NewEvent {
-                tenant_id: Some(tenant),
-                project_id: None,
-                job_id: Some(after.id),
-                dispatch_id: None,
-                event_type,
-                payload,
-            };
-            events::append(conn, &[event]).await?;
-        }
-        Ok::<_, SaveError>(switched)
-    })
-    .await
-    .map_err(|error| mistake::save_refused(error, ""))?;
-    match switched {
-        Switched::Changed { after, .. } => {
-            tracing::info!(job.id = %after.id, job.name = after.settings.name, action, "Switched a job.");
-            Ok(shown(conn, tenant, *after).await?)
-        }
-        Switched::Unchanged(job) => Ok(shown(conn, tenant, *job).await?),
-        Switched::NoSuchJob => Err(no_such_job(&found.settings.name)),
-        Switched::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
-        Switched::EndHasPassed { now } => Err(ApiError::Refused(vec![Mistake::invalid(
-            "/until",
-            format!("must lie in the future; it is {} now", now.to_rfc3339()),
-        )])),
+    let (tenant, version, (action, event_type)) = (identity.tenant(), if_match(http)?, wanted.names());
+    let written = state
+        .write(identity, by, action, async |conn: &mut Conn| {
+            let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
+            let switch = wanted.meant(conn, &found).await?;
+            let asked = SwitchRequest { tenant, job: found.id, switch, version, source: &by.source };
+            let switched =
+                jobs::switch(conn, &asked).await.map_err(|error| mistake::save_refused(error, ""))?;
+            match switched {
+                Switched::Changed { before, after } => {
+                    audit::write(conn, &[auditing::of_switched_job(tenant, action, &before, &after, by)])
+                        .await?;
+                    events::append(conn, &[event(tenant, event_type, &after, by)]).await?;
+                    let id = after.id;
+                    Ok((shown(conn, tenant, *after).await?, Some(id)))
+                }
+                Switched::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
+                Switched::NoSuchJob => Err(no_such_job(&found.settings.name)),
+                Switched::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
+                Switched::EndHasPassed { now } => {
+                    let message = format!("must lie in the future; it is {} now", now.to_rfc3339());
+                    Err(refused("/until", message))
+                }
+            }
+        })
+        .await?;
+    if let Some(Some(id)) = written.extra {
+        tracing::info!(job.id = %id, action, "Switched a job.");
+    }
+    Ok(written.response)
+}
+
+fn event(tenant: TenantId, event_type: &'static str, after: &Job, by: &By) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(tenant),
+        project_id: None,
+        job_id: Some(after.id),
+        dispatch_id: None,
+        event_type,
+        payload: json!({
+            "job_name": after.settings.name,
+            "reason": after.state.pause_reason,
+            "until": after.state.paused_until,
+            "by": by.source,
+        }),
     }
 }

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::db::users::{MemberError, put_member};
-use sched_model::db::{Conn, DbError, audit, tenants, transact};
+use sched_model::db::{Conn, DbError, audit, tenants};
 use sched_model::domain::identity::Role;
 use sched_wire::{Page, PageQuery, Tenant, TenantSpec};
 
@@ -11,20 +11,30 @@ use super::{Answer, Id, State, auditing};
 use crate::dto::identity::{check_tenant, tenant};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /tenants`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<Tenant>> {
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Tenant>> {
     let limit = Limit::new(query.limit)?;
-    let mut conn = state.database.conn().await?;
-    let rows = tenants::list(&mut conn, query.cursor.as_deref(), limit.rows()).await?;
+    let rows = state
+        .read_installation(&identity, "list_tenants", async |conn: &mut Conn| {
+            Ok(tenants::list(conn, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |tenant| tenant.slug.clone(), tenant)))
 }
 
 /// `POST /tenants`
 pub(crate) async fn create(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
@@ -36,21 +46,25 @@ pub(crate) async fn create(
         return Err(ApiError::Refused(mistakes));
     }
     let name = spec.name.as_deref().unwrap_or(&spec.slug);
-    let mut conn = state.database.conn().await?;
-    let made = transact(&mut conn, "create_tenant", async |conn: &mut Conn| {
-        let made = tenants::create(conn, &spec.slug, name).await?;
-        let mut entries = vec![auditing::of_tenant(&made, &request.0)];
-        if let Some(owner) = &spec.owner {
-            let saved = put_member(conn, made.id, owner, Role::Owner).await?;
-            entries.push(auditing::of_member(made.id, saved.before, &saved.member, &request.0));
-        }
-        audit::write(conn, &entries).await?;
-        Ok::<_, MemberError>(made)
-    })
-    .await
-    .map_err(|error| refused(error, &spec))?;
-    tracing::info!(tenant.id = %made.id, tenant.slug = made.slug, "Made a tenant.");
-    Ok(HttpResponse::Created().json(tenant(made)))
+    let refused = |error| refused(error, &spec);
+    let written = state
+        .write_installation(&identity, &request.0, "create_tenant", async |conn: &mut Conn| {
+            let made =
+                tenants::create(conn, &spec.slug, name).await.map_err(|error| refused(error.into()))?;
+            let mut entries = vec![auditing::of_tenant(&made, &request.0)];
+            if let Some(owner) = &spec.owner {
+                let saved = put_member(conn, made.id, owner, Role::Owner).await.map_err(refused)?;
+                entries.push(auditing::of_member(made.id, saved.before, &saved.member, &request.0));
+            }
+            audit::write(conn, &entries).await?;
+            let id = made.id;
+            Ok::<_, ApiError>((Reply::created(&tenant(made))?, id))
+        })
+        .await?;
+    if let Some(id) = written.extra {
+        tracing::info!(tenant.id = %id, tenant.slug = spec.slug, "Made a tenant.");
+    }
+    Ok(written.response)
 }
 
 fn refused(error: MemberError, spec: &TenantSpec) -> ApiError {

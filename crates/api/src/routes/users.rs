@@ -5,7 +5,7 @@
 
 use actix_web::{HttpResponse, web};
 use sched_model::db::users::{self, NewUser};
-use sched_model::db::{Conn, DbError, audit, transact};
+use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::hash_password;
 use sched_wire::{Page, PageQuery, User, UserSpec};
 use secrecy::SecretString;
@@ -15,20 +15,30 @@ use super::{Answer, Id, State, auditing, compute};
 use crate::dto::identity::{check_user, user};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
+use crate::session::Reply;
 
 /// `GET /users`
-pub(crate) async fn list(state: State, Query(query): Query<PageQuery>) -> Answer<Page<User>> {
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<User>> {
     let limit = Limit::new(query.limit)?;
-    let mut conn = state.database.conn().await?;
-    let rows = users::list(&mut conn, query.cursor.as_deref(), limit.rows()).await?;
+    let rows = state
+        .read_installation(&identity, "list_users", async |conn: &mut Conn| {
+            Ok(users::list(conn, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |user| user.email.clone(), user)))
 }
 
 /// `POST /users`
 pub(crate) async fn create(
     state: State,
+    identity: Identity,
     request: Id,
     _: Query<NoParameters>,
     body: Body,
@@ -44,23 +54,29 @@ pub(crate) async fn create(
         password_hash: hash.as_deref(),
         is_system_operator: spec.is_system_operator,
     };
-    let mut conn = state.database.conn().await?;
-    let made = transact(&mut conn, "create_user", async |conn: &mut Conn| {
-        let made = users::create(conn, new).await?;
-        audit::write(conn, &[auditing::of_user("create_user", None, &made, &request.0)]).await?;
-        Ok::<_, DbError>(made)
-    })
-    .await
-    .map_err(|error| match error.constraint() {
+    let written = state
+        .write_installation(&identity, &request.0, "create_user", async |conn: &mut Conn| {
+            let made = users::create(conn, new).await.map_err(|error| not_made(error, &spec.email))?;
+            audit::write(conn, &[auditing::of_user("create_user", None, &made, &request.0)]).await?;
+            let id = made.id;
+            Ok::<_, ApiError>((Reply::created(&user(made))?, id))
+        })
+        .await?;
+    if let Some(id) = written.extra {
+        tracing::info!(user.id = %id, "Made a user.");
+    }
+    Ok(written.response)
+}
+
+fn not_made(error: DbError, email: &str) -> ApiError {
+    match error.constraint() {
         Some("users_email_key") => ApiError::Refused(vec![Mistake {
             reason: Reason::AlreadyExists,
             pointer: "/email".to_owned(),
-            message: format!("a user {:?} exists already", spec.email),
+            message: format!("a user {email:?} exists already"),
         }]),
         _ => error.into(),
-    })?;
-    tracing::info!(user.id = %made.id, "Made a user.");
-    Ok(HttpResponse::Created().json(user(made)))
+    }
 }
 
 /// Reads the body, whose mistakes must not show a password that stands at the wrong place.
@@ -80,42 +96,51 @@ async fn hash(state: &State, password: SecretString) -> Result<String, ApiError>
 /// `POST /users/{email}/activate`
 pub(crate) async fn activate(
     state: State,
+    identity: Identity,
     request: Id,
     email: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
-) -> Answer<User> {
+) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set_active(&state, &request, &email, true).await
+    set_active(&state, &identity, &request, &email, true).await
 }
 
 /// `POST /users/{email}/deactivate`
 pub(crate) async fn deactivate(
     state: State,
+    identity: Identity,
     request: Id,
     email: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
-) -> Answer<User> {
+) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
-    set_active(&state, &request, &email, false).await
+    set_active(&state, &identity, &request, &email, false).await
 }
 
-async fn set_active(state: &State, request: &Id, email: &str, is_active: bool) -> Answer<User> {
+async fn set_active(
+    state: &State,
+    identity: &Identity,
+    request: &Id,
+    email: &str,
+    is_active: bool,
+) -> Result<HttpResponse, ApiError> {
     let no_such_user = || ApiError::NotFound { kind: "user", name: email.to_owned() };
     if email.contains('\0') {
         return Err(no_such_user());
     }
     let action = if is_active { "activate_user" } else { "deactivate_user" };
-    let mut conn = state.database.conn().await?;
-    let changed = transact(&mut conn, action, async |conn: &mut Conn| {
-        let Some(before) = users::set_active(conn, email, is_active).await? else { return Ok(None) };
-        let after = users::UserRecord { is_active, ..before.clone() };
-        if before.is_active != is_active {
-            audit::write(conn, &[auditing::of_user(action, Some(&before), &after, &request.0)]).await?;
-        }
-        Ok::<_, DbError>(Some(after))
-    })
-    .await?;
-    Ok(web::Json(user(changed.ok_or_else(no_such_user)?)))
+    let by = &request.0;
+    let written = state
+        .write_installation(identity, by, action, async |conn: &mut Conn| {
+            let before = users::set_active(conn, email, is_active).await?.ok_or_else(no_such_user)?;
+            let after = users::UserRecord { is_active, ..before.clone() };
+            if before.is_active != is_active {
+                audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
+            }
+            Ok::<_, ApiError>((Reply::ok(&user(after))?, ()))
+        })
+        .await?;
+    Ok(written.response)
 }

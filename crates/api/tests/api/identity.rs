@@ -17,21 +17,19 @@ struct Route {
 
 /// All routes, read from the table in the source: a running application cannot be asked.
 fn routes() -> Vec<Route> {
-    let table = include_str!("../../src/app.rs");
+    let table = include_str!("../../src/table.rs");
     let mut found = Vec::new();
     for piece in table.split("at(\"").skip(1) {
         let (path, rest) = piece.split_once('"').unwrap();
-        let allow = rest.split('"').nth(1).unwrap();
-        let before = found.len();
         for method in ["get", "post", "put", "delete"] {
             let Some((_, rest)) = rest.split_once(&format!(".{method}(")) else { continue };
             let needs = rest.split([',', ')']).next().unwrap().trim();
             let permission = needs.strip_prefix("P::").map(word_of);
-            assert!(permission.is_some() || needs == "Needs::Identity", "{path}: {needs}");
-            found.push(Route { method: method.to_uppercase(), path: path.to_owned(), permission });
+            assert!(permission.is_some() || needs.starts_with("Needs::"), "{path}: {needs}");
+            if needs != "Needs::Nothing" {
+                found.push(Route { method: method.to_uppercase(), path: path.to_owned(), permission });
+            }
         }
-        let methods: Vec<&str> = found[before..].iter().map(|route| route.method.as_str()).collect();
-        assert_eq!(methods.join(", "), allow, "{path}");
     }
     assert!(found.len() > 40, "{} routes", found.len());
     found

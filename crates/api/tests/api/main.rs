@@ -7,6 +7,7 @@
 )]
 
 mod apply;
+mod audit_events;
 mod bad_requests;
 mod calendars;
 mod commands;

@@ -11,6 +11,7 @@ use diesel::pg::Pg;
 use diesel_async::{AsyncMigrationHarness, RunQueryDsl, SimpleAsyncConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
+use super::roles::RoleError;
 use super::{Conn, Database, DbError, DbResult};
 
 /// The migrations this program was built with.
@@ -62,6 +63,9 @@ pub enum SchemaError {
          and prepared statements of one would be another's; set the pooler to session mode, or connect to the server itself"
     )]
     SharedSessions,
+    /// The role in the database sees too much, or too little.
+    #[error(transparent)]
+    Role(#[from] RoleError),
     /// The database could not be asked.
     #[error(transparent)]
     Database(#[from] DbError),

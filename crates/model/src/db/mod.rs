@@ -16,6 +16,7 @@ pub mod error;
 pub mod migrations;
 pub mod notify;
 pub mod pool;
+pub mod roles;
 pub mod schema;
 pub mod startup;
 pub mod tx;

@@ -46,6 +46,9 @@ pub struct DatabaseSettings {
     /// Whether each statement is planned once for each connection, and not for its values. For programs whose statements all have one
     /// good plan, as those have that take arrays; planning a claim takes five times as long as running it.
     pub generic_plans: bool,
+    /// The role that the connections of the pool act as; `None` for the one that signs in. Transactions take it anew
+    /// ([`super::roles::Scope`]), whatever a pooler or a statement has reset in between.
+    pub role: Option<&'static str>,
 }
 
 impl std::fmt::Debug for DatabaseSettings {
@@ -68,6 +71,7 @@ impl DatabaseSettings {
             idle_in_transaction: IDLE_IN_TRANSACTION,
             ca_file: None,
             generic_plans: false,
+            role: None,
         }
     }
 }
@@ -100,6 +104,7 @@ pub enum InvalidDatabaseSettings {
 pub struct Database {
     pool: Pool<AsyncPgConnection>,
     connector: Connector,
+    role: Option<&'static str>,
 }
 
 impl std::fmt::Debug for Database {
@@ -117,10 +122,10 @@ impl Database {
         let connector = Connector::new(settings)?;
         let mut config = ManagerConfig::default();
         config.recycling_method = RecyclingMethod::Fast;
-        let in_pool = connector.clone();
+        let (in_pool, role) = (connector.clone(), settings.role);
         config.custom_setup = Box::new(move |_url| {
             let connector = in_pool.clone();
-            async move { connector.connect().await }.boxed()
+            async move { connector.connect_as(role).await }.boxed()
         });
         let manager =
             AsyncDieselConnectionManager::<AsyncPgConnection>::new_with_config(settings.url.clone(), config);
@@ -134,7 +139,7 @@ impl Database {
             .runtime(deadpool::Runtime::Tokio1)
             .build()
             .map_err(InvalidDatabaseSettings::Pool)?;
-        Ok(Self { pool, connector })
+        Ok(Self { pool, connector, role: settings.role })
     }
 
     /// A connection of the pool.
@@ -145,7 +150,14 @@ impl Database {
         self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
     }
 
-    /// A connection of one's own, outside the pool: for heartbeats and for listening, which must not wait for work.
+    /// The role that the connections of the pool act as, if it is not the one that signs in.
+    #[must_use]
+    pub fn role(&self) -> Option<&'static str> {
+        self.role
+    }
+
+    /// A connection of one's own, outside the pool: for heartbeats and for listening, which must not wait for work. It acts as the role that
+    /// signs in.
     ///
     /// # Errors
     /// When it cannot be made in time.
@@ -198,6 +210,19 @@ impl Connector {
         tokio::time::timeout(self.timeout, self.connect_without_limit()).await.map_err(|elapsed| {
             ConnectionError::BadConnection(format!("no connection within {:?}: {elapsed}", self.timeout))
         })?
+    }
+
+    async fn connect_as(&self, role: Option<&'static str>) -> Result<Conn, ConnectionError> {
+        let mut conn = self.connect().await?;
+        if let Some(role) = role {
+            let role = format!("SET ROLE {role}");
+            let taken = tokio::time::timeout(self.timeout, conn.batch_execute(&role)).await;
+            let late = |elapsed| {
+                ConnectionError::BadConnection(format!("no role within {:?}: {elapsed}", self.timeout))
+            };
+            taken.map_err(late)?.map_err(ConnectionError::CouldntSetupConfiguration)?;
+        }
+        Ok(conn)
     }
 
     /// With the simplest messages, as the others need what is being asked for.

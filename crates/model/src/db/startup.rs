@@ -1,21 +1,21 @@
-//! What every daemon does before it works: wait for the database, then check the way to it and the schema.
+//! What every daemon does before it works: wait for the database, then check the way to it, the schema and the role.
 //!
 //! A daemon may start before its database and waits for it without end, saying so. A schema that does not fit cannot
 //! mend itself while waiting, so that ends the start.
 
 use std::time::Duration;
 
-use super::Database;
 use super::migrations::{self, SchemaError};
+use super::{Database, roles};
 
 /// Pauses between two looks for the database grow from the first to the second of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
-/// Waits until the database answers, however long, and checks that connections are sessions and that its schema is the one this program
-/// needs.
+/// Waits until the database answers, however long, and checks that connections are sessions that its schema is the one this program
+/// needs, and that its role sees what it has to see and no more.
 ///
 /// # Errors
-/// When the schema does not fit, or a pooler hands sessions round.
+/// When the schema or the role does not fit, or a pooler hands sessions round.
 pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
     let mut pause = PAUSES.0;
     loop {
@@ -35,6 +35,11 @@ async fn check(database: &Database) -> Result<(), SchemaError> {
     if database.shares_sessions().await? {
         return Err(SchemaError::SharedSessions);
     }
-    let mut conn = database.conn().await?;
-    migrations::check(&mut conn).await
+    // As the role that signs in: the one of the pool comes with the schema.
+    let mut conn = database.dedicated().await?;
+    migrations::check(&mut conn).await?;
+    match database.role() {
+        Some(role) => roles::check_api(&mut conn, role).await,
+        None => roles::check_daemon(&mut conn).await,
+    }
 }

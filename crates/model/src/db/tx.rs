@@ -5,6 +5,7 @@ use std::time::Duration;
 use diesel_async::{AsyncConnection, TransactionManager};
 use rand::RngExt;
 
+use super::roles::Scope;
 use super::{Conn, DbError, DbResult};
 
 /// How often a transaction that collides with others is run in all.
@@ -26,10 +27,34 @@ where
     for<'r> F:
         AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
 {
+    run(conn, name, "BEGIN", work).await
+}
+
+/// As [`transact`], of a program that acts for one tenant at a time: beginning says for whom, in the same round trip.
+///
+/// # Errors
+/// As [`transact`]; also when the role may not be taken.
+pub async fn transact_in<T, E, F>(conn: &mut Conn, scope: Scope, name: &'static str, work: F) -> Result<T, E>
+where
+    T: Send,
+    E: TransactionError + Send,
+    for<'r> F:
+        AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
+{
+    run(conn, name, &scope.begin(), work).await
+}
+
+async fn run<T, E, F>(conn: &mut Conn, name: &'static str, begin: &str, work: F) -> Result<T, E>
+where
+    T: Send,
+    E: TransactionError + Send,
+    for<'r> F:
+        AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
+{
     let mut attempt = 1;
     loop {
         let timer = Timer::start(name);
-        let result = once(conn, &work).await;
+        let result = once(conn, begin, &work).await;
         timer.stop(result.is_ok());
         match result {
             Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
@@ -45,14 +70,14 @@ where
 
 type Manager = <Conn as AsyncConnection>::TransactionManager;
 
-async fn once<T, E, F>(conn: &mut Conn, work: &F) -> Result<T, E>
+async fn once<T, E, F>(conn: &mut Conn, begin: &str, work: &F) -> Result<T, E>
 where
     T: Send,
     E: TransactionError + Send,
     for<'r> F:
         AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
 {
-    Manager::begin_transaction(conn).await.map_err(DbError::from)?;
+    Manager::begin_transaction_sql(conn, begin).await.map_err(DbError::from)?;
     match work(&mut *conn).await {
         Ok(value) => {
             Manager::commit_transaction(conn).await.map_err(DbError::from)?;

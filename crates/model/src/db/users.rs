@@ -5,6 +5,7 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::schema::{memberships, tenants, users};
@@ -176,25 +177,23 @@ pub struct FoundMember {
     pub is_active: bool,
 }
 
+statement! {
+    /// Raw because it is a door: the tenant is not known yet.
+    FindMember<'a> = "users_find_member.sql", (email: &'a str as Text, slug: &'a str as Text)
+        -> (SqlUuid, SqlUuid, Text, Text, Bool, Bool)
+}
+
+statement! {
+    /// Raw because it is a door: the user may be in no tenant that the caller sees.
+    FindUser<'a> = "users_find.sql", (email: &'a str as Text) -> SqlUuid
+}
+
 /// The member of the tenant with this slug who has this address, whatever its case.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
-    let found = memberships::table
-        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
-        .inner_join(tenants::table.on(tenants::id.eq(memberships::tenant_id)))
-        .filter(tenants::slug.eq(slug))
-        .filter(lower(users::email).eq(lower(email)))
-        .select((
-            memberships::tenant_id,
-            users::id,
-            users::email,
-            memberships::role,
-            users::is_system_operator,
-            users::is_active,
-        ));
-    Ok(found.first(conn).await.optional()?)
+    Ok(FindMember { email, slug }.get_result(conn).await.optional()?)
 }
 
 /// Why a membership was not changed. Nothing was written then.
@@ -245,13 +244,14 @@ pub async fn put_member(
     use memberships as m;
     lock_tenant(conn, tenant).await?;
     let no_such_user = || MemberError::NoSuchUser(email.to_owned());
-    let user = by_email(conn, email).await?.ok_or_else(no_such_user)?;
+    let found: Option<UserId> = FindUser { email }.get_result(conn).await.optional()?;
+    let user = found.ok_or_else(no_such_user)?;
     let before = member(conn, tenant, email).await?.map(|member| member.role);
     if before == Some(Role::Owner) && role != Role::Owner {
         keep_an_owner(conn, tenant).await?;
     }
     diesel::insert_into(m::table)
-        .values((m::tenant_id.eq(tenant), m::user_id.eq(user.id), m::role.eq(role)))
+        .values((m::tenant_id.eq(tenant), m::user_id.eq(user), m::role.eq(role)))
         .on_conflict((m::tenant_id, m::user_id))
         .do_update()
         .set(m::role.eq(role))

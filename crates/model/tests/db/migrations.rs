@@ -101,7 +101,9 @@ async fn verdict(db: &TestDatabase) -> String {
         Err(SchemaError::Missing) => "missing".into(),
         Err(SchemaError::Older { pending }) => format!("older by {pending}"),
         Err(SchemaError::Newer { newest }) => format!("newer: {newest}"),
-        Err(error @ (SchemaError::SharedSessions | SchemaError::Database(_))) => panic!("{error:?}"),
+        Err(error @ (SchemaError::SharedSessions | SchemaError::Role(_) | SchemaError::Database(_))) => {
+            panic!("{error:?}")
+        }
     }
 }
 

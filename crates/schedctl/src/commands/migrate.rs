@@ -143,9 +143,13 @@ async fn known(conn: &mut Conn) -> Result<(), ExitError> {
     match migrations::check(conn).await {
         Err(error @ SchemaError::Newer { .. }) => Err(schema(error)),
         Err(SchemaError::Database(error)) => Err(database_error(error)),
-        Ok(()) | Err(SchemaError::Missing | SchemaError::Older { .. } | SchemaError::SharedSessions) => {
-            Ok(())
-        }
+        Ok(())
+        | Err(
+            SchemaError::Missing
+            | SchemaError::Older { .. }
+            | SchemaError::SharedSessions
+            | SchemaError::Role(_),
+        ) => Ok(()),
     }
 }
 

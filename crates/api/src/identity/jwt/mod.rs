@@ -6,14 +6,14 @@
 mod key_set;
 
 use sched_model::db::users::{self, FoundMember};
-use sched_model::db::{clock, tenants};
+use sched_model::db::{Conn, clock, tenants};
 use sched_model::domain::identity::jwt::{JwtRules, JwtSubject, UnverifiedJwt, VerifyingKey};
 use sched_model::domain::identity::{Permissions, Standing, scopes_of};
 use sched_runtime::exit::BoxError;
 use sched_runtime::private_file;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::Identity;
+use super::{Identity, Recognising};
 use crate::config::{JwtKeys, JwtSettings};
 use crate::error::ApiError;
 use crate::state::ApiState;
@@ -73,14 +73,20 @@ pub(super) async fn look_up(
             &published
         }
     };
-    let mut conn = state.database.conn().await?;
-    let now = clock::now(&mut conn).await?;
+    let this = Recognising(());
+    let now =
+        state.recognise(&this, "read_clock", async |conn: &mut Conn| Ok(clock::now(conn).await?)).await?;
     let subject = token.verify(&tokens.rules, keys, now).map_err(|error| unbelieved(&error))?;
     let slug = subject.tenant.as_deref().unwrap_or(tenants::DEFAULT_TENANT);
     // PostgreSQL would fail over a NUL.
     let found = match subject.email.contains('\0') || slug.contains('\0') {
         true => None,
-        false => users::member_of(&mut conn, &subject.email, slug).await?,
+        false => {
+            let found = state.recognise(&this, "find_member", async |conn: &mut Conn| {
+                Ok(users::member_of(conn, &subject.email, slug).await?)
+            });
+            found.await?
+        }
     };
     let found = found.filter(|found| found.is_active).ok_or_else(|| {
         // Not told apart: who has a token of the provider need not learn which tenants and users there are.

@@ -23,6 +23,7 @@ const ATTEMPTS_AT_ONCE: usize = 10;
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// See the module.
+#[derive(Debug, Clone)]
 pub(super) struct Follower {
     tenant: TenantId,
     dispatch: DispatchId,

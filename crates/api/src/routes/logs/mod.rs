@@ -2,8 +2,8 @@
 //!
 //! Server-sent events, so that browsers and `curl -N` can read them. Each event carries as its id where a reader stands after it, and
 //! nothing is remembered here: a client that was cut off sends the last id and goes on, at any instance of the API. The stream looks at
-//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops, the database fails, the key of
-//! the client is good no more, or the client does not read.
+//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops, the database fails, or the key of
+//! the client is good no more.
 
 mod follow;
 mod position;
@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use actix_web::http::header::{HeaderMap, HeaderName};
 use actix_web::web;
 use actix_web::{HttpRequest, HttpResponse};
-use sched_model::db::DbError;
+use sched_model::db::{Conn, DbError};
 use sched_model::domain::identity::Permission;
-use sched_model::domain::ids::{DispatchId, TenantId};
+use sched_model::domain::ids::DispatchId;
 use sched_runtime::clock::monotonic;
+use sched_runtime::exit;
 use sched_wire::{LogEvent, LogsQuery};
 
 use super::State;
@@ -53,17 +54,13 @@ pub(crate) async fn of_dispatch(
     let place = state.followers.take(&identity)?;
     let mut follower = Follower::new(tenant, id, position);
     // The first look comes before the answer, so that what is wrong is told as everywhere.
-    let mut conn = state.database.conn().await?;
-    let first = match follower.look(&mut conn).await {
-        Err(DbError::NotFound) => return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
-        first => first?,
-    };
-    drop(conn);
+    let first = look(&state, &identity, id, &mut follower).await?;
     let patience = state.stream_patience;
     let stream = Stream {
         state,
         headers: request.headers().clone(),
-        tenant,
+        identity,
+        dispatch: id,
         follower,
         is_followed: query.follow,
         waiting: first,
@@ -74,6 +71,27 @@ pub(crate) async fn of_dispatch(
     Ok(server_sent(futures_util::stream::unfold(stream, Stream::next), patience))
 }
 
+/// One look, in a short transaction of its own. The follower stands where it stood if it fails.
+async fn look(
+    state: &State,
+    identity: &Identity,
+    id: DispatchId,
+    follower: &mut Follower,
+) -> Result<Seen, ApiError> {
+    let before = &*follower;
+    let looked = state.read(identity, "follow_output", async |conn: &mut Conn| {
+        let mut after = before.clone();
+        let seen = after.look(conn).await.map_err(|error| match error {
+            DbError::NotFound => ApiError::NotFound { kind: "dispatch", name: id.to_string() },
+            error => error.into(),
+        })?;
+        Ok((after, seen))
+    });
+    let (after, seen) = looked.await?;
+    *follower = after;
+    Ok(seen)
+}
+
 /// What was seen and is to be sent, each with the position after it.
 type Seen = Vec<(LogEvent, Position)>;
 
@@ -82,7 +100,8 @@ struct Stream {
     state: State,
     /// What the request was, to find out now and then whether its key is still good.
     headers: HeaderMap,
-    tenant: TenantId,
+    identity: Identity,
+    dispatch: DispatchId,
     follower: Follower,
     is_followed: bool,
     waiting: Seen,
@@ -126,17 +145,18 @@ impl Stream {
             self.is_over = true;
             return;
         }
-        if !identity::may_still(&self.state, &self.headers, self.tenant, Permission::RunsRead).await {
+        if !identity::may_still(&self.state, &self.headers, self.identity.tenant(), Permission::RunsRead)
+            .await
+        {
             // Asking again, the client is told why.
             self.is_over = true;
             return;
         }
-        let looked = async { self.follower.look(&mut *self.state.database.conn().await?).await };
-        match looked.await {
+        match look(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
             Ok(seen) => self.waiting = seen,
             Err(error) => {
                 // The client has what it takes to go on where it was; there is no other way to tell it.
-                tracing::debug!(error = error.with_causes(), "A stream of output was broken off.");
+                tracing::debug!(error = exit::describe(&error), "A stream of output was broken off.");
                 self.is_over = true;
             }
         }

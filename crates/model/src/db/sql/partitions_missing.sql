@@ -1,6 +1,6 @@
 SELECT child.name,
-       format('CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L)', child.name, parent.name, child.first,
-              (child.first AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC')
+       format('CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L); SELECT isolate_tenants(%L)', child.name, parent.name,
+              child.first, (child.first AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC', child.name)
 FROM unnest(ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
                   'maintenance.job_execution_output', 'events']) AS parent (name)
 CROSS JOIN generate_series(0, $1) AS ahead (months)

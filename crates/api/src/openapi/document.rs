@@ -1,0 +1,334 @@
+//! The document, put together.
+
+use std::collections::BTreeSet;
+
+use actix_web::http::{Method, StatusCode};
+use sched_wire::{BASE_PATH, IDEMPOTENCY_KEY, PROBLEM_JSON, Problem};
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::naming::{self, Schemas};
+use super::says::{EVENT_STREAM, Given, Says, Taken};
+use crate::permit::{Needs, Operation, Path};
+
+/// The document for these routes, which lie below [`BASE_PATH`].
+pub(crate) fn document(table: &[Path]) -> Value {
+    let mut writing = Writing::new();
+    let mut paths = Map::new();
+    for path in table {
+        let methods: Map<String, Value> =
+            path.operations().map(|one| (word(one.method()), writing.operation(path, one))).collect();
+        paths.insert(format!("{BASE_PATH}{}", path.pattern()), Value::Object(methods));
+    }
+    let mut document = json!({
+        "openapi": "3.1.1",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "sched",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Jobs, when they are to run, and what became of every one of their fires.",
+            "license": {"name": env!("CARGO_PKG_LICENSE")},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"bearer": []}],
+        "paths": paths,
+    });
+    let components = writing.components(&mut document);
+    if let Some(document) = document.as_object_mut() {
+        document.insert("components".to_owned(), components);
+    }
+    document
+}
+
+/// Makes schemas while the document is written.
+struct Writing {
+    taken: SchemaGenerator,
+    answered: SchemaGenerator,
+}
+
+impl Writing {
+    fn new() -> Self {
+        let settings = || {
+            let mut settings = SchemaSettings::draft2020_12();
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+            settings
+        };
+        Self {
+            taken: settings().for_deserialize().into_generator(),
+            answered: settings().for_serialize().into_generator(),
+        }
+    }
+
+    fn operation(&mut self, path: &Path, operation: &Operation) -> Value {
+        let (method, needs, says) = (operation.method(), operation.needs(), operation.says());
+        let mut value = json!({
+            "operationId": id(method, path.pattern()),
+            "summary": says.summary,
+            "tags": [tag(path.pattern())],
+            "parameters": self.parameters(path, says),
+            "responses": self.responses(path, method, says),
+        });
+        let Some(fields) = value.as_object_mut() else { return value };
+        if let Needs::Permission(permission) = needs {
+            let text = format!("Needs the permission `{permission}`.");
+            fields.insert("description".to_owned(), text.into());
+            fields.insert("x-permission".to_owned(), permission.to_string().into());
+        }
+        if needs == Needs::Nothing {
+            fields.insert("security".to_owned(), json!([]));
+        }
+        if let Some(body) = &says.body {
+            fields.insert("requestBody".to_owned(), self.body(body));
+        }
+        value
+    }
+
+    fn parameters(&mut self, path: &Path, says: &Says) -> Vec<Value> {
+        let of_path = placeholders(path.pattern()).map(|name| {
+            let (schema, description) = placeholder(name);
+            json!({"name": name, "in": "path", "required": true, "schema": schema, "description": description})
+        });
+        let mut parameters: Vec<Value> = of_path.collect();
+        if let Some(schema) = says.query {
+            parameters.extend(self.of_query(schema));
+        }
+        let mut header = |name: &str, schema: Value, description: &str| {
+            parameters.push(json!({
+                "name": name, "in": "header", "required": false, "schema": schema, "description": description,
+            }));
+        };
+        if says.is_conditional {
+            header(
+                "If-Match",
+                json!({"type": "string", "pattern": "^(\\*|\"[^\"]*\")$"}),
+                "The `ETag` of what is to be changed: refused if it is another by now.",
+            );
+        }
+        if says.is_repeatable {
+            header(
+                IDEMPOTENCY_KEY,
+                json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}),
+                "1 to 255 visible characters. The same request under the same key is done once and answered as the first time.",
+            );
+        }
+        if says.is_resumable {
+            header("Last-Event-ID", json!({"type": "string"}), "Go on after this event.");
+        }
+        parameters
+    }
+
+    /// The fields of a type as parameters.
+    fn of_query(&mut self, schema: fn(&mut SchemaGenerator) -> schemars::Schema) -> Vec<Value> {
+        let object = schema(&mut self.taken).to_value();
+        let required: Vec<&str> = match object.get("required").and_then(Value::as_array) {
+            Some(names) => names.iter().filter_map(Value::as_str).collect(),
+            None => Vec::new(),
+        };
+        let fields = object.get("properties").and_then(Value::as_object);
+        let parameter = |(name, schema): (&String, &Value)| {
+            let mut schema = not_null(schema.clone());
+            let description = schema.as_object_mut().and_then(|fields| fields.remove("description"));
+            json!({
+                "name": name, "in": "query", "required": required.contains(&name.as_str()), "schema": schema,
+                "description": description,
+            })
+        };
+        fields.into_iter().flatten().map(parameter).collect()
+    }
+
+    fn body(&mut self, taken: &Taken) -> Value {
+        let schema = (taken.schema)(&mut self.taken).to_value();
+        let content: Map<String, Value> =
+            taken.media_types.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
+        json!({"required": taken.is_required, "content": content})
+    }
+
+    fn responses(&mut self, path: &Path, method: &Method, says: &Says) -> Value {
+        let mut responses = Map::new();
+        for given in &says.answers {
+            responses.insert(given.status.as_str().to_owned(), self.answer(given));
+        }
+        for status in refusals(path, method, says) {
+            let problem = json!({"$ref": format!("#/components/responses/{}", refusal(status))});
+            responses.insert(status.as_str().to_owned(), problem);
+        }
+        Value::Object(responses)
+    }
+
+    fn answer(&mut self, given: &Given) -> Value {
+        let description = given.status.canonical_reason().unwrap_or("Answer");
+        match given.schema {
+            Some(schema) => {
+                let mut schema = schema(&mut self.answered).to_value();
+                mark(&mut schema);
+                if given.media_type == EVENT_STREAM {
+                    schema = event(&schema);
+                }
+                json!({"description": description, "content": {given.media_type: {"schema": schema}}})
+            }
+            None => json!({"description": description}),
+        }
+    }
+
+    /// The components; references of answers in the document are made to point at schemas of answers.
+    fn components(mut self, document: &mut Value) -> Value {
+        let problem = self.answered.subschema_for::<Problem>().to_value();
+        let taken: Schemas = self.taken.take_definitions(true);
+        let answered: Schemas = self.answered.take_definitions(true);
+        let (schemas, renamed) = naming::joined(taken, answered);
+        settle(document, &renamed);
+        let refusals: Map<String, Value> = REFUSALS
+            .iter()
+            .map(|(status, description)| {
+                let content = json!({PROBLEM_JSON: {"schema": problem}});
+                (refusal(*status), json!({"description": description, "content": content}))
+            })
+            .collect();
+        json!({
+            "schemas": schemas,
+            "responses": refusals,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An API key, `sched_…`, or a token of the issuer that this installation trusts.",
+                },
+            },
+        })
+    }
+}
+
+/// One event of a stream, whose data are JSON of this schema.
+fn event(data: &Value) -> Value {
+    json!({
+        "type": "object",
+        "description": "One event of the stream, by the fields of the format.",
+        "required": ["event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "The position after this event, for `Last-Event-ID`."},
+            "event": {"type": "string"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+    })
+}
+
+/// What an answer's schema carries until names are settled.
+const MARK: &str = "x-answered";
+
+fn mark(schema: &mut Value) {
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert(MARK.to_owned(), Value::Null);
+    }
+}
+
+fn settle(value: &mut Value, renamed: &BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            let is_answer = fields.remove(MARK).is_some();
+            fields.values_mut().for_each(|value| settle(value, renamed));
+            if is_answer {
+                naming::rename(value, renamed);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| settle(item, renamed)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// A parameter is there or not; it cannot be `null`.
+fn not_null(mut schema: Value) -> Value {
+    let Some(fields) = schema.as_object_mut() else { return schema };
+    if let Some(Value::Array(kinds)) = fields.get_mut("type") {
+        kinds.retain(|kind| kind != "null");
+        if let [kind] = kinds.as_slice() {
+            let kind = kind.clone();
+            fields.insert("type".to_owned(), kind);
+        }
+    }
+    if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|kind| kind != "null"));
+        if let [choice] = choices.as_slice() {
+            let choice = choice.clone();
+            fields.remove("anyOf");
+            fields.extend(choice.as_object().cloned().unwrap_or_default());
+        }
+    }
+    schema
+}
+
+/// Statuses that refuse, and what they mean.
+const REFUSALS: [(StatusCode, &str); 12] = [
+    (StatusCode::BAD_REQUEST, "The request cannot be understood; `errors` names the parameter."),
+    (StatusCode::UNAUTHORIZED, "Nobody knows who sends the request."),
+    (StatusCode::FORBIDDEN, "Who sends it may not."),
+    (StatusCode::NOT_FOUND, "There is no such thing in this tenant."),
+    (StatusCode::CONFLICT, "Things are not as they would have to be; at another time it may be right."),
+    (StatusCode::PRECONDITION_FAILED, "It was changed since: the `ETag` is another by now."),
+    (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long."),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body is not JSON."),
+    (StatusCode::MISDIRECTED_REQUEST, "The request is for another host."),
+    (StatusCode::UNPROCESSABLE_ENTITY, "The body is understood and wrong; `errors` points at each field."),
+    (StatusCode::TOO_MANY_REQUESTS, "Too many requests; `Retry-After` says when to come back."),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The API or its database cannot serve it now; `Retry-After` says when to come back.",
+    ),
+];
+
+fn refusal(status: StatusCode) -> String {
+    status.canonical_reason().unwrap_or("Problem").replace(' ', "")
+}
+
+/// The statuses that an operation may refuse with.
+fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
+    let is_change = method != Method::GET;
+    let names_things =
+        placeholders(path.pattern()).next().is_some() || says.query.is_some() || says.body.is_some();
+    let may = |status: StatusCode| match status {
+        StatusCode::NOT_FOUND => names_things,
+        StatusCode::CONFLICT => is_change,
+        StatusCode::PRECONDITION_FAILED => says.is_conditional,
+        StatusCode::PAYLOAD_TOO_LARGE
+        | StatusCode::UNSUPPORTED_MEDIA_TYPE
+        | StatusCode::UNPROCESSABLE_ENTITY => is_change,
+        _ => true,
+    };
+    REFUSALS.iter().map(|(status, _)| *status).filter(|status| may(*status)).collect()
+}
+
+/// The names in braces of a pattern.
+pub(super) fn placeholders(pattern: &str) -> impl Iterator<Item = &str> {
+    pattern.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+/// What stands in place of a name in braces.
+fn placeholder(name: &str) -> (Value, &'static str) {
+    let text = json!({"type": "string", "minLength": 1});
+    match name {
+        "job" => (text, "Id or name of the job."),
+        "id" => (json!({"type": "string", "format": "uuid"}), "Identifier."),
+        "email" => (text, "E-mail of the user, whatever its case."),
+        "key" => (text, "Id or prefix of the key."),
+        _ => (text, "Name."),
+    }
+}
+
+/// The area of a path: its first word.
+fn tag(pattern: &str) -> &str {
+    pattern.trim_start_matches('/').split('/').next().unwrap_or_default()
+}
+
+/// A name for programs, from method and path: `GET /jobs/{job}/versions` is `get_jobs_job_versions`.
+fn id(method: &Method, pattern: &str) -> String {
+    let path = pattern.replace(['{', '}'], "").replace(['/', '-', '.'], "_");
+    format!("{}{path}", word(method))
+}
+
+fn word(method: &Method) -> String {
+    method.as_str().to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::table::table;
+
+fn the_document() -> Value {
+    document(&table())
+}
+
+/// Every reference in a document.
+fn references(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, value)| match value {
+                Value::String(text) if key == "$ref" => vec![text.clone()],
+                value => references(value),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+#[test]
+fn every_route_is_in_it_and_nothing_else() {
+    let (table, document) = (table(), the_document());
+    let mut routes = BTreeSet::new();
+    for path in &table {
+        for operation in path.operations() {
+            assert!(
+                routes.insert((format!("{BASE_PATH}{}", path.pattern()), word(operation.method()))),
+                "{path:?}",
+                path = path.pattern()
+            );
+        }
+    }
+    let mut told = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        told.extend(methods.as_object().unwrap().keys().map(|method| (path.clone(), method.clone())));
+    }
+    assert!(routes.len() > 50, "{}", routes.len());
+    assert_eq!(routes, told);
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_schema_is_used() {
+    let document = the_document();
+    let mut used = BTreeSet::new();
+    for reference in references(&document) {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+        used.insert(reference);
+    }
+    for name in document["components"]["schemas"].as_object().unwrap().keys() {
+        assert!(used.contains(&format!("{}{name}", naming::SCHEMAS)), "{name}");
+    }
+    assert!(!document.to_string().contains(MARK));
+}
+
+#[test]
+fn operations_have_names_of_their_own_and_say_what_they_need() {
+    let document = the_document();
+    let mut names = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{method} {path}");
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.keys().any(|status| status.starts_with('2')), "{method} {path}");
+            let is_public = path == "/api/v1/openapi.json";
+            assert_eq!(operation.get("security").is_some(), is_public, "{method} {path}");
+        }
+    }
+    assert_eq!(document["paths"]["/api/v1/jobs"]["post"]["x-permission"], "jobs:write");
+}
+
+#[test]
+fn what_clients_send_is_closed_and_what_they_read_is_whole() {
+    let document = the_document();
+    let schemas = &document["components"]["schemas"];
+    for spec in ["JobSpec", "QueueSpec", "FunctionSpec", "PauseRequest"] {
+        assert_eq!(schemas[spec]["additionalProperties"], false, "{spec}");
+    }
+    let required: Vec<&str> =
+        schemas["Queue"]["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(required.contains(&"default_priority") && required.contains(&"running"), "{required:?}");
+    let parameters = document["paths"]["/api/v1/dispatches"]["get"]["parameters"].as_array().unwrap();
+    let status = parameters.iter().find(|one| one["name"] == "status").unwrap();
+    assert_eq!((status["in"].as_str(), status["required"].as_bool()), (Some("query"), Some(false)));
+    assert!(status["schema"].to_string().contains("DispatchStatus"), "{status}");
+}

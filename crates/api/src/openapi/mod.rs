@@ -1,0 +1,13 @@
+//! The OpenAPI document: what the API takes and answers, from the table of routes and the types themselves.
+//!
+//! Made once, when it is first asked for. Nothing of it is written by hand but summaries, so it cannot speak of a route or a
+//! field that is not there, or leave one out. Version 3.1 (spec.openapis.org/oas/v3.1.1), whose schemas are JSON Schema 2020-12.
+
+mod document;
+mod naming;
+mod page;
+mod says;
+
+pub(crate) use document::document;
+pub(crate) use page::{is_public, json, page, swagger};
+pub(crate) use says::{Says, says};

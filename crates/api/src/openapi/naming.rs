@@ -1,0 +1,113 @@
+//! Names of schemas that differ by direction.
+//!
+//! A type may be read more loosely than it is written: a field with a default may be left out by a client and always stands in an
+//! answer. Such a type is two schemas, and so is every type that refers to it; all others are one. Pure.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+/// Where schemas are kept in the document.
+pub(super) const SCHEMAS: &str = "#/components/schemas/";
+/// What the name of a schema ends in that is for answers only, where the same type is taken otherwise.
+const ANSWERED: &str = "Answer";
+
+/// Schemas by name.
+pub(super) type Schemas = Map<String, Value>;
+
+/// All schemas under names of their own, and those names that answers are to know by another.
+pub(super) fn joined(taken: Schemas, answered: Schemas) -> (Schemas, BTreeSet<String>) {
+    let renamed = renamed(&taken, &answered);
+    let mut all = taken;
+    for (name, mut schema) in answered {
+        rename(&mut schema, &renamed);
+        let name = if renamed.contains(&name) { format!("{name}{ANSWERED}") } else { name };
+        all.insert(name, schema);
+    }
+    (all, renamed)
+}
+
+/// Names that mean one thing in requests and another in answers.
+fn renamed(taken: &Schemas, answered: &Schemas) -> BTreeSet<String> {
+    let differs = |(name, schema): (&String, &Value)| {
+        taken.get(name).is_some_and(|other| other != schema).then(|| name.clone())
+    };
+    let mut names: BTreeSet<String> = answered.iter().filter_map(differs).collect();
+    loop {
+        // What refers to one that differs differs too, if it is in both.
+        let refers = |schema: &Value| references(schema).iter().any(|name| names.contains(*name));
+        let more: Vec<String> = answered
+            .iter()
+            .filter(|(name, schema)| !names.contains(*name) && taken.contains_key(*name) && refers(schema))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if more.is_empty() {
+            return names;
+        }
+        names.extend(more);
+    }
+}
+
+/// Names that a schema refers to.
+fn references(schema: &Value) -> Vec<&str> {
+    match schema {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(key, value)| match value.as_str().and_then(|text| text.strip_prefix(SCHEMAS)) {
+                Some(name) if key == "$ref" => vec![name],
+                _ => references(value),
+            })
+            .collect(),
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+/// Makes references to names in `renamed` refer to the schemas of answers.
+pub(super) fn rename(schema: &mut Value, renamed: &BTreeSet<String>) {
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(text) if key == "$ref" => {
+                        if text.strip_prefix(SCHEMAS).is_some_and(|name| renamed.contains(name)) {
+                            text.push_str(ANSWERED);
+                        }
+                    }
+                    value => rename(value, renamed),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, renamed)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schemas(value: Value) -> Schemas {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_differs_and_what_refers_to_it_has_two_names() {
+        let reference = |name: &str| json!({"$ref": format!("{SCHEMAS}{name}")});
+        let outer = json!({"properties": {"inner": [reference("Inner")], "plain": reference("Plain")}});
+        let taken = schemas(json!({"Outer": outer, "Inner": {"required": []}, "Plain": {}}));
+        let answered = schemas(
+            json!({"Outer": outer, "Inner": {"required": ["a"]}, "Plain": {}, "Only": reference("Outer")}),
+        );
+        let (all, renamed) = joined(taken, answered);
+        let names: Vec<&str> = all.keys().map(String::as_str).collect();
+        assert_eq!(names, ["Inner", "InnerAnswer", "Only", "Outer", "OuterAnswer", "Plain"]);
+        assert_eq!(all["Only"], reference("OuterAnswer"));
+        assert_eq!(all["OuterAnswer"]["properties"]["inner"][0], reference("InnerAnswer"));
+        assert_eq!(all["OuterAnswer"]["properties"]["plain"], reference("Plain"));
+        assert_eq!(all["Outer"]["properties"]["inner"][0], reference("Inner"));
+        assert_eq!(renamed.len(), 2);
+    }
+}

@@ -1,0 +1,53 @@
+//! The document as it is served, and a page to read it with.
+//!
+//! Both are the same for everybody and say nothing of the installation, so they ask for no key. The page is Swagger UI, served from
+//! this program: it loads nothing from elsewhere, and a key that is typed into it stays in the browser.
+
+use std::sync::LazyLock;
+
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
+use actix_web::{HttpResponse, web};
+use utoipa_swagger_ui::Config;
+
+use crate::error::ApiError;
+use crate::table;
+
+/// Where the document is.
+pub(crate) const DOCUMENT: &str = "/api/v1/openapi.json";
+
+/// The page may show what it brings with it, and ask this API. Its library writes styles into elements.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                      font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Where the page is.
+const PAGE: &str = "/api/docs";
+
+/// Whether a path is one that everybody may read.
+pub(crate) fn is_public(path: &str) -> bool {
+    path == DOCUMENT || path.strip_prefix(PAGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+static TEXT: LazyLock<String> = LazyLock::new(|| super::document(&table::table()).to_string());
+
+/// `GET /openapi.json`
+pub(crate) async fn json() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(TEXT.as_str())
+}
+
+/// `GET /api/docs`
+pub(crate) async fn page() -> HttpResponse {
+    HttpResponse::PermanentRedirect().insert_header((LOCATION, "/api/docs/")).finish()
+}
+
+/// `GET /api/docs/{file}`
+pub(crate) async fn swagger(file: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let config =
+        std::sync::Arc::new(Config::from(DOCUMENT).try_it_out_enabled(true).persist_authorization(false));
+    let found = utoipa_swagger_ui::serve(&file, config).map_err(|_unreadable| ApiError::Broken)?;
+    let found = found.ok_or(ApiError::NoSuchPath)?;
+    let mut response = HttpResponse::Ok();
+    response.insert_header((CONTENT_TYPE, found.content_type));
+    response.insert_header((CONTENT_SECURITY_POLICY, POLICY));
+    response.insert_header((CACHE_CONTROL, "no-cache"));
+    Ok(response.body(found.bytes.into_owned()))
+}

@@ -1,0 +1,356 @@
+//! The table of routes: every path below [`sched_wire::BASE_PATH`], and for each method what it asks for, who serves it, and what
+//! the OpenAPI document says of it.
+//!
+//! Tests walk this table: there is no other way to a route.
+
+use actix_web::http::StatusCode;
+use sched_model::domain::identity::Permission as P;
+use sched_wire as wire;
+use sched_wire::{Page, PageQuery};
+
+use crate::openapi::{self, says};
+use crate::permit::{Needs, Path, at};
+use crate::routes::{
+    api_keys, apply, audit_events, calendars, cancellations, dead_letters, dispatches, event_socket, events,
+    executions, explanations, fleet, functions, jobs, logs, me, memberships, previews, queues, retries,
+    secrets, switches, tenants, triggers, users,
+};
+
+/// Every path.
+pub(crate) fn table() -> Vec<Path> {
+    [documents(), identity(), jobs(), definitions(), runs(), fleet()].into_iter().flatten().collect()
+}
+
+/// What is not below the base path, and in no OpenAPI document, which knows no WebSockets.
+pub(crate) fn socket() -> Path {
+    at(wire::EVENTS_SOCKET).get(P::RunsRead, event_socket::open, says("Follow what happens over a WebSocket"))
+}
+
+fn documents() -> Vec<Path> {
+    let document = says("Show this document").ok::<serde_json::Map<String, serde_json::Value>>();
+    vec![at("/openapi.json").get(Needs::Nothing, openapi::json, document)]
+}
+
+fn identity() -> Vec<Path> {
+    vec![
+        at("/me").get(Needs::Identity, me::get, says("Show who asks and what they may").ok::<wire::Me>()),
+        at("/api-keys")
+            .get(
+                P::KeysRead,
+                api_keys::list,
+                says("List API keys").query::<PageQuery>().ok::<Page<wire::ApiKey>>(),
+            )
+            .post(
+                P::KeysWrite,
+                api_keys::create,
+                says("Make an API key; its text is shown this once")
+                    .takes::<wire::ApiKeySpec>()
+                    .created::<wire::NewApiKey>(),
+            ),
+        at("/api-keys/{key}").delete(P::KeysWrite, api_keys::revoke, says("Revoke an API key").no_content()),
+        at("/tenants")
+            .get(
+                P::SystemOperate,
+                tenants::list,
+                says("List tenants").query::<PageQuery>().ok::<Page<wire::Tenant>>(),
+            )
+            .post(
+                P::SystemOperate,
+                tenants::create,
+                says("Make a tenant").takes::<wire::TenantSpec>().created::<wire::Tenant>(),
+            ),
+        at("/users")
+            .get(
+                P::SystemOperate,
+                users::list,
+                says("List users").query::<PageQuery>().ok::<Page<wire::User>>(),
+            )
+            .post(
+                P::SystemOperate,
+                users::create,
+                says("Make a user").takes::<wire::UserSpec>().created::<wire::User>(),
+            ),
+        at("/users/{email}/activate").post(
+            P::SystemOperate,
+            users::activate,
+            says("Let a user in again").ok::<wire::User>(),
+        ),
+        at("/users/{email}/deactivate").post(
+            P::SystemOperate,
+            users::deactivate,
+            says("Refuse a user and all their keys").ok::<wire::User>(),
+        ),
+        at("/memberships").get(
+            P::MembersRead,
+            memberships::list,
+            says("List the members of the tenant").query::<PageQuery>().ok::<Page<wire::Membership>>(),
+        ),
+        at("/memberships/{email}")
+            .put(
+                P::MembersWrite,
+                memberships::put,
+                says("Make a user a member, or change their role")
+                    .takes::<wire::MembershipSpec>()
+                    .put::<wire::Membership>(),
+            )
+            .delete(
+                P::MembersWrite,
+                memberships::delete,
+                says("End a membership, and revoke its keys").no_content(),
+            ),
+    ]
+}
+
+fn jobs() -> Vec<Path> {
+    let switched = |summary| says(summary).if_match().ok::<wire::Job>();
+    vec![
+        at("/jobs")
+            .get(
+                P::JobsRead,
+                jobs::list,
+                says("List jobs, by name").query::<wire::JobsQuery>().ok::<Page<wire::Job>>(),
+            )
+            .post(
+                P::JobsWrite,
+                jobs::create,
+                says("Make a job").takes::<wire::JobSpec>().created::<wire::Job>(),
+            ),
+        at("/jobs/{job}").get(P::JobsRead, jobs::get, says("Show a job").ok::<wire::Job>()),
+        at("/jobs/{job}/trigger").post(
+            P::JobsTrigger,
+            triggers::trigger,
+            says("Run a job now, whatever its schedule says")
+                .may_take::<wire::TriggerRequest>()
+                .repeatable()
+                .gives::<wire::Triggered>(StatusCode::ACCEPTED),
+        ),
+        at("/jobs/{job}/preview").get(
+            P::JobsRead,
+            previews::of_job,
+            says("Show when a job fires next").query::<wire::PreviewQuery>().ok::<wire::Preview>(),
+        ),
+        at("/jobs/{job}/explain").get(
+            P::JobsRead,
+            explanations::of_job,
+            says("Tell what became of every fire time of a range, and what the job waits for")
+                .query::<wire::ExplainQuery>()
+                .ok::<wire::Explanation>(),
+        ),
+        at("/jobs/{job}/pause").post(
+            P::JobsOperate,
+            switches::pause,
+            switched("Hold the schedule of a job").may_take::<wire::PauseRequest>(),
+        ),
+        at("/jobs/{job}/resume").post(P::JobsOperate, switches::resume, switched("End the pause of a job")),
+        at("/jobs/{job}/enable").post(P::JobsOperate, switches::enable, switched("Enable a job")),
+        at("/jobs/{job}/disable").post(P::JobsOperate, switches::disable, switched("Disable a job")),
+        at("/jobs/{job}/cancel").post(
+            P::RunsOperate,
+            cancellations::of_job,
+            says("Cancel all that waits and runs of a job")
+                .may_take::<wire::ReasonRequest>()
+                .ok::<wire::JobCancelled>(),
+        ),
+        at("/schedules/preview").post(
+            P::JobsRead,
+            previews::of_schedule,
+            says("Show when a schedule would fire, before it is saved")
+                .takes::<wire::PreviewRequest>()
+                .ok::<wire::Preview>(),
+        ),
+        at("/apply").post(
+            P::JobsWrite,
+            apply::apply,
+            says("Write calendars, functions and jobs as they should be, all or none")
+                .takes::<wire::Manifest>()
+                .ok::<wire::ApplyResult>(),
+        ),
+    ]
+}
+
+fn definitions() -> Vec<Path> {
+    vec![
+        at("/calendars").get(
+            P::JobsRead,
+            calendars::list,
+            says("List calendars").query::<PageQuery>().ok::<Page<wire::Calendar>>(),
+        ),
+        at("/calendars/{name}")
+            .get(P::JobsRead, calendars::get, says("Show a calendar").ok::<wire::Calendar>())
+            .put(
+                P::JobsWrite,
+                calendars::put,
+                says("Write a calendar").takes_named::<wire::CalendarSpec>().put::<wire::Calendar>(),
+            )
+            .delete(
+                P::JobsWrite,
+                calendars::delete,
+                says("Delete a calendar that no job names").no_content(),
+            ),
+        at("/queues").get(
+            P::QueuesRead,
+            queues::list,
+            says("List queues").query::<PageQuery>().ok::<Page<wire::Queue>>(),
+        ),
+        at("/queues/{name}").get(P::QueuesRead, queues::get, says("Show a queue").ok::<wire::Queue>()).put(
+            P::QueuesWrite,
+            queues::put,
+            says("Write a queue").takes::<wire::QueueSpec>().put::<wire::Queue>(),
+        ),
+        at("/secrets").get(
+            P::SecretsRead,
+            secrets::list,
+            says("List secrets, without their values").query::<PageQuery>().ok::<Page<wire::Secret>>(),
+        ),
+        at("/secrets/{name}")
+            .put(
+                P::SecretsWrite,
+                secrets::put,
+                says("Write a secret")
+                    .query::<wire::SecretQuery>()
+                    .takes::<wire::SecretSpec>()
+                    .put::<wire::Secret>(),
+            )
+            .delete(
+                P::SecretsWrite,
+                secrets::delete,
+                says("Delete a secret").query::<wire::DeleteSecretQuery>().no_content(),
+            ),
+        at("/secret-keys/rotate").post(
+            P::SystemOperate,
+            secrets::rotate,
+            says("Seal all secrets with the newest key").ok::<wire::SecretsRotated>(),
+        ),
+        at("/task-functions").get(
+            P::JobsRead,
+            functions::list,
+            says("List task functions").query::<PageQuery>().ok::<Page<wire::Function>>(),
+        ),
+    ]
+}
+
+fn runs() -> Vec<Path> {
+    let retried = |summary| says(summary).gives::<wire::Triggered>(StatusCode::ACCEPTED);
+    let settled =
+        |summary| says(summary).may_take::<wire::DeadLettersCommand>().ok::<wire::DeadLettersSettled>();
+    vec![
+        at("/dispatches").get(
+            P::RunsRead,
+            dispatches::list,
+            says("List dispatches, newest first")
+                .query::<wire::DispatchesQuery>()
+                .ok::<Page<wire::Dispatch>>(),
+        ),
+        at("/dispatches/{id}").get(
+            P::RunsRead,
+            dispatches::get,
+            says("Show a dispatch").ok::<wire::Dispatch>(),
+        ),
+        at("/dispatches/{id}/explain").get(
+            P::RunsRead,
+            explanations::of_dispatch,
+            says("Tell what a dispatch waits for").ok::<wire::DispatchExplanation>(),
+        ),
+        at("/dispatches/{id}/cancel").post(
+            P::RunsOperate,
+            cancellations::dispatch,
+            says("Cancel a dispatch, whether it waits or runs")
+                .may_take::<wire::ReasonRequest>()
+                .ok::<wire::Cancelled>()
+                .gives::<wire::Cancelled>(StatusCode::ACCEPTED),
+        ),
+        at("/dispatches/{id}/retry").post(
+            P::RunsOperate,
+            retries::dispatch,
+            retried("Run a finished dispatch again"),
+        ),
+        at("/dispatches/{id}/logs").get(
+            P::RunsRead,
+            logs::of_dispatch,
+            says("Read the output of a dispatch, or follow it")
+                .query::<wire::LogsQuery>()
+                .streams::<wire::LogEvent>(),
+        ),
+        at("/audit-events").get(
+            P::AuditRead,
+            audit_events::list,
+            says("List who changed what, newest first")
+                .query::<wire::AuditQuery>()
+                .ok::<Page<wire::AuditEvent>>(),
+        ),
+        at("/events").get(
+            P::RunsRead,
+            events::list,
+            says("List what happened, newest first").query::<wire::EventsQuery>().ok::<Page<wire::Event>>(),
+        ),
+        at("/events/stream").get(
+            P::RunsRead,
+            events::stream,
+            says("Follow what happens").query::<wire::EventStreamQuery>().streams::<wire::StreamMessage>(),
+        ),
+        at("/dead-letters").get(
+            P::RunsRead,
+            dead_letters::list,
+            says("List dead letters").query::<wire::DeadLettersQuery>().ok::<Page<wire::DeadLetter>>(),
+        ),
+        at("/dead-letters/retry").post(
+            P::RunsOperate,
+            dead_letters::retry_many,
+            settled("Run many dead letters again, a page of them"),
+        ),
+        at("/dead-letters/discard").post(
+            P::RunsOperate,
+            dead_letters::discard_many,
+            settled("Be done with many dead letters, a page of them"),
+        ),
+        at("/dead-letters/{id}").get(
+            P::RunsRead,
+            dead_letters::get,
+            says("Show a dead letter").ok::<wire::DeadLetter>(),
+        ),
+        at("/dead-letters/{id}/retry").post(
+            P::RunsOperate,
+            retries::dead_letter,
+            retried("Run a dead letter again"),
+        ),
+        at("/dead-letters/{id}/discard").post(
+            P::RunsOperate,
+            dead_letters::discard,
+            says("Be done with a dead letter").may_take::<wire::ReasonRequest>().ok::<wire::DeadLetter>(),
+        ),
+        at("/executions").get(
+            P::RunsRead,
+            executions::list,
+            says("List attempts, newest first")
+                .query::<wire::ExecutionsQuery>()
+                .ok::<Page<wire::Execution>>(),
+        ),
+        at("/executions/{id}").get(
+            P::RunsRead,
+            executions::get,
+            says("Show an attempt").ok::<wire::Execution>(),
+        ),
+        at("/executions/{id}/output").get(
+            P::RunsRead,
+            executions::output,
+            says("Read the output of an attempt that has ended").ok::<wire::ExecutionOutput>(),
+        ),
+    ]
+}
+
+fn fleet() -> Vec<Path> {
+    vec![
+        at("/workers").get(P::FleetRead, fleet::workers, says("List workers").ok::<Page<wire::Worker>>()),
+        at("/scheduler-instances").get(
+            P::FleetRead,
+            fleet::scheduler_instances,
+            says("List schedulers, and which leads").ok::<Page<wire::SchedulerInstance>>(),
+        ),
+        at("/scheduler-instances/leader/step-down").post(
+            P::SystemOperate,
+            fleet::step_down,
+            says("Have the leader hand over").gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+        ),
+        at("/status").get(P::JobsRead, fleet::status, says("Show how things stand").ok::<wire::Status>()),
+    ]
+}

@@ -1,0 +1,1 @@
+SELECT f.id FROM find_user($1) AS f (id)
