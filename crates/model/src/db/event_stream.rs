@@ -8,8 +8,8 @@
 //! # Design notes
 //! - One transaction that takes hours would stop the stream for hours. Two kinds of them are not waited for: those of other databases of
 //!   the server, which cannot write here; and those that have run for longer than [`WRITES_WITHIN`] without having touched events, because
-//!   the column's default refuses events from them (migration 30). What has written events and goes on is waited for, which
-//!   [`hold`](Running) tells. Transactions that only read, such as a backup's, have no number and hold nobody up.
+//!   the column's default refuses events from them (migration 30). What has written events and goes on is waited for ([`Running`] tells who
+//!   it is). Transactions that only read, such as a backup's, have no number and hold nobody up.
 //! - `created_at` follows the order but for [`WRITES_WITHIN`]: a transaction writes its events within that time of its beginning,
 //!   and it got its number after it began. So an instant is found in the order by halving, without an index by time.
 //! - Numbers of transactions mean nothing on another server. [`origin`] tells servers apart; after a restore from a dump
@@ -195,6 +195,19 @@ statement! {
 /// When the database cannot be asked.
 pub async fn origin(conn: &mut Conn) -> DbResult<Origin> {
     Ok(OriginOf {}.get_result(conn).await?)
+}
+
+statement! {
+    SettleForeign = "events_settle_foreign.sql", (limit: i64 as BigInt) -> BigInt
+}
+
+/// Puts up to `limit` events that came with a dump of another server before everything that is written here; returns how many.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn settle_foreign(conn: &mut Conn, limit: i64) -> DbResult<u64> {
+    let settled: i64 = SettleForeign { limit }.get_result(conn).await?;
+    Ok(u64::try_from(settled).unwrap_or(0))
 }
 
 /// Whose events are read, and which of them.

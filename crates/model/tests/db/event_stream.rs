@@ -27,10 +27,27 @@ fn event(number: usize) -> NewEvent {
 /// Begins a transaction that takes a number, and writes an event with it.
 const WRITE: &str = "INSERT INTO events (event_type) VALUES ('job_paused')";
 
+/// Transactions of the databases of other tests, which are on the same server.
+async fn elsewhere(conn: &mut Conn) -> Vec<i64> {
+    let running = event_stream::running(conn).await.unwrap();
+    running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect()
+}
+
+/// The types of the events that are settled, and the position after them.
 async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
-    let look = event_stream::look(conn, after, &[], 100).await.unwrap();
-    let last = look.events.last().map_or(look.settled, |event| event.key);
+    let ignored = elsewhere(conn).await;
+    let look = event_stream::look(conn, after, &ignored, 100).await.unwrap();
+    let last = look.events.last().map_or(look.settled, |event| event.key).max(after);
     (look.events.into_iter().map(|event| event.event_type).collect(), last)
+}
+
+/// Waits until exactly these are settled.
+async fn wait_for_types(conn: &mut Conn, after: EventKey, expected: &[&str]) {
+    wait_for("the events are settled", PATIENCE, async || {
+        let seen = types(conn, after).await.0;
+        if seen == expected { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,8 +64,7 @@ async fn an_event_that_is_committed_after_later_ones_is_not_missed() {
     let (seen, position) = types(&mut conn, start).await;
     assert_eq!(seen, Vec::<String>::new(), "what follows an open transaction waits for it");
     slow.batch_execute("COMMIT").await.unwrap();
-    let (seen, _) = types(&mut conn, position).await;
-    assert_eq!(seen, ["slow", "quick"]);
+    wait_for_types(&mut conn, position, &["slow", "quick"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,13 +82,14 @@ async fn a_transaction_that_is_known_to_be_harmless_is_passed() {
     let running = event_stream::running(&mut conn).await.unwrap();
     let found = running.iter().find(|one| one.transaction == number).unwrap();
     assert!(found.is_found && !found.is_elsewhere && !found.has_events, "{found:?}");
-    // Transactions of other tests' databases are on the same server.
-    let ignored: Vec<i64> =
-        running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect();
-    let look = event_stream::look(&mut conn, start, &ignored, 10).await.unwrap();
-    assert_eq!(look.events.len(), 0);
-    let look = event_stream::look(&mut conn, start, &[ignored, vec![number]].concat(), 10).await.unwrap();
-    assert!(look.events.iter().any(|event| event.event_type == "job_paused"), "{look:?}");
+    assert_eq!(types(&mut conn, start).await.0, Vec::<String>::new());
+    wait_for("what is not waited for is passed", PATIENCE, async || {
+        let ignored = [elsewhere(&mut conn).await, vec![number]].concat();
+        let look = event_stream::look(&mut conn, start, &ignored, 10).await.unwrap();
+        let is_seen = look.events.iter().any(|event| event.event_type == "job_paused");
+        if is_seen { Ok(()) } else { Err(format!("{look:?}")) }
+    })
+    .await;
 
     slow.batch_execute(WRITE).await.unwrap();
     let running = event_stream::running(&mut conn).await.unwrap();
@@ -142,7 +159,8 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     let mut seen = Vec::new();
     let total = 2 * WRITERS * EACH;
     wait_for("every event", PATIENCE * 2, async || {
-        let look = event_stream::look(&mut conn, position, &[], 7).await.unwrap();
+        let ignored = elsewhere(&mut conn).await;
+        let look = event_stream::look(&mut conn, position, &ignored, 7).await.unwrap();
         position = match look.events.last() {
             Some(last) if look.events.len() == 7 => last.key,
             _ => look.settled.max(position),
@@ -157,7 +175,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order");
     let distinct: HashSet<u64> = seen.iter().map(|(_, number)| *number).collect();
     assert_eq!((seen.len(), distinct.len()), (total, total), "each once");
-    assert_eq!(event_stream::look(&mut conn, position, &[], 7).await.unwrap().events.len(), 0);
+    assert_eq!(types(&mut conn, position).await.0, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,6 +222,30 @@ async fn pages_show_what_is_meant_in_both_directions() {
     assert_eq!(event_stream::page(&mut conn, &with_all, rest, 10).await.unwrap().len(), 2);
     let before = Span::Backward { after: EventKey::default(), before: first.key };
     assert_eq!(event_stream::page(&mut conn, &with_all, before, 10).await.unwrap().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_a_restored_dump_come_before_what_is_new() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    world.sql("DELETE FROM events").await;
+    world
+        .sql(&format!(
+            "INSERT INTO events (tenant_id, event_type, transaction_id)
+             SELECT '{TENANT}', 'restored', (pg_current_xact_id()::text::bigint + 1000000000 + n)::text::xid8 FROM generate_series(1, 3) AS n;
+             INSERT INTO events (tenant_id, event_type) VALUES ('{TENANT}', 'new')"
+        ))
+        .await;
+    // Their numbers are not reached yet.
+    wait_for_types(&mut conn, EventKey::default(), &["new"]).await;
+    assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
+    assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 1);
+    assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 0);
+    wait_for_types(&mut conn, EventKey::default(), &["restored", "restored", "restored", "new"]).await;
+    let now = sched_model::db::clock::now(&mut conn).await.unwrap();
+    let recent =
+        event_stream::position_at(&mut conn, TENANT, now - chrono::TimeDelta::minutes(5)).await.unwrap();
+    assert_eq!(recent, EventKey::default(), "an instant is found among them too");
 }
 
 #[tokio::test(flavor = "multi_thread")]

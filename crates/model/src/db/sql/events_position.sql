@@ -1,5 +1,5 @@
 -- The first transaction whose first event of the tenant is of an instant or later, by halving: some forty looks at an index, whatever the
--- number of events. NULL when there is none.
+-- number of events. NULL when there is none. What came with a dump is all of transaction 0, whatever its time.
 WITH RECURSIVE input AS (SELECT $1::uuid AS tenant_id, $2::timestamptz AS at),
 halves (low, high) AS (
     SELECT (SELECT e.transaction_id::text::bigint FROM events e WHERE e.tenant_id = (SELECT tenant_id FROM input)
@@ -15,4 +15,7 @@ halves (low, high) AS (
                            ORDER BY e.transaction_id, e.id LIMIT 1) < (SELECT at FROM input), false) AS is_before
           FROM (SELECT low, high, low + (high - low) / 2 AS middle FROM halves WHERE low < high) AS h) AS looked
 )
-SELECT max(low) FROM halves
+SELECT CASE WHEN (SELECT e.created_at FROM events e
+                  WHERE e.tenant_id = (SELECT tenant_id FROM input) AND e.transaction_id = '0'
+                  ORDER BY e.id DESC LIMIT 1) >= (SELECT at FROM input) THEN 0
+       ELSE (SELECT max(low) FROM halves) END
