@@ -144,12 +144,12 @@ END $$;
 -- about it; none lists anything.
 CREATE FUNCTION find_api_key(
     prefix text, OUT tenant_id uuid, OUT tenant_slug text, OUT id uuid, OUT key_hash bytea, OUT hash_key_id text, OUT scopes text[], OUT user_id uuid,
-    OUT email text, OUT role text, OUT is_system_operator boolean, OUT is_active boolean, OUT is_revoked boolean, OUT is_expired boolean,
-    OUT is_to_be_touched boolean
+    OUT email text, OUT role text, OUT is_system_operator boolean, OUT is_active boolean, OUT expires_at timestamptz, OUT is_revoked boolean,
+    OUT is_expired boolean, OUT is_to_be_touched boolean
 ) RETURNS SETOF record LANGUAGE sql STABLE STRICT SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT k.tenant_id, t.slug, k.id, k.key_hash, k.hash_key_id, k.scopes,
-           k.user_id, u.email, m.role, u.is_system_operator, u.is_active,
+           k.user_id, u.email, m.role, u.is_system_operator, u.is_active, k.expires_at,
            k.revoked_at IS NOT NULL,
            coalesce(k.expires_at <= now(), false),
            coalesce(k.last_used_at < now() - interval '1 minute', true)

@@ -75,8 +75,8 @@ pub(crate) enum ApiError {
     /// The request is for the leader, and there is none.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
-    /// The job has another version than the one the request is for; nothing was written.
-    #[error("the job has version {found} by now, and the request is for another; look at it again")]
+    /// The thing has another version than the one the request is for; nothing was written.
+    #[error("it has version {found} by now, and the request is for another; look at it again")]
     OtherVersion {
         /// Its version.
         found: i64,
@@ -103,6 +103,14 @@ pub(crate) enum ApiError {
     #[error("this key sends more requests than it may; wait {after_seconds} s")]
     TooManyRequests {
         /// When there is room for another.
+        after_seconds: u32,
+    },
+    /// The tenant makes more dispatches than it may.
+    #[error("the tenant may make {limit} dispatches per minute, and has made them; wait {after_seconds} s")]
+    QuotaUsedUp {
+        /// How many it may make.
+        limit: i64,
+        /// When it may make others.
         after_seconds: u32,
     },
     /// The request names a host we are not.
@@ -194,6 +202,7 @@ impl ApiError {
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
+            Self::QuotaUsedUp { .. } => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
@@ -237,7 +246,7 @@ impl ApiError {
         if let Self::NoUpgrade(_) = self {
             response.insert_header((UPGRADE, "websocket"));
         }
-        if let Self::TooManyRequests { after_seconds } = self {
+        if let Self::TooManyRequests { after_seconds } | Self::QuotaUsedUp { after_seconds, .. } = self {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
         }
         if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE || matches!(self, Self::TooManyStreams { .. }) {
@@ -300,6 +309,9 @@ mod tests {
             Reason::InUse,
             Reason::KeyReused,
             Reason::LastOwner,
+            Reason::LastOperator,
+            Reason::BuiltIn,
+            Reason::QuotaExceeded,
         ];
         let refused = reasons.map(|reason| {
             ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message: String::new() }])
@@ -323,6 +335,7 @@ mod tests {
             ApiError::Forbidden(Permission::JobsRead),
             ApiError::TooWide(Permission::JobsRead),
             ApiError::TooManyRequests { after_seconds: 1 },
+            ApiError::QuotaUsedUp { limit: 1, after_seconds: 1 },
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,
             ApiError::TimedOut,

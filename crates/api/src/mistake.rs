@@ -31,6 +31,12 @@ pub(crate) enum Reason {
     KeyReused,
     /// Somebody has to stay who can say who is what.
     LastOwner,
+    /// Somebody has to stay who can operate the installation.
+    LastOperator,
+    /// It is part of every installation or tenant.
+    BuiltIn,
+    /// The tenant has as much as it may have.
+    QuotaExceeded,
 }
 
 impl Reason {
@@ -45,6 +51,9 @@ impl Reason {
             Self::InUse => "in_use",
             Self::KeyReused => "idempotency_key_reused",
             Self::LastOwner => "last_owner",
+            Self::LastOperator => "last_operator",
+            Self::BuiltIn => "built_in",
+            Self::QuotaExceeded => "quota_exceeded",
         }
     }
 
@@ -57,7 +66,10 @@ impl Reason {
             | Self::Inactive
             | Self::Concurrent
             | Self::InUse
-            | Self::LastOwner => true,
+            | Self::LastOwner
+            | Self::LastOperator
+            | Self::BuiltIn
+            | Self::QuotaExceeded => true,
         }
     }
 }
@@ -138,6 +150,21 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
         }
         SaveError::BuiltIn(name) => {
             (Reason::Invalid, "name", format!("the function {name:?} is built in and cannot be changed"))
+        }
+        SaveError::TypeInactive(job_type) => (
+            Reason::Inactive,
+            "job_type",
+            format!("{job_type} is switched off in this installation and accepts no new jobs"),
+        ),
+        SaveError::Quota { limit, used } => {
+            let message = format!(
+                "the tenant may have {limit} jobs and has {used}; delete some, or ask the operator of the installation for more"
+            );
+            return ApiError::Refused(vec![Mistake {
+                reason: Reason::QuotaExceeded,
+                pointer: String::new(),
+                message,
+            }]);
         }
         SaveError::SingletonTaken { scope, function } => (
             Reason::SingletonTaken,

@@ -3,6 +3,8 @@
 //!
 //! Tests walk this table: there is no other way to a route.
 
+mod resources;
+
 use actix_web::http::StatusCode;
 use sched_model::domain::identity::Permission as P;
 use sched_wire as wire;
@@ -12,13 +14,18 @@ use crate::openapi::{self, says};
 use crate::permit::{Needs, Path, at};
 use crate::routes::{
     api_keys, apply, audit_events, calendars, cancellations, dead_letters, dispatches, event_socket, events,
-    executions, explanations, fleet, functions, jobs, logs, me, memberships, previews, queues, retries,
-    secrets, switches, tenants, triggers, users,
+    executions, explanations, fleet, functions, jobs, logs, me, memberships, previews, queue_switches,
+    queues, retries, secrets, switches, tenants, triggers, users,
 };
+
+use self::resources::resources;
 
 /// Every path.
 pub(crate) fn table() -> Vec<Path> {
-    [documents(), identity(), jobs(), definitions(), runs(), fleet()].into_iter().flatten().collect()
+    [documents(), identity(), jobs(), definitions(), runs(), fleet(), resources()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// What is not below the base path, and in no OpenAPI document, which knows no WebSockets.
@@ -192,11 +199,18 @@ fn definitions() -> Vec<Path> {
             queues::list,
             says("List queues").query::<PageQuery>().ok::<Page<wire::Queue>>(),
         ),
-        at("/queues/{name}").get(P::QueuesRead, queues::get, says("Show a queue").ok::<wire::Queue>()).put(
-            P::QueuesWrite,
-            queues::put,
-            says("Write a queue").takes::<wire::QueueSpec>().put::<wire::Queue>(),
-        ),
+        at("/queues/{name}")
+            .get(P::QueuesRead, queues::get, says("Show a queue").ok::<wire::Queue>())
+            .put(
+                P::QueuesWrite,
+                queues::put,
+                says("Write a queue").takes::<wire::QueueSpec>().put::<wire::Queue>(),
+            )
+            .delete(
+                P::QueuesWrite,
+                queue_switches::delete,
+                says("Delete a queue that nothing names and in which nothing waits").if_match().no_content(),
+            ),
         at("/secrets").get(
             P::SecretsRead,
             secrets::list,

@@ -123,6 +123,7 @@ fn rust_type(name: &str, is_not_null: bool) -> Option<String> {
         "float8" => "Float8",
         "jsonb" => "Jsonb",
         "timestamptz" => "Timestamptz",
+        "date" => "Date",
         "bytea" => "Bytea",
         "_int4" => "Array<Int4>",
         "_timestamptz" => "Array<Timestamptz>",

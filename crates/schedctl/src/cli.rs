@@ -13,8 +13,9 @@ use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
 use crate::commands::{
-    ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand, LeaderCommand,
-    MembershipsCommand, QueuesCommand, SchedulesCommand, SecretsCommand, TenantsCommand, UsersCommand,
+    ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand, FunctionsCommand,
+    JobTypesCommand, LeaderCommand, MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
+    SecretsCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 
@@ -90,18 +91,24 @@ pub(crate) enum Command {
     /// List executions, finished attempts at a dispatch, and show their output
     #[command(subcommand)]
     Executions(ExecutionsCommand),
-    /// List task functions
+    /// List, show, pause, deactivate and delete task functions
     #[command(subcommand)]
-    Functions(ListCommand),
+    Functions(FunctionsCommand),
+    /// List, make, pause and delete projects: groups of jobs
+    #[command(subcommand)]
+    Projects(ProjectsCommand),
+    /// List the kinds of schedule, and say which accept new jobs
+    #[command(subcommand)]
+    JobTypes(JobTypesCommand),
     /// List, show, delete and import calendars: times at which the jobs that name them do not fire
     #[command(subcommand)]
     Calendars(CalendarsCommand),
-    /// List queues, pause them and set their limits
+    /// List queues, pause and delete them and set their limits
     #[command(subcommand)]
     Queues(QueuesCommand),
-    /// List workers
+    /// List workers, and drain them
     #[command(subcommand)]
-    Workers(AllCommand),
+    Workers(WorkersCommand),
     /// List schedulers
     #[command(subcommand)]
     Schedulers(AllCommand),
@@ -114,7 +121,7 @@ pub(crate) enum Command {
     /// Set, list and delete secrets, values that functions name and nobody is shown; make and rotate their keys
     #[command(subcommand)]
     Secrets(SecretsCommand),
-    /// List and make tenants: organisations that share the installation and see nothing of each other
+    /// List, make and pause tenants, and set their quotas: organisations that share the installation and see nothing of each other
     #[command(subcommand)]
     Tenants(TenantsCommand),
     /// List and make users, and shut them out; the first one with --direct
@@ -206,16 +213,6 @@ pub(crate) enum MigrateCommand {
     Status {
         #[command(flatten)]
         database: DatabaseArgs,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ListCommand {
-    /// List them
-    List {
-        /// Most items to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
-        limit: usize,
     },
 }
 

@@ -39,6 +39,9 @@ pub struct Worker {
     pub last_heartbeat: DateTime<Utc>,
     /// Since when it is gone; `None` while it lives.
     pub offline_since: Option<DateTime<Utc>>,
+    /// Since when it is asked to take nothing new; `None` unless it is.
+    #[serde(default)]
+    pub drain_requested_at: Option<DateTime<Utc>>,
 }
 
 /// A scheduler process.

@@ -33,6 +33,10 @@ pub struct Function {
     pub retry_policy: Option<RetryPolicySpec>,
     /// False accepts no new job.
     pub is_active: bool,
+    /// Whether nothing of it is dispatched or claimed.
+    pub is_paused: bool,
+    /// Why it is paused.
+    pub pause_reason: Option<String>,
     /// Built in: cannot be deleted.
     pub is_system: bool,
     /// When it was first written.

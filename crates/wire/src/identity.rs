@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::quota::{Quotas, QuotasPatch};
+
 /// Who the caller is, and what they may do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Me {
@@ -35,8 +37,26 @@ pub struct Tenant {
     pub name: String,
     /// Whether nothing of it is dispatched.
     pub is_paused: bool,
+    /// Why it is paused.
+    pub pause_reason: Option<String>,
+    /// What it may use.
+    pub quotas: Quotas,
     /// When it was made.
     pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What is to be different about a tenant. What is left out stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantPatch {
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it may use.
+    #[serde(default)]
+    pub quotas: QuotasPatch,
 }
 
 /// A tenant to be made.
@@ -87,6 +107,43 @@ pub struct UserSpec {
     /// Whether the user operates the installation.
     #[serde(default)]
     pub is_system_operator: bool,
+}
+
+/// What is to be different about a user. What is left out stays.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserPatch {
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// New password, at least 12 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+}
+
+/// Without the password.
+impl fmt::Debug for UserPatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserPatch").field("display_name", &self.display_name).finish_non_exhaustive()
+    }
+}
+
+/// A password of one's own to be changed.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordChange {
+    /// The password so far; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// The new one, at least 12 characters.
+    pub new: String,
+}
+
+/// Without the passwords.
+impl fmt::Debug for PasswordChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordChange").finish_non_exhaustive()
+    }
 }
 
 /// Without the password.

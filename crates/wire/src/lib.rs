@@ -11,11 +11,14 @@ mod fleet;
 mod function;
 mod identity;
 mod job;
+mod job_type;
 mod logs;
 mod manifest;
 mod preview;
+mod project;
 mod query;
 mod queue;
+mod quota;
 mod run;
 mod secret;
 mod words;
@@ -33,14 +36,18 @@ pub use explain::{
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use identity::{
-    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, Tenant, TenantSpec, User, UserSpec,
+    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, PasswordChange, Tenant, TenantPatch,
+    TenantSpec, User, UserPatch, UserSpec,
 };
 pub use job::{Job, PauseRequest};
+pub use job_type::{JobTypeInfo, JobTypeSpec};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
+pub use project::{Project, ProjectSpec};
 pub use query::{DispatchesQuery, ExecutionsQuery, Include, JobsQuery, PageQuery};
 pub use queue::{Queue, QueueSpec, Rate};
+pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{

@@ -78,17 +78,43 @@ words! {
         /// Somebody restored a deleted job.
         JobRestored = "job_restored",
         /// A task function was made.
-        TaskFunctionCreated = "task_function_created",
+        FunctionCreated = "function_created",
         /// A task function was changed.
-        TaskFunctionUpdated = "task_function_updated",
+        FunctionUpdated = "function_updated",
+        /// A task function was deleted.
+        FunctionDeleted = "function_deleted",
+        /// Somebody paused a task function.
+        FunctionPaused = "function_paused",
+        /// Somebody resumed a task function.
+        FunctionResumed = "function_resumed",
+        /// Somebody has a task function accept jobs again.
+        FunctionActivated = "function_activated",
+        /// Somebody has a task function accept no jobs.
+        FunctionDeactivated = "function_deactivated",
         /// A queue was made.
         QueueCreated = "queue_created",
         /// A queue was changed: paused, resumed, or given other limits.
         QueueUpdated = "queue_updated",
+        /// Somebody paused a queue.
+        QueuePaused = "queue_paused",
+        /// Somebody resumed a queue.
+        QueueResumed = "queue_resumed",
+        /// Somebody deleted a queue.
+        QueueDeleted = "queue_deleted",
         /// A project was made.
         ProjectCreated = "project_created",
         /// A project was changed.
         ProjectUpdated = "project_updated",
+        /// Somebody deleted a project.
+        ProjectDeleted = "project_deleted",
+        /// Somebody paused a project.
+        ProjectPaused = "project_paused",
+        /// Somebody resumed a project.
+        ProjectResumed = "project_resumed",
+        /// The operator of the installation paused the tenant.
+        TenantPaused = "tenant_paused",
+        /// The operator of the installation resumed the tenant.
+        TenantResumed = "tenant_resumed",
         /// An attempt has begun.
         ScheduleExecutionStarted = "schedule_execution_started",
         /// An attempt has ended, whatever became of it.
@@ -113,6 +139,10 @@ words! {
         WorkerStopped = "worker_stopped",
         /// The lease of a worker has expired.
         WorkerOffline = "worker_offline",
+        /// An operator asked a worker to take nothing new.
+        WorkerDrainRequested = "worker_drain_requested",
+        /// An operator took that back.
+        WorkerDrainEnded = "worker_drain_ended",
         /// A scheduler has taken over.
         LeaderChanged = "leader_changed",
         /// An operator asked the leader to step down.

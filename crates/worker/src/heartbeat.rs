@@ -40,10 +40,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
             Some((sent_at, BeatOutcome::Renewed { drain_requested })) => {
                 trust.renewed(sent_at);
                 session.trusted_until.send_replace(trust.until());
-                if drain_requested && !session.stop_claiming.is_cancelled() {
-                    tracing::info!("An operator asked the worker to drain: no new claims.");
-                    session.stop_claiming.cancel();
-                }
+                note_drain(&session, drain_requested);
             }
             Some((_, BeatOutcome::LeaseLost)) => break,
             None => {}
@@ -64,6 +61,19 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
         std::future::pending::<()>().await;
     }
     state.send_replace(LeaseState::Lost);
+}
+
+/// Has the poller rest, or go on, as an operator asks.
+fn note_drain(session: &Session, is_requested: bool) {
+    if session.draining.send_replace(is_requested) == is_requested {
+        return;
+    }
+    match is_requested {
+        true => tracing::info!("An operator asked the worker to drain: no new claims."),
+        false => tracing::info!("An operator has the worker take new work again."),
+    }
+    // Who waits for the drain sees it in what the next heartbeat says.
+    session.worker.beat_now.notify_one();
 }
 
 /// One heartbeat; `None` if it is unknown whether it got through.
@@ -93,7 +103,7 @@ async fn beat(session: &Session, slot: &mut Option<Conn>) -> Result<BeatOutcome,
     let seen = &session.worker.seen;
     let running = i32::try_from(seen.running.count()).unwrap_or(i32::MAX);
     let status = match running {
-        _ if session.stop_claiming.is_cancelled() => WorkerStatus::Draining,
+        _ if session.stop_claiming.is_cancelled() || *session.draining.borrow() => WorkerStatus::Draining,
         0 => WorkerStatus::Idle,
         _ => WorkerStatus::Busy,
     };

@@ -1,6 +1,6 @@
 //! Claiming: as many dispatches as there are free slots, and some ahead of them where attempts are short ([`crate::pace`]).
 //!
-//! Waits for room, claims ([`crate::claiming`]), and starts what it got; what was claimed ahead waits for a slot. A look that found nothing
+//! Waits while an operator has the worker drain, waits for room, claims ([`crate::claiming`]), and starts what it got; what was claimed ahead waits for a slot. A look that found nothing
 //! is followed by a pause that grows by half up to its maximum, with jitter, so that an idle fleet costs next to nothing; a notification
 //! ends the pause at once, work resets it, and it ends no later than the next retry is due. Notifications are hints: losing every one
 //! costs the pause and nothing else.
@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::claiming::{Claiming, Look};
 use crate::session::Session;
@@ -31,7 +31,12 @@ pub(crate) async fn run(session: Session) {
     let (shortest, longest) = session.worker.config.poll;
     let (mut pause, mut contended) = (shortest, CONTENDED);
     let mut claiming = Claiming::new(&session);
+    let mut draining = session.draining.subscribe();
     loop {
+        tokio::select! {
+            () = session.stop_claiming.cancelled() => return,
+            () = until_wanted(&mut draining) => {}
+        }
         let places = tokio::select! {
             () = session.stop_claiming.cancelled() => return,
             places = room(&session) => places,
@@ -71,6 +76,14 @@ pub(crate) async fn run(session: Session) {
             }
             () = tokio::time::sleep(jittered) => pause = pause.mul_f64(1.5).min(longest),
         }
+    }
+}
+
+/// Waits while an operator has the worker drain.
+async fn until_wanted(draining: &mut watch::Receiver<bool>) {
+    if draining.wait_for(|is_draining| !is_draining).await.is_err() {
+        // The sender is in the session, which is there as long as its poller.
+        std::future::pending::<()>().await;
     }
 }
 

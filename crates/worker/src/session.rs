@@ -75,6 +75,8 @@ pub(crate) struct Session {
     pub(crate) attempts: TaskTracker,
     /// No more claims.
     pub(crate) stop_claiming: CancellationToken,
+    /// Whether an operator asks the worker to claim nothing for now, as the heartbeats have it.
+    pub(crate) draining: Arc<watch::Sender<bool>>,
     /// Running work is to be stopped softly and handed back.
     pub(crate) hand_back: CancellationToken,
     /// Running work is to be killed and forgotten.
@@ -140,6 +142,7 @@ impl Worker {
                         registered_at,
                         attempts: TaskTracker::new(),
                         stop_claiming: CancellationToken::new(),
+                        draining: Arc::new(watch::Sender::new(false)),
                         hand_back: CancellationToken::new(),
                         kill: CancellationToken::new(),
                         trusted_until: Arc::new(watch::Sender::new(
@@ -233,7 +236,7 @@ impl Session {
         spawn_owned("poller", poller::run(self.clone()))
     }
 
-    /// A poller that ended because an operator drains the worker stays ended; one that died is replaced, never left dead.
+    /// A poller that ended because it was told to stays ended; one that died is replaced, never left dead.
     async fn after_poller(&self, ended: Result<(), TaskError>) -> Option<OwnedTask<()>> {
         let error = ended.err()?;
         tracing::error!(error = &error as &dyn std::error::Error, "The poller died; starting it again.");

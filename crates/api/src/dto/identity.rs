@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use sched_model::db::api_keys::ApiKeyRecord;
+use sched_model::db::quotas::{Quotas, Used};
 use sched_model::db::tenants::TenantRecord;
 use sched_model::db::users::{Member, UserRecord};
 use sched_model::domain::identity::{
@@ -15,12 +16,57 @@ use crate::mistake::Mistake;
 
 /// A tenant as clients see it.
 pub(crate) fn tenant(tenant: TenantRecord) -> wire::Tenant {
+    // A constraint has checked them.
+    let quotas = tenant.quotas().unwrap_or_default();
     wire::Tenant {
         id: tenant.id.0,
         slug: tenant.slug,
         name: tenant.name,
         is_paused: tenant.is_paused,
+        pause_reason: tenant.pause_reason,
+        quotas: wire::Quotas {
+            jobs: quotas.jobs,
+            dispatches_per_minute: quotas.dispatches_per_minute,
+            running_dispatches: quotas.running_dispatches,
+            log_bytes: quotas.log_bytes,
+        },
         created_at: tenant.created_at,
+        updated_at: tenant.updated_at,
+    }
+}
+
+/// Largest quota: what every reader of JSON can hold.
+const LARGEST_QUOTA: i64 = 9_007_199_254_740_991;
+
+/// The quotas that a patch names, checked.
+pub(crate) fn quotas(patch: &wire::QuotasPatch) -> Result<Vec<(&'static str, Option<i64>)>, Vec<Mistake>> {
+    let named = [
+        ("jobs", patch.jobs),
+        ("dispatches_per_minute", patch.dispatches_per_minute),
+        ("running_dispatches", patch.running_dispatches),
+        ("log_bytes", patch.log_bytes),
+    ];
+    let named: Vec<_> = named.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect();
+    let is_wrong = |limit: Option<i64>| limit.is_some_and(|limit| !(0..=LARGEST_QUOTA).contains(&limit));
+    let wrong = named.iter().filter(|(_, limit)| is_wrong(*limit)).map(|(name, _)| {
+        let message = format!("must be between 0 and {LARGEST_QUOTA}, or null for no limit");
+        Mistake::invalid(format!("/quotas/{name}"), message)
+    });
+    let mistakes: Vec<Mistake> = wrong.collect();
+    if mistakes.is_empty() { Ok(named) } else { Err(mistakes) }
+}
+
+/// How much of its quotas a tenant uses.
+pub(crate) fn usage(slug: String, quotas: Quotas, used: Used) -> wire::Usage {
+    let of = |limit, used| wire::QuotaUse { limit, used };
+    wire::Usage {
+        tenant: slug,
+        jobs: of(quotas.jobs, Some(used.jobs)),
+        dispatches_per_minute: of(quotas.dispatches_per_minute, used.dispatches),
+        running_dispatches: of(quotas.running_dispatches, Some(used.running)),
+        log_bytes: of(quotas.log_bytes, used.log_bytes),
+        log_bytes_dropped: used.log_bytes_dropped,
+        day: used.day,
     }
 }
 

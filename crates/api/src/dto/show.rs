@@ -128,7 +128,8 @@ fn hide_text(value: &mut Value) {
 
 /// A task function.
 pub(crate) fn function(function: Function) -> wire::Function {
-    let Function { id, settings, is_active, is_system, created_at, updated_at } = function;
+    let Function { id, settings, is_active, is_paused, pause_reason, is_system, created_at, updated_at } =
+        function;
     wire::Function {
         id: id.0,
         name: settings.name,
@@ -140,6 +141,8 @@ pub(crate) fn function(function: Function) -> wire::Function {
         default_timeout_seconds: settings.default_timeout_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
         is_active,
+        is_paused,
+        pause_reason,
         is_system,
         created_at,
         updated_at,
@@ -260,6 +263,7 @@ pub(crate) fn worker(worker: Worker) -> wire::Worker {
         started_at: worker.started_at,
         last_heartbeat: worker.last_heartbeat,
         offline_since: worker.offline_since,
+        drain_requested_at: worker.drain_requested_at,
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const LONGEST_NAME: usize = 100;
 /// Longest name that is shown to people, in characters.
 const LONGEST_DISPLAY_NAME: usize = 200;
 /// Longest free text, in characters.
-pub(super) const LONGEST_DESCRIPTION: usize = 2000;
+pub(crate) const LONGEST_DESCRIPTION: usize = 2000;
 
 /// Reads and checks a job, which stands at `at` in the body.
 pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobSettings, Vec<Mistake>> {

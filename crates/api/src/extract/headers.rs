@@ -1,7 +1,8 @@
-//! Headers that mean something to a trigger or to a change of a job.
+//! Headers that mean something to a trigger or to a change.
 
 use actix_web::HttpRequest;
-use actix_web::http::header::IF_MATCH;
+use actix_web::http::header::{HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use sched_model::db::resources::Expected;
 use sched_wire::IDEMPOTENCY_KEY;
 
 use crate::error::ApiError;
@@ -23,7 +24,7 @@ pub(crate) fn idempotency_key(request: &HttpRequest) -> Result<Option<String>, A
     }
 }
 
-/// The version that a job must have, by `If-Match`; `None` for any.
+/// The version that a thing must have, by `If-Match`; `None` for any.
 pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
     let mut values = request.headers().get_all(IF_MATCH);
     let Some(value) = values.next() else { return Ok(None) };
@@ -33,9 +34,27 @@ pub(crate) fn if_match(request: &HttpRequest) -> Result<Option<i64>, ApiError> {
         (Some(Ok(version)), None) => Ok(Some(version)),
         (None, None) if text == "*" => Ok(None),
         _ => {
-            let message = "must be the ETag of the job, which is its version in quotes such as \"7\", or *";
+            let message = "must be the ETag that was answered, a version in quotes such as \"7\", or *";
             Err(ApiError::parameter("If-Match", message))
         }
+    }
+}
+
+/// The state in which a thing that is written under its name must be, by `If-Match` and `If-None-Match`.
+pub(crate) fn expected(request: &HttpRequest) -> Result<Expected, ApiError> {
+    let mut values = request.headers().get_all(IF_NONE_MATCH);
+    let absent = match (values.next().map(HeaderValue::as_bytes), values.next()) {
+        (None, _) => false,
+        (Some(b"*"), None) => true,
+        _ => return Err(ApiError::parameter("If-None-Match", "must be *: only if there is none")),
+    };
+    match if_match(request)? {
+        Some(_) if absent => {
+            Err(ApiError::parameter("If-None-Match", "cannot be asked for together with If-Match"))
+        }
+        Some(version) => Ok(Expected::Version(version)),
+        None if absent => Ok(Expected::Absent),
+        None => Ok(Expected::Any),
     }
 }
 
@@ -80,6 +99,19 @@ mod tests {
         for bad in ["7", "\"x\"", "W/\"7\"", "", "\"7\", \"8\""] {
             assert!(version(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_thing_may_be_asked_to_be_new_or_as_it_was() {
+        let expected = |headers: &[(&'static str, &str)]| {
+            let request = headers.iter().fold(TestRequest::put(), |request, one| request.insert_header(*one));
+            expected(&request.to_http_request())
+        };
+        assert_eq!(expected(&[]).unwrap(), Expected::Any);
+        assert_eq!(expected(&[("if-match", "\"7\"")]).unwrap(), Expected::Version(7));
+        assert_eq!(expected(&[("if-none-match", "*")]).unwrap(), Expected::Absent);
+        assert!(expected(&[("if-none-match", "\"7\"")]).is_err());
+        assert!(expected(&[("if-none-match", "*"), ("if-match", "\"7\"")]).is_err());
     }
 
     #[test]

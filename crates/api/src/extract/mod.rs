@@ -9,7 +9,7 @@ mod query;
 mod strict_json;
 
 pub(crate) use body::{Body, MAX_BODY_BYTES};
-pub(crate) use headers::{idempotency_key, if_match, traceparent};
+pub(crate) use headers::{expected, idempotency_key, if_match, traceparent};
 pub(crate) use query::{NoParameters, Query};
 
 use crate::error::ApiError;

@@ -73,6 +73,7 @@ mod tests {
             api_key: None,
             permissions: Permissions::default(),
             is_bounded: false,
+            expires_at: None,
             actor: "somebody".to_owned(),
         }))
     }

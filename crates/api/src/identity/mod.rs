@@ -16,6 +16,7 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::header::HeaderMap;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use chrono::{DateTime, Utc};
 use sched_model::db::Conn;
 use sched_model::db::api_keys::{self, FoundKey, KeyRefusal};
 use sched_model::db::users::FoundMember;
@@ -48,6 +49,8 @@ pub(crate) struct Known {
     pub(crate) permissions: Permissions,
     /// Whether scopes take something from what the user or the tenant may.
     pub(crate) is_bounded: bool,
+    /// When the key that was shown ends.
+    pub(crate) expires_at: Option<DateTime<Utc>>,
     /// Who acts, as the audit log keeps it.
     actor: String,
 }
@@ -68,6 +71,7 @@ impl Identity {
             api_key: Some(prefix.to_owned()),
             permissions,
             is_bounded,
+            expires_at: found.expires_at,
             actor,
         }))
     }
@@ -83,6 +87,7 @@ impl Identity {
             api_key: None,
             permissions,
             is_bounded,
+            expires_at: None,
         }))
     }
 

@@ -1,12 +1,13 @@
 //! API keys: making, listing, revoking.
 //!
 //! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
-//! themselves. A revoked key is refused by this process at once and by all others within five seconds.
+//! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. A revoked key is refused by this process at once and by all others within five seconds.
 
 use actix_web::{HttpResponse, web};
-use sched_model::db::api_keys::{self, NewApiKey, Revoked};
+use chrono::{DateTime, Utc};
+use sched_model::db::api_keys::{self, NewApiKey, Revoked, Revoker};
 use sched_model::db::{Conn, DbError, audit};
-use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, SECRET_BYTES};
+use sched_model::domain::identity::{ApiKey, ID_BYTES, Permission, Permissions, SECRET_BYTES};
 use sched_wire::{ApiKeySpec, Page, PageQuery};
 use secrecy::ExposeSecret as _;
 
@@ -52,6 +53,7 @@ pub(crate) async fn create(
     let known = identity.known();
     let user = known.user.filter(|_| !spec.of_tenant);
     let scopes = bounded(known, user.is_none(), asked)?;
+    let expires_at = no_longer(known.expires_at, spec.expires_at)?;
     let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
     let key = ApiKey::new(&state.identities.environment, id, secret);
     let hash = key.hash(state.ring());
@@ -62,7 +64,7 @@ pub(crate) async fn create(
         prefix: key.prefix(),
         hash: &hash,
         scopes,
-        expires_at: spec.expires_at,
+        expires_at,
         source: &request.0.source,
     };
     let written = state
@@ -102,6 +104,21 @@ fn bounded(
     }
 }
 
+/// The end of a key: no later than that of the key which makes it.
+fn no_longer(
+    maker: Option<DateTime<Utc>>,
+    asked: Option<DateTime<Utc>>,
+) -> Result<Option<DateTime<Utc>>, ApiError> {
+    match (maker, asked) {
+        (Some(maker), Some(asked)) if asked > maker => {
+            let message =
+                format!("must not lie behind {}, when the key ends that makes it", maker.to_rfc3339());
+            Err(ApiError::Refused(vec![Mistake::invalid("/expires_at", message)]))
+        }
+        (maker, asked) => Ok(asked.or(maker)),
+    }
+}
+
 fn refused(error: DbError) -> ApiError {
     match error.constraint() {
         Some("api_keys_expires_after_created_check") => {
@@ -126,15 +143,20 @@ pub(crate) async fn revoke(
     if key.contains('\0') {
         return Err(no_such_key());
     }
+    let known = identity.known();
+    // Who may take the role from an owner may take the key.
+    let may_owners = known.permissions.has(Permission::MembersWrite);
+    let by = Revoker { user: known.user, may_owners, source: &request.0.source };
     let written = state
         .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
-            let revoked = match api_keys::revoke(conn, tenant, &key, &request.0.source).await? {
+            let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {
                 Revoked::Now(record) => {
                     let entry = auditing::of_api_key(tenant, Some(&record), None, &request.0);
                     audit::write(conn, &[entry]).await?;
                     Some(record.key_prefix)
                 }
                 Revoked::Before(_) => None,
+                Revoked::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
                 Revoked::NoSuchKey => return Err(no_such_key()),
             };
             Ok::<_, ApiError>((Reply::no_content(), revoked))

@@ -13,14 +13,14 @@ use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, secrets, tenants};
+use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, quotas, secrets, tenants};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
 use sched_runtime::exit;
 use sched_wire::{Applied, ApplyResult, Kind};
 
-use super::{Id, State, auditing, compute};
+use super::{Id, State, auditing, built_in, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
@@ -63,6 +63,13 @@ pub(crate) async fn apply(
     };
     let written = state
         .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
+            let (jobs, functions) = checked
+                .jobs
+                .iter()
+                .map(|(_, job)| (job.name.as_str(), job.function.as_str()))
+                .unzip::<_, _, Vec<_>, Vec<_>>();
+            built_in::jobs(conn, &identity, &jobs).await?;
+            built_in::functions(conn, &identity, &functions).await?;
             let results = work.write(conn).await.map_err(|error| work.refused(error))?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());
@@ -134,7 +141,11 @@ async fn missing_calendars(conn: &mut Conn, tenant: TenantId, checked: &Checked)
     Ok(mistakes)
 }
 
-async fn missing_secrets(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+pub(super) async fn missing_secrets(
+    conn: &mut Conn,
+    tenant: TenantId,
+    checked: &Checked,
+) -> DbResult<Vec<Mistake>> {
     let of_function = |(at, function): &(String, FunctionSettings)| {
         let named = named_secrets(&function.handler_config).into_iter();
         named.map(|named| (format!("{at}/handler_config{}", named.pointer), named.name)).collect::<Vec<_>>()
@@ -170,6 +181,7 @@ impl Work<'_> {
     /// Writes everything; run again when it collides with others.
     async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, SaveError> {
         let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
+        let quota = quotas::hold_jobs(conn, self.tenant).await?;
         dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
         let mut entries = Vec::new();
         let mut calendars = Vec::new();
@@ -190,6 +202,8 @@ impl Work<'_> {
         }
         let dependents: Vec<_> = saved.iter().filter_map(|(_, saved)| saved.new_dependent()).collect();
         dependencies::replace(conn, self.tenant, &dependents).await?;
+        let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
+        quota.check(conn, made).await?;
         let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
         audit::write(conn, &entries).await?;
         Ok(in_order(calendars).chain(in_order(functions)).chain(in_order(jobs)).collect())
@@ -270,6 +284,7 @@ impl Work<'_> {
                 let own = self.checked.jobs.iter().find(|(_, settings)| settings.name == *job);
                 return mistake::save_refused(error, own.map_or("", |(at, _)| at));
             }
+            SaveError::Quota { .. } => return mistake::save_refused(error, ""),
             SaveError::Exists(_) => return concurrent("a job"),
             SaveError::Database(DbError::Constraint { name, .. }) => match name.as_str() {
                 "task_functions_name_key" => return concurrent("a task function"),

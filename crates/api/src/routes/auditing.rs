@@ -8,7 +8,7 @@ use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::cancellations::{Order, Stopped, Stricken};
 use sched_model::db::dispatches::NewTrigger;
-use sched_model::db::functions::{Change, FunctionSettings};
+use sched_model::db::functions::{Change, Function, FunctionSettings};
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, SavedJob};
 use sched_model::db::queues::QueueSettings;
@@ -88,6 +88,20 @@ pub(super) fn of_function(
     }
 }
 
+/// A function that was deleted.
+pub(super) fn of_deleted_function(tenant: TenantId, function: &Function, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_task_function",
+        target_type: "task_function",
+        target_id: function.id.to_string(),
+        before: Some(without_secrets(&function.settings)),
+        after: None,
+        request_id: Some(by.request.clone()),
+    }
+}
+
 /// A calendar that was created or changed.
 pub(super) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &By) -> AuditEntry {
     AuditEntry {
@@ -131,6 +145,20 @@ pub(super) fn of_queue(
         target_id: after.name.clone(),
         before: before.map(plain),
         after: Some(plain(after)),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A queue that was deleted.
+pub(super) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_queue",
+        target_type: "queue",
+        target_id: queue.name.clone(),
+        before: Some(plain(queue)),
+        after: None,
         request_id: Some(by.request.clone()),
     }
 }
@@ -314,7 +342,7 @@ fn without_secrets(function: &FunctionSettings) -> Value {
     plain(&FunctionSettings { handler_config, ..function.clone() })
 }
 
-fn plain(settings: &impl Serialize) -> Value {
+pub(super) fn plain(settings: &impl Serialize) -> Value {
     // Settings are plain data with text keys, for which this cannot fail.
     serde_json::to_value(settings).unwrap_or_default()
 }
@@ -358,6 +386,21 @@ pub(super) fn of_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry {
         target_id: tenant.id.to_string(),
         before: None,
         after: Some(json!({"slug": tenant.slug, "name": tenant.name})),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A tenant that was changed.
+pub(super) fn of_changed_tenant(before: &TenantRecord, after: &TenantRecord, by: &By) -> AuditEntry {
+    let shown = |tenant: &TenantRecord| json!({"name": tenant.name, "quotas": tenant.quotas});
+    AuditEntry {
+        tenant_id: Some(after.id),
+        actor: by.actor.clone(),
+        action: "update_tenant",
+        target_type: "tenant",
+        target_id: after.id.to_string(),
+        before: Some(shown(before)),
+        after: Some(shown(after)),
         request_id: Some(by.request.clone()),
     }
 }

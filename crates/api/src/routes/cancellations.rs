@@ -14,7 +14,7 @@ use sched_wire::{CancelState, JobCancelled, ReasonRequest};
 use serde_json::json;
 
 use super::jobs::{find, no_such_job};
-use super::{Id, State, auditing};
+use super::{Id, State, auditing, built_in};
 use crate::conflict::Conflict;
 use crate::dto::IntoWire;
 use crate::error::ApiError;
@@ -54,6 +54,7 @@ pub(crate) async fn dispatch(
     let order = Order { by: &request.0.actor, reason: reason.as_deref() };
     let written = state
         .write(&identity, &request.0, "cancel_dispatch", async |conn: &mut Conn| {
+            built_in::dispatches(conn, &identity, &[id]).await?;
             let (stopped, shown, status) = match cancellations::cancel(conn, tenant, id, &order).await? {
                 Cancelled::Stopped(stricken, stopped) => {
                     let entry = auditing::of_cancelled_dispatch(tenant, id, &stopped, &order, &request.0);
@@ -105,6 +106,7 @@ pub(crate) async fn of_job(
     let written = state
         .write(&identity, &request.0, "cancel_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let cancelled = cancellations::cancel_of_job(conn, tenant, found.id, &order).await?;
             let (stricken, stopped, has_more) = cancelled.ok_or_else(|| no_such_job(&job))?;
             let entry = auditing::of_cancelled_job(tenant, &stricken, &stopped, &order, &request.0);

@@ -7,7 +7,7 @@ use actix_web::{HttpResponse, web};
 use sched_model::db::dead_letters::{self, Discarded, Filter, State as Chosen};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::retries::RetryOrder;
-use sched_model::db::{Conn, audit, clock, tenants};
+use sched_model::db::{Conn, audit, clock, functions, tenants};
 use sched_model::domain::dispatch::Settlement;
 use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 use sched_wire::{
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::cancellations::{checked_reason, reason};
 use super::jobs::filter as job_filter;
-use super::{Answer, Id, State, auditing, retries};
+use super::{Answer, Id, State, auditing, built_in, retries};
 use crate::conflict::{Conflict, code_of};
 use crate::dto::moment::moment;
 use crate::dto::show;
@@ -94,6 +94,7 @@ pub(crate) async fn discard(
     let reason = reason.as_deref();
     let written = state
         .write(&identity, &request.0, "discard_dead_letter", async |conn: &mut Conn| {
+            built_in::dispatches(conn, &identity, &[id]).await?;
             match dead_letters::discard(conn, tenant, id, &request.0.actor, reason).await? {
                 Discarded::Done { job_id, project_id } => {
                     audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
@@ -132,7 +133,7 @@ pub(crate) async fn retry_many(
     let order = RetryOrder { tenant, by: &request.0.actor, traceparent: None };
     let written = state
         .write(&identity, &request.0, "retry_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, tenant, &command).await?;
+            let filter = meant_by(conn, &identity, &command).await?;
             let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
             let told: Vec<NewEvent> = settled
                 .done
@@ -175,7 +176,7 @@ pub(crate) async fn discard_many(
     let reason = command.reason.as_deref();
     let written = state
         .write(&identity, &request.0, "discard_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, tenant, &command).await?;
+            let filter = meant_by(conn, &identity, &command).await?;
             let settled =
                 dead_letters::discard_page(conn, tenant, &filter, PAGE, &request.0.actor, reason).await?;
             let told: Vec<NewEvent> = settled
@@ -221,7 +222,7 @@ async fn dry_run(
     let tenant = identity.tenant();
     let (count, sample) = state
         .read(identity, "try_dead_letters", async |conn: &mut Conn| {
-            let filter = meant_by(conn, tenant, command).await?;
+            let filter = meant_by(conn, identity, command).await?;
             let count = dead_letters::count(conn, tenant, &filter).await?;
             Ok((count, dead_letters::list(conn, tenant, &filter, SAMPLE).await?))
         })
@@ -241,11 +242,7 @@ fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -
     })
 }
 
-async fn meant_by(
-    conn: &mut Conn,
-    tenant: TenantId,
-    command: &DeadLettersCommand,
-) -> Result<Filter, ApiError> {
+async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand) -> Result<Filter, ApiError> {
     let command = command.clone();
     let query = DeadLettersQuery {
         state: None,
@@ -259,13 +256,19 @@ async fn meant_by(
         cursor: command.cursor,
     };
     // What is wrong stands in a body here.
-    meant(conn, tenant, &query, Chosen::Open).await.map_err(|error| match error {
+    let meant = meant(conn, who.tenant(), &query, Chosen::Open).await.map_err(|error| match error {
         ApiError::Parameters(mistakes) => {
             let in_body = |mistake: Mistake| Mistake { pointer: format!("/{}", mistake.pointer), ..mistake };
             ApiError::Refused(mistakes.into_iter().map(in_body).collect())
         }
         error => error,
-    })
+    })?;
+    // Those of built-in jobs are not meant by who may not decide about them.
+    let without = match built_in::operates(who) {
+        true => Vec::new(),
+        false => functions::system_jobs(conn, who.tenant()).await?,
+    };
+    Ok(Filter { without, ..meant })
 }
 
 /// What a query means by its words.
@@ -294,7 +297,7 @@ async fn meant(
     };
     let (since, until) = (instant("since", &query.since)?, instant("until", &query.until)?);
     let (queue, error_class) = (query.queue.clone(), query.error_class.clone());
-    Ok(Filter { state, job, project, queue, error_class, since, until, before })
+    Ok(Filter { state, job, project, queue, error_class, since, until, before, ..Filter::default() })
 }
 
 fn discarded_event(

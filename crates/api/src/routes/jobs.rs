@@ -6,7 +6,7 @@ use sched_model::db::{Conn, DbResult, audit, dependencies};
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_wire::{BASE_PATH, Include, JobsQuery, Page};
 
-use super::{Answer, Id, State, auditing};
+use super::{Answer, Id, State, auditing, built_in};
 use crate::dto::{show, spec};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
@@ -27,6 +27,7 @@ pub(crate) async fn create(
     let settings = spec::job(body.required()?, "", &state.default_timezone).map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, &request.0, "create_job", async |conn: &mut Conn| {
+            built_in::functions(conn, &identity, &[&settings.function]).await?;
             let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &request.0.source)
                 .await
                 .map_err(|error| mistake::save_refused(error, ""))?;

@@ -12,7 +12,7 @@ use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_wire::BASE_PATH;
 use serde_json::json;
 
-use super::{Id, State, auditing};
+use super::{Id, State, auditing, built_in};
 use crate::conflict::Conflict;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id, traceparent};
@@ -69,6 +69,7 @@ async fn again(
             if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
                 return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
             }
+            built_in::dispatches(conn, identity, &[id]).await?;
             match retries::retry(conn, &order, id).await? {
                 Retried::Made(retry, job) => {
                     audit::write(conn, &[auditing::of_retry(tenant, &retry, request)]).await?;

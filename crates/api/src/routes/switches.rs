@@ -12,7 +12,7 @@ use sched_wire::PauseRequest;
 use serde_json::json;
 
 use super::jobs::{find, no_such_job, shown};
-use super::{Id, State, auditing};
+use super::{Id, State, auditing, built_in};
 use crate::dto::moment::moment;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, if_match};
@@ -157,6 +157,7 @@ async fn turn(
     let written = state
         .write(identity, by, action, async |conn: &mut Conn| {
             let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
+            built_in::functions(conn, identity, &[&found.settings.function]).await?;
             let switch = wanted.meant(conn, &found).await?;
             let asked = SwitchRequest { tenant, job: found.id, switch, version, source: &by.source };
             let switched =

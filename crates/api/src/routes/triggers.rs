@@ -5,6 +5,7 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::{Conn, audit};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::DispatchId;
@@ -13,7 +14,7 @@ use serde_json::Value;
 
 use super::jobs::{find, no_such_job};
 use super::retries::{accepted, hint};
-use super::{Id, State, auditing};
+use super::{Id, State, auditing, built_in};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, idempotency_key, traceparent};
 use crate::identity::Identity;
@@ -36,6 +37,7 @@ pub(crate) async fn trigger(
     let written = state
         .write(&identity, &request.0, "trigger_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let new = NewTrigger {
                 tenant,
                 job: found.id,
@@ -52,6 +54,9 @@ pub(crate) async fn trigger(
                 }
                 Triggered::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
                 Triggered::KeyReused(dispatch) => Err(key_reused(dispatch)),
+                Triggered::QuotaUsedUp(DispatchesUsedUp { limit, after_seconds }) => {
+                    Err(ApiError::QuotaUsedUp { limit, after_seconds })
+                }
                 Triggered::NoSuchJob => Err(no_such_job(&job)),
                 Triggered::FunctionInactive => Err(inactive(&found.settings.function)),
             }

@@ -4,7 +4,7 @@
 //! waits for it, and is in no log and in no message.
 
 use actix_web::{HttpResponse, web};
-use sched_model::db::users::{self, NewUser};
+use sched_model::db::users::{self, ActiveError, NewUser};
 use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::hash_password;
 use sched_wire::{Page, PageQuery, User, UserSpec};
@@ -134,7 +134,10 @@ async fn set_active(
     let by = &request.0;
     let written = state
         .write_installation(identity, by, action, async |conn: &mut Conn| {
-            let before = users::set_active(conn, email, is_active).await?.ok_or_else(no_such_user)?;
+            let before = users::set_active(conn, email, is_active)
+                .await
+                .map_err(not_shut_out)?
+                .ok_or_else(no_such_user)?;
             let after = users::UserRecord { is_active, ..before.clone() };
             if before.is_active != is_active {
                 audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
@@ -143,4 +146,14 @@ async fn set_active(
         })
         .await?;
     Ok(written.response)
+}
+
+fn not_shut_out(error: ActiveError) -> ApiError {
+    let message = error.to_string();
+    let reason = match error {
+        ActiveError::LastOwner(_) => Reason::LastOwner,
+        ActiveError::LastOperator => Reason::LastOperator,
+        ActiveError::Database(error) => return error.into(),
+    };
+    ApiError::Refused(vec![Mistake { reason, pointer: String::new(), message }])
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use test_support::http::Answer;
 
-use crate::support::{TestApp, pointers};
+use crate::support::{TestApp, function, manual, pointers};
 
 const REPORTS: &str = "/api/v1/queues/reports";
 
@@ -38,4 +38,51 @@ async fn what_no_queue_can_be_is_refused() {
     assert_eq!(pointers(&refused.json()), ["/max_running", "/pause_reason"]);
     assert_eq!(put(&app, "/api/v1/queues/No%20Name", &json!({})).await.status, 400);
     assert_eq!(app.get(REPORTS).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_paused_resumed_and_deleted_when_nothing_needs_it() {
+    let app = TestApp::start().await;
+    put(&app, REPORTS, &json!({"max_running": 3})).await;
+    let paused = app.post(&format!("{REPORTS}/pause"), &json!({"reason": "full"})).await;
+    assert_eq!((paused.status, &paused.json()["pause_reason"]), (200, &json!("full")), "{}", paused.body);
+    assert_eq!(paused.json()["max_running"], 3, "its limits stay");
+    let resumed = app.send("POST", &format!("{REPORTS}/resume"), &[], None).await.json();
+    assert_eq!((&resumed["is_paused"], &resumed["pause_reason"]), (&json!(false), &Value::Null));
+    assert_eq!(app.post("/api/v1/queues/none/pause", &json!({})).await.status, 404);
+
+    let mut function = function("f");
+    function["queue"] = json!("reports");
+    app.apply(&json!({"task_functions": [function]})).await;
+    let kept = app.send("DELETE", REPORTS, &[], None).await;
+    assert_eq!((kept.status, &kept.json()["code"]), (409, &json!("in_use")));
+    assert!(kept.body.contains("task functions f"), "{}", kept.body);
+    app.apply(&json!({"task_functions": [crate::support::function("f")], "jobs": [manual("a")]})).await;
+    app.db
+        .client()
+        .await
+        .batch_execute("UPDATE scheduled_jobs SET queue = 'reports' WHERE name = 'a'")
+        .await
+        .unwrap();
+    assert!(app.send("DELETE", REPORTS, &[], None).await.body.contains("jobs a"));
+    app.post("/api/v1/jobs/a/trigger", &json!({})).await;
+    app.db
+        .client()
+        .await
+        .batch_execute("UPDATE scheduled_jobs SET queue = NULL WHERE name = 'a'")
+        .await
+        .unwrap();
+    assert!(app.send("DELETE", REPORTS, &[], None).await.body.contains("waiting dispatches"));
+    app.post("/api/v1/jobs/a/cancel", &json!({})).await;
+    app.db
+        .client()
+        .await
+        .batch_execute("UPDATE scheduled_jobs SET queue = 'reports', deleted_at = now() WHERE name = 'a'")
+        .await
+        .unwrap();
+    let gone = app.send("DELETE", REPORTS, &[], None).await;
+    assert_eq!(gone.status, 204, "{}", gone.body);
+    assert_eq!(app.get(REPORTS).await.status, 404);
+    assert_eq!(app.send("DELETE", "/api/v1/queues/default", &[], None).await.json()["code"], "built_in");
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'delete_queue'").await, 1);
 }

@@ -5,10 +5,10 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Bool, Bytea, Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Bool, Bytea, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::schema::{api_keys, users};
+use super::schema::{api_keys, memberships, users};
 use super::{Conn, DbResult, clock};
 use crate::domain::identity::{ApiKey, Permissions, Role, Standing, scopes_of};
 use crate::domain::identity::{KeyHash, UnknownRingKey};
@@ -83,7 +83,8 @@ statement! {
     /// Raw because every request may need it: one prepared statement for what decides over a key.
     Find<'a> = "api_keys_find.sql", (prefix: &'a str as Text) -> (
         SqlUuid, Text, SqlUuid, Bytea, Nullable<Text>, Array<Text>,
-        Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Bool, Bool, Bool,
+        Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>, Nullable<Bool>, Nullable<Bool>, Nullable<Timestamptz>, Bool,
+        Bool, Bool,
     )
 }
 
@@ -107,6 +108,8 @@ pub struct FoundKey {
     pub role: Option<Role>,
     is_system_operator: Option<bool>,
     is_active: Option<bool>,
+    /// When it ends.
+    pub expires_at: Option<DateTime<Utc>>,
     is_revoked: bool,
     is_expired: bool,
     /// Whether its last use was so long ago that it is to be noted anew.
@@ -220,15 +223,28 @@ pub enum Revoked {
     Now(ApiKeyRecord),
     /// It was before.
     Before(ApiKeyRecord),
+    /// It is the key of an owner of the tenant, and who asks is none.
+    OfAnOwner,
     /// The tenant has no such key.
     NoSuchKey,
+}
+
+/// Who revokes a key.
+#[derive(Debug, Clone, Copy)]
+pub struct Revoker<'a> {
+    /// The user, whose own keys are theirs to revoke.
+    pub user: Option<UserId>,
+    /// Whether keys of owners may be revoked, as owners may.
+    pub may_owners: bool,
+    /// How it is called in the row.
+    pub source: &'a str,
 }
 
 /// Revokes a key, named by its id or its prefix, for good.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, source: &str) -> DbResult<Revoked> {
+pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_>) -> DbResult<Revoked> {
     use api_keys as k;
     let own = k::table.filter(k::tenant_id.eq(tenant));
     let found: Option<ApiKeyRecord> = match key.parse::<ApiKeyId>() {
@@ -242,10 +258,22 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, source: &str) 
     if found.revoked_at.is_some() {
         return Ok(Revoked::Before(found));
     }
+    if let Some(user) = found.user_id
+        && by.user != Some(user)
+        && !by.may_owners
+        && role_of(conn, tenant, user).await? == Some(Role::Owner)
+    {
+        return Ok(Revoked::OfAnOwner);
+    }
     let changed = diesel::update(k::table.find((tenant, found.id)))
-        .set((k::revoked_at.eq(clock::clock_timestamp().nullable()), k::revoked_src.eq(source)))
+        .set((k::revoked_at.eq(clock::clock_timestamp().nullable()), k::revoked_src.eq(by.source)))
         .returning(ApiKeyRecord::as_returning())
         .get_result(conn)
         .await?;
     Ok(Revoked::Now(changed))
+}
+
+async fn role_of(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Option<Role>> {
+    let role = memberships::table.find((tenant, user)).select(memberships::role);
+    Ok(role.first(conn).await.optional()?)
 }

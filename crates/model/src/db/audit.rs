@@ -4,12 +4,11 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde_json::json;
-use uuid::Uuid;
 
 use super::events::{self, NewEvent};
 use super::schema::audit_log;
 use super::{Conn, DbResult};
-use crate::domain::ids::{JobId, ProjectId, TenantId};
+use crate::domain::ids::TenantId;
 
 /// One change.
 #[derive(Debug, Clone, Insertable)]
@@ -119,32 +118,22 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     Ok(query.load(conn).await?)
 }
 
-/// The event of a change. Others (a pause, a retry) are told by what does them, with more to say.
+/// The event of a change of a queue. Others are told by what makes them, with more to say.
 fn told(entry: &AuditEntry) -> Option<NewEvent> {
     let event_type = match entry.action {
-        "create_job" => events::JOB_CREATED,
-        "update_job" => events::JOB_UPDATED,
-        "delete_job" => events::JOB_DELETED,
-        "restore_job" => events::JOB_RESTORED,
-        "create_task_function" => events::TASK_FUNCTION_CREATED,
-        "update_task_function" => events::TASK_FUNCTION_UPDATED,
         "create_queue" => events::QUEUE_CREATED,
         "update_queue" => events::QUEUE_UPDATED,
-        "create_project" => events::PROJECT_CREATED,
-        "update_project" => events::PROJECT_UPDATED,
         _ => return None,
     };
-    // Not everything is named by an id.
-    let id: Option<Uuid> = entry.target_id.parse().ok();
     let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
     // Who, as they are known to others: an address, or the public part of a key.
     let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
     Some(NewEvent {
         tenant_id: entry.tenant_id,
-        project_id: id.filter(|_| entry.target_type == "project").map(ProjectId),
-        job_id: id.filter(|_| entry.target_type == "job").map(JobId),
+        project_id: None,
+        job_id: None,
         dispatch_id: None,
         event_type,
-        payload: json!({"name": name, "id": entry.target_id, "by": by}),
+        payload: json!({"name": name, "by": by}),
     })
 }

@@ -6,7 +6,7 @@
 //! go round: each begins where the last one of the same worker ended. It reads the waiting line through its
 //! partial index, so its cost does not grow with history. It also notes the claim in `worker_claims`, in the same
 //! commit: that is how the work of a lost worker is found without an index on running rows. Queues with limits are left to
-//! [`claim_limited`], so that only they pay for them.
+//! [`claim_limited`], so that only they pay for them; so are all queues of tenants with a quota of what runs.
 
 use std::time::Duration;
 
@@ -68,7 +68,8 @@ pub struct Claimed {
     pub timeout: Duration,
     /// Retry policy of the job or its function; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
-    /// The queue it was claimed from, if that has a limit: room for others when the attempt has ended.
+    /// The queue it was claimed from, if that has a limit: room for others when the attempt has ended. Empty for any queue, if its tenant
+    /// has a quota.
     pub limited_queue: Option<String>,
 }
 
@@ -156,7 +157,11 @@ statement! {
 }
 
 statement! {
-    LockLimited<'a> = "claims_limited_lock.sql", (queues: &'a [String] as Array<Text>) -> (SqlUuid, Text)
+    LockLimited<'a> = "claims_limited_lock.sql", (queues: &'a [String] as Array<Text>) -> (SqlUuid, Text, Bool)
+}
+
+statement! {
+    LockTenants<'a> = "claims_limited_tenants.sql", (tenants: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
 }
 
 statement! {
@@ -184,7 +189,7 @@ pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
 /// Claims dispatches from queues that have limits, as many as those leave room for.
 ///
 /// The claims of all workers from such a queue come one after the other: each locks the row that counts the queue's rate, and only
-/// then looks what runs.
+/// then looks what runs. Where a tenant has a quota of what runs, all its queues have that limit together, and its row is locked too.
 ///
 /// # Errors
 /// As [`look`].
@@ -192,11 +197,16 @@ pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Loo
     let &Wanted { worker, queues, limit, last } = wanted;
     let rows = transact(conn, "claim_limited", async |conn: &mut Conn| {
         LimitedRows { queues }.execute(conn).await?;
-        let locked: Vec<(Uuid, String)> = LockLimited { queues }.load(conn).await?;
+        let locked: Vec<(Uuid, String, bool)> = LockLimited { queues }.load(conn).await?;
         if locked.is_empty() {
             return Ok::<Vec<Row>, DbError>(Vec::new());
         }
-        let (tenants, queues): (Vec<Uuid>, Vec<String>) = locked.into_iter().unzip();
+        let has_quota = locked.iter().any(|(_, _, has_quota)| *has_quota);
+        let (tenants, queues): (Vec<Uuid>, Vec<String>) =
+            locked.into_iter().map(|(tenant, queue, _)| (tenant, queue)).unzip();
+        if has_quota {
+            LockTenants { tenants: &tenants }.execute(conn).await?;
+        }
         Ok(ClaimLimited { worker, limit: limit.into(), tenants: &tenants, queues: &queues }
             .load(conn)
             .await?)

@@ -78,6 +78,8 @@ pub struct Filter {
     pub state: State,
     /// Only of this job.
     pub job: Option<JobId>,
+    /// None of these jobs.
+    pub without: Vec<JobId>,
     /// Only of jobs that were in this project when they died.
     pub project: Option<ProjectId>,
     /// Only those that waited in this queue.
@@ -104,6 +106,9 @@ macro_rules! filtered {
         }
         if let Some(job) = filter.job {
             query = query.filter(l::job_id.eq(job));
+        }
+        if !filter.without.is_empty() {
+            query = query.filter(l::job_id.ne_all(&filter.without));
         }
         if let Some(project) = filter.project {
             query = query.filter(l::project_id.eq(project));

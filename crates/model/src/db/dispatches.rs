@@ -2,12 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Timestamptz};
+use diesel::sql_types::{BigInt, Nullable, Timestamptz};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::live::Progress;
-use super::schema::{job_dispatch, live_progress, queues, scheduled_jobs, task_functions};
+use super::quotas::{self, DispatchesUsedUp};
+use super::schema::{job_dispatch, live_progress, queues, scheduled_jobs, task_functions, tenants};
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
@@ -162,6 +163,8 @@ pub enum Triggered {
     NoSuchJob,
     /// The function of the job is inactive.
     FunctionInactive,
+    /// The tenant has made as many dispatches in this minute as it may.
+    QuotaUsedUp(DispatchesUsedUp),
 }
 
 /// Creates a dispatch for a job, whatever its schedule says. Call it in a transaction, and
@@ -172,11 +175,7 @@ pub enum Triggered {
 pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
     let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
     let (job_args, job_queue, job_priority, function, is_full, start_within) = job;
-    let (function_queue, is_active): (String, bool) = task_functions::table
-        .find((new.tenant, function))
-        .select((task_functions::queue, task_functions::is_active))
-        .get_result(conn)
-        .await?;
+    let (function_queue, is_active, quota) = function_and_quota(conn, new.tenant, function).await?;
     let args = new.args.unwrap_or(&job_args);
     if let Some(earlier) = earlier_with_same_key(conn, new).await? {
         return Ok(if earlier.1 == *args {
@@ -194,6 +193,11 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
         None => queue_priority(conn, new.tenant, &queue).await?,
     };
     let now = clock::now(conn).await?;
+    if let Some(limit) = quota
+        && let Some(used_up) = quotas::take_dispatch(conn, new.tenant, limit, now).await?
+    {
+        return Ok(Triggered::QuotaUsedUp(used_up));
+    }
     let id = DispatchId(time_ordered(now));
     let place = Place { queue: &queue, priority, is_in_line: is_full };
     insert_trigger(conn, new, id, args, place, now).await?;
@@ -207,6 +211,23 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
 
 /// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
 type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
+
+/// Queue of the function, whether it is active, and how many dispatches its tenant may make in a minute.
+async fn function_and_quota(
+    conn: &mut Conn,
+    tenant: TenantId,
+    function: FunctionId,
+) -> DbResult<(String, bool, Option<i64>)> {
+    let quota = diesel::dsl::sql::<Nullable<BigInt>>("(tenants.quotas ->> 'dispatches_per_minute')::bigint");
+    let found = task_functions::table
+        .inner_join(tenants::table.on(tenants::id.eq(task_functions::tenant_id)))
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::id.eq(function))
+        .select((task_functions::queue, task_functions::is_active, quota))
+        .get_result(conn)
+        .await?;
+    Ok(found)
+}
 
 /// Where a dispatch waits.
 #[derive(Clone, Copy)]

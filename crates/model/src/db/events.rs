@@ -31,18 +31,10 @@ pub const JOB_UPDATED: &str = "job_updated";
 pub const JOB_DELETED: &str = "job_deleted";
 /// Somebody restored a deleted job.
 pub const JOB_RESTORED: &str = "job_restored";
-/// Somebody made a task function.
-pub const TASK_FUNCTION_CREATED: &str = "task_function_created";
-/// Somebody changed a task function.
-pub const TASK_FUNCTION_UPDATED: &str = "task_function_updated";
 /// Somebody made a queue.
 pub const QUEUE_CREATED: &str = "queue_created";
 /// Somebody changed a queue: paused or resumed it, or gave it other limits.
 pub const QUEUE_UPDATED: &str = "queue_updated";
-/// Somebody made a project.
-pub const PROJECT_CREATED: &str = "project_created";
-/// Somebody changed a project.
-pub const PROJECT_UPDATED: &str = "project_updated";
 /// A worker has registered.
 pub const WORKER_ONLINE: &str = "worker_online";
 /// A worker has ended in order.
@@ -84,6 +76,45 @@ pub const QUEUE_UNSERVED: &str = "queue_unserved";
 /// The queue is served again, or nothing waits in it any more.
 pub const QUEUE_UNSERVED_ENDED: &str = "queue_unserved_ended";
 
+/// The operator of the installation paused a tenant.
+pub const TENANT_PAUSED: &str = "tenant_paused";
+/// The operator of the installation resumed a tenant.
+pub const TENANT_RESUMED: &str = "tenant_resumed";
+/// Somebody made a project.
+pub const PROJECT_CREATED: &str = "project_created";
+/// Somebody changed a project.
+pub const PROJECT_UPDATED: &str = "project_updated";
+/// Somebody deleted a project.
+pub const PROJECT_DELETED: &str = "project_deleted";
+/// Somebody paused a project.
+pub const PROJECT_PAUSED: &str = "project_paused";
+/// Somebody resumed a project.
+pub const PROJECT_RESUMED: &str = "project_resumed";
+/// Somebody paused a queue.
+pub const QUEUE_PAUSED: &str = "queue_paused";
+/// Somebody resumed a queue.
+pub const QUEUE_RESUMED: &str = "queue_resumed";
+/// Somebody deleted a queue.
+pub const QUEUE_DELETED: &str = "queue_deleted";
+/// Somebody made a task function.
+pub const FUNCTION_CREATED: &str = "function_created";
+/// Somebody changed a task function.
+pub const FUNCTION_UPDATED: &str = "function_updated";
+/// Somebody deleted a task function.
+pub const FUNCTION_DELETED: &str = "function_deleted";
+/// Somebody paused a task function.
+pub const FUNCTION_PAUSED: &str = "function_paused";
+/// Somebody resumed a task function.
+pub const FUNCTION_RESUMED: &str = "function_resumed";
+/// Somebody has a task function accept jobs again.
+pub const FUNCTION_ACTIVATED: &str = "function_activated";
+/// Somebody has a task function accept no jobs; those it has are disabled as they come due.
+pub const FUNCTION_DEACTIVATED: &str = "function_deactivated";
+/// An operator asked a worker to take nothing new.
+pub const WORKER_DRAIN_REQUESTED: &str = "worker_drain_requested";
+/// An operator took that back.
+pub const WORKER_DRAIN_ENDED: &str = "worker_drain_ended";
+
 /// Every type there is.
 pub const TYPES: &[&str] = &[
     JOB_CREATED,
@@ -94,12 +125,25 @@ pub const TYPES: &[&str] = &[
     JOB_DISABLED,
     JOB_DELETED,
     JOB_RESTORED,
-    TASK_FUNCTION_CREATED,
-    TASK_FUNCTION_UPDATED,
+    FUNCTION_CREATED,
+    FUNCTION_UPDATED,
+    FUNCTION_DELETED,
+    FUNCTION_PAUSED,
+    FUNCTION_RESUMED,
+    FUNCTION_ACTIVATED,
+    FUNCTION_DEACTIVATED,
     QUEUE_CREATED,
     QUEUE_UPDATED,
+    QUEUE_PAUSED,
+    QUEUE_RESUMED,
+    QUEUE_DELETED,
     PROJECT_CREATED,
     PROJECT_UPDATED,
+    PROJECT_DELETED,
+    PROJECT_PAUSED,
+    PROJECT_RESUMED,
+    TENANT_PAUSED,
+    TENANT_RESUMED,
     EXECUTION_STARTED,
     EXECUTION_COMPLETED,
     EXECUTION_LOST,
@@ -112,6 +156,8 @@ pub const TYPES: &[&str] = &[
     WORKER_ONLINE,
     WORKER_STOPPED,
     WORKER_OFFLINE,
+    WORKER_DRAIN_REQUESTED,
+    WORKER_DRAIN_ENDED,
     LEADER_CHANGED,
     STEP_DOWN_REQUESTED,
     QUEUE_UNSERVED,

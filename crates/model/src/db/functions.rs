@@ -1,4 +1,8 @@
 //! Task functions: what can be run.
+//!
+//! Their settings are here, whether they are active and their end in `lifecycle`.
+
+mod lifecycle;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -8,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::schema::task_functions;
 use super::{Conn, DbError, DbResult, clock};
 use crate::domain::function::HandlerType;
-use crate::domain::ids::{FunctionId, TenantId};
+use crate::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
 use crate::domain::retry::RetryPolicy;
+
+pub use self::lifecycle::{delete, expect, set_active};
 
 /// What a user says about a function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +47,10 @@ pub struct Function {
     pub settings: FunctionSettings,
     /// False accepts no new job.
     pub is_active: bool,
+    /// Whether nothing of it is dispatched or claimed.
+    pub is_paused: bool,
+    /// Why it is paused; only while it is.
+    pub pause_reason: Option<String>,
     /// Built in: cannot be changed.
     pub is_system: bool,
     /// When it was first written.
@@ -73,6 +83,8 @@ struct Row {
     default_timeout_seconds: i32,
     retry_policy: Option<serde_json::Value>,
     is_active: bool,
+    is_paused: bool,
+    pause_reason: Option<String>,
     is_system: bool,
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
@@ -83,6 +95,8 @@ impl Row {
         Function {
             id: self.id,
             is_active: self.is_active,
+            is_paused: self.is_paused,
+            pause_reason: self.pause_reason,
             is_system: self.is_system,
             created_at: self.created_at,
             updated_at: self.updated_at,
@@ -125,7 +139,22 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::name.eq(name))
+        .filter(task_functions::deleted_at.is_null())
         .select(Row::as_select())
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(row.map(Row::into_function))
+}
+
+/// The function with this name, held so that it is not deleted before the end of the transaction.
+pub(super) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
+    let row: Option<Row> = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::name.eq(name))
+        .filter(task_functions::deleted_at.is_null())
+        .select(Row::as_select())
+        .for_key_share()
         .get_result(conn)
         .await
         .optional()?;
@@ -144,6 +173,7 @@ pub async fn list(
 ) -> DbResult<Vec<Function>> {
     let rows: Vec<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::deleted_at.is_null())
         .filter(task_functions::name.gt(after.unwrap_or_default()))
         .order(task_functions::name)
         .limit(limit)
@@ -241,10 +271,60 @@ async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult
     let row: Option<Row> = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::name.eq(name))
+        .filter(task_functions::deleted_at.is_null())
         .select(Row::as_select())
         .for_update()
         .get_result(conn)
         .await
         .optional()?;
     Ok(row.map(Row::into_function))
+}
+
+/// Which of these jobs of the tenant, by name, run a built-in function.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn system_jobs_among(conn: &mut Conn, tenant: TenantId, jobs: &[&str]) -> DbResult<Vec<String>> {
+    use super::schema::{scheduled_jobs as j, task_functions as f};
+    let found = j::table
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(j::tenant_id.eq(tenant).and(j::deleted_at.is_null()))
+        .filter(j::name.eq_any(jobs).and(f::is_system));
+    Ok(found.select(j::name).order(j::name).load(conn).await?)
+}
+
+/// Whether the tenant's function of one of these names is built in.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn any_is_system(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<bool> {
+    use task_functions as f;
+    let found = f::table.filter(f::tenant_id.eq(tenant)).filter(f::name.eq_any(names).and(f::is_system));
+    Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
+}
+
+/// Whether one of these dispatches of the tenant runs a built-in function.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn any_runs_system(conn: &mut Conn, tenant: TenantId, dispatches: &[DispatchId]) -> DbResult<bool> {
+    use super::schema::{job_dispatch as d, scheduled_jobs as j, task_functions as f};
+    let found = d::table
+        .inner_join(j::table.on(j::tenant_id.eq(d::tenant_id).and(j::id.eq(d::job_id))))
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(d::tenant_id.eq(tenant))
+        .filter(d::id.eq_any(dispatches).and(f::is_system));
+    Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
+}
+
+/// The jobs of the tenant that run a built-in function, deleted ones too: a handful.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn system_jobs(conn: &mut Conn, tenant: TenantId) -> DbResult<Vec<JobId>> {
+    use super::schema::{scheduled_jobs as j, task_functions as f};
+    let found = j::table
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(j::tenant_id.eq(tenant).and(f::is_system));
+    Ok(found.select(j::id).load(conn).await?)
 }

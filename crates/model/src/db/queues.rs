@@ -1,7 +1,7 @@
 //! Queues: their settings, and how much of their limits is used.
 //!
 //! Claims read the settings as they are when they claim ([`super::claims`]): a change holds from the next claim on, and what runs already
-//! goes on. Pausing and limiting a queue change no dispatch.
+//! goes on. Pausing and limiting a queue change no dispatch. A queue is deleted when nothing names it and nothing waits in it.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -9,9 +9,12 @@ use diesel::sql_types::{BigInt, Bool, Int2, Int4, Nullable, Text, Timestamptz, U
 use diesel_async::RunQueryDsl;
 
 use super::functions::Change;
-use super::schema::queues;
+use super::resources::{ChangeError, Expected, MOST_NAMED, Users};
+use super::schema::{queues, scheduled_jobs, task_functions};
+use super::tenants::DEFAULT_QUEUE;
 use super::{Conn, DbResult, clock};
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{DEFAULT_TENANT, TenantId};
+use crate::domain::system;
 
 /// What a queue is like.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
@@ -149,4 +152,86 @@ pub async fn save(conn: &mut Conn, tenant: TenantId, settings: &QueueSettings) -
             .await?;
     }
     Ok(SavedQueue { before: Some(before), change })
+}
+
+/// Deletes a queue that nothing names and in which nothing waits, and returns what it was. Call it in a transaction.
+///
+/// Jobs and functions that are deleted themselves name it no more afterwards: if they come back, those wait in the queue of their function
+/// or the default one.
+///
+/// # Errors
+/// [`ChangeError::InUse`] while it is needed, [`ChangeError::BuiltIn`] of those that every tenant has.
+pub async fn delete(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+    expected: Expected,
+) -> Result<QueueSettings, ChangeError> {
+    use queues as q;
+    let found: Option<(QueueSettings, DateTime<Utc>)> = q::table
+        .find((tenant, name))
+        .select((QueueSettings::as_select(), q::updated_at))
+        .for_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    let (before, updated_at) = found.ok_or(ChangeError::NotFound)?;
+    expected.of_present(updated_at)?;
+    if name == DEFAULT_QUEUE || (tenant == DEFAULT_TENANT && name == system::QUEUE) {
+        return Err(ChangeError::BuiltIn);
+    }
+    if let Some(users) = users(conn, tenant, name).await? {
+        return Err(ChangeError::InUse(users));
+    }
+    let jobs = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::queue.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_not_null());
+    diesel::update(jobs).set(scheduled_jobs::queue.eq(None::<String>)).execute(conn).await?;
+    let functions = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::queue.eq(name))
+        .filter(task_functions::deleted_at.is_not_null());
+    diesel::update(functions).set(task_functions::queue.eq(DEFAULT_QUEUE)).execute(conn).await?;
+    diesel::delete(q::table.find((tenant, name))).execute(conn).await?;
+    Ok(before)
+}
+
+/// What needs a queue that is held.
+async fn users(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Users>> {
+    let functions = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::queue.eq(name))
+        .filter(task_functions::deleted_at.is_null())
+        .order(task_functions::name)
+        .limit(MOST_NAMED + 1)
+        .select(task_functions::name)
+        .load(conn)
+        .await?;
+    if let Some(users) = Users::of("task functions", functions) {
+        return Ok(Some(users));
+    }
+    let jobs = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::queue.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .order(scheduled_jobs::name)
+        .limit(MOST_NAMED + 1)
+        .select(scheduled_jobs::name)
+        .load(conn)
+        .await?;
+    if let Some(users) = Users::of("jobs", jobs) {
+        return Ok(Some(users));
+    }
+    let waiting: Vec<uuid::Uuid> =
+        WaitingIn { tenant, queue: name, limit: MOST_NAMED + 1 }.load(conn).await?;
+    Ok(Users::of("waiting dispatches", waiting.iter().map(uuid::Uuid::to_string).collect()))
+}
+
+statement! {
+    WaitingIn<'a> = "queues_waiting_in.sql", (
+        tenant: TenantId as SqlUuid,
+        queue: &'a str as Text,
+        limit: i64 as BigInt,
+    ) -> SqlUuid
 }

@@ -445,6 +445,8 @@ diesel::table! {
         created_at -> Timestamptz,
         /// When the row was last changed, by the database clock.
         updated_at -> Timestamptz,
+        /// When it was deleted; NULL while it is there.
+        deleted_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -777,6 +779,10 @@ diesel::table! {
         created_at -> Timestamptz,
         /// When the row was last changed, by the database clock.
         updated_at -> Timestamptz,
+        /// Why it is paused, for people; NULL unless paused.
+        pause_reason -> Nullable<Text>,
+        /// When it was deleted; NULL while it is there. Only deleted jobs run it then.
+        deleted_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -809,6 +815,8 @@ diesel::table! {
         created_at -> Timestamptz,
         /// When the row was last changed, by the database clock.
         updated_at -> Timestamptz,
+        /// Why it is paused, for people; NULL unless paused.
+        pause_reason -> Nullable<Text>,
     }
 }
 

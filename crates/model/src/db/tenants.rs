@@ -4,16 +4,18 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::quotas::Quotas;
+use super::resources::{ChangeError, Expected};
 use super::schema::{projects, queues, tenants};
-use super::{Conn, DbResult};
+use super::{Conn, DbResult, clock};
 use crate::domain::ids::{ProjectId, TenantId};
 
 /// Slug of the tenant that every installation has.
 pub const DEFAULT_TENANT: &str = "default";
 /// Name of the queue that every tenant has.
-const DEFAULT_QUEUE: &str = "default";
+pub(super) const DEFAULT_QUEUE: &str = "default";
 /// Name of the project that every tenant has.
-const DEFAULT_PROJECT: &str = "default";
+pub(super) const DEFAULT_PROJECT: &str = "default";
 
 /// The tenant with this slug.
 ///
@@ -29,7 +31,12 @@ pub async fn by_slug(conn: &mut Conn, slug: &str) -> DbResult<TenantId> {
 /// When the database cannot be asked.
 pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
     let project = projects::table.filter(projects::tenant_id.eq(tenant)).filter(projects::name.eq(name));
-    Ok(project.select(projects::id).get_result(conn).await.optional()?)
+    Ok(project
+        .filter(projects::deleted_at.is_null())
+        .select(projects::id)
+        .get_result(conn)
+        .await
+        .optional()?)
 }
 
 /// What is told of a tenant.
@@ -41,7 +48,20 @@ pub struct TenantRecord {
     pub slug: String,
     pub name: String,
     pub is_paused: bool,
+    pub pause_reason: Option<String>,
+    pub quotas: serde_json::Value,
     pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl TenantRecord {
+    /// Its quotas.
+    ///
+    /// # Errors
+    /// When they were written past the constraint that checks them.
+    pub fn quotas(&self) -> DbResult<Quotas> {
+        Quotas::stored(self.quotas.clone())
+    }
 }
 
 /// Makes a tenant, with the queue and the project of functions and jobs that name none. Call it in a transaction.
@@ -80,4 +100,68 @@ pub async fn by_id(conn: &mut Conn, id: TenantId) -> DbResult<TenantRecord> {
 pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<TenantRecord>> {
     let rows = tenants::table.filter(tenants::slug.gt(after.unwrap_or_default())).order(tenants::slug);
     Ok(rows.limit(limit).select(TenantRecord::as_select()).load(conn).await?)
+}
+
+/// What is told of the tenant with this slug, if there is one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn find(conn: &mut Conn, slug: &str) -> DbResult<Option<TenantRecord>> {
+    let found = tenants::table.filter(tenants::slug.eq(slug)).select(TenantRecord::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}
+
+/// What is to be different about a tenant; what is not named stays.
+#[derive(Debug, Clone, Default)]
+pub struct TenantPatch<'a> {
+    /// Name shown to people.
+    pub name: Option<&'a str>,
+    /// Quotas by name; `None` for no limit.
+    pub quotas: &'a [(&'static str, Option<i64>)],
+}
+
+/// Changes a tenant; returns it as it was and as it is. Call it in a transaction.
+///
+/// # Errors
+/// When there is none, or it has another version, or a quota is out of bounds (`tenants_known_quotas_check`).
+pub async fn patch(
+    conn: &mut Conn,
+    slug: &str,
+    patch: &TenantPatch<'_>,
+    expected: Expected,
+) -> Result<(TenantRecord, TenantRecord), ChangeError> {
+    let found: Option<TenantRecord> = tenants::table
+        .filter(tenants::slug.eq(slug))
+        .select(TenantRecord::as_select())
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    let before = found.ok_or(ChangeError::NotFound)?;
+    expected.of_present(before.updated_at)?;
+    let mut after = before.clone();
+    if let Some(name) = patch.name {
+        name.clone_into(&mut after.name);
+    }
+    if let serde_json::Value::Object(quotas) = &mut after.quotas {
+        for (name, limit) in patch.quotas {
+            match limit {
+                Some(limit) => quotas.insert((*name).to_owned(), (*limit).into()),
+                None => quotas.remove(*name),
+            };
+        }
+    }
+    if after == before {
+        return Ok((before, after));
+    }
+    let after = diesel::update(tenants::table.find(before.id))
+        .set((
+            tenants::name.eq(&after.name),
+            tenants::quotas.eq(&after.quotas),
+            tenants::updated_at.eq(clock::clock_timestamp()),
+        ))
+        .returning(TenantRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok((before, after))
 }

@@ -24,6 +24,7 @@ use crate::domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Ter
 use crate::domain::job::{MisfireKind, OverlapPolicy};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
+pub(super) use self::quotas::take_from_quota;
 pub use self::quotas::{next_quota_window, open_quotas};
 pub use self::rezone::{computed_elsewhere, lock_computed_elsewhere};
 

@@ -79,13 +79,51 @@ pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<
     Ok(rows.limit(limit).select(UserRecord::as_select()).load(conn).await?)
 }
 
+/// Why a user may not be shut out. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum ActiveError {
+    /// Nobody could say any more who is what in a tenant.
+    #[error("this is the last active owner of the tenant {0:?}; make somebody else an owner first")]
+    LastOwner(String),
+    /// Nobody could operate the installation any more.
+    #[error("this is the last active system operator; make another one first")]
+    LastOperator,
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for ActiveError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl super::tx::TransactionError for ActiveError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
 /// Lets a user sign in, or refuses every sign-in and every key of theirs; `None` when there is no such user, and the user before
-/// otherwise.
+/// otherwise. Call it in a transaction.
 ///
 /// # Errors
-/// When the database cannot be asked.
-pub async fn set_active(conn: &mut Conn, email: &str, is_active: bool) -> DbResult<Option<UserRecord>> {
-    let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
+/// It is the last active owner of a tenant, or the last active system operator.
+pub async fn set_active(
+    conn: &mut Conn,
+    email: &str,
+    is_active: bool,
+) -> Result<Option<UserRecord>, ActiveError> {
+    let same = || users::table.filter(lower(users::email).eq(lower(email)));
+    let Some(id) = same().select(users::id).first::<UserId>(conn).await.optional()? else {
+        return Ok(None);
+    };
+    if !is_active {
+        keep_active_owners(conn, id).await?;
+        keep_an_operator(conn, id).await?;
+    }
+    let found = same().select(UserRecord::as_select());
     let Some(user) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
     diesel::update(users::table.find(user.id))
         .set((users::is_active.eq(is_active), users::updated_at.eq(clock::clock_timestamp())))
@@ -203,7 +241,7 @@ pub enum MemberError {
     #[error("there is no user {0:?}")]
     NoSuchUser(String),
     /// Nobody would be left who can say who is what.
-    #[error("this is the last owner of the tenant; make somebody else an owner first")]
+    #[error("this is the last active owner of the tenant; make somebody else an owner first")]
     LastOwner,
     /// The database said no.
     #[error(transparent)]
@@ -247,8 +285,8 @@ pub async fn put_member(
     let found: Option<UserId> = FindUser { email }.get_result(conn).await.optional()?;
     let user = found.ok_or_else(no_such_user)?;
     let before = member(conn, tenant, email).await?.map(|member| member.role);
-    if before == Some(Role::Owner) && role != Role::Owner {
-        keep_an_owner(conn, tenant).await?;
+    if before == Some(Role::Owner) && role != Role::Owner && active_owners(conn, tenant, user).await? == 0 {
+        return Err(MemberError::LastOwner);
     }
     diesel::insert_into(m::table)
         .values((m::tenant_id.eq(tenant), m::user_id.eq(user), m::role.eq(role)))
@@ -269,11 +307,54 @@ pub async fn remove_member(conn: &mut Conn, tenant: TenantId, email: &str) -> Re
     lock_tenant(conn, tenant).await?;
     let found = member(conn, tenant, email).await?;
     let found = found.ok_or_else(|| MemberError::NoSuchUser(email.to_owned()))?;
-    if found.role == Role::Owner {
-        keep_an_owner(conn, tenant).await?;
+    if found.role == Role::Owner && active_owners(conn, tenant, found.user).await? == 0 {
+        return Err(MemberError::LastOwner);
     }
     diesel::delete(memberships::table.find((tenant, found.user))).execute(conn).await?;
     Ok(found)
+}
+
+/// Refuses when a tenant would be left without an owner who may sign in. Holds the tenants' rows, as whoever changes owners does.
+async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
+    let owned = memberships::table
+        .filter(memberships::user_id.eq(user))
+        .filter(memberships::role.eq(Role::Owner))
+        .select(memberships::tenant_id);
+    let owned: Vec<(TenantId, String)> = tenants::table
+        .filter(tenants::id.eq_any(owned))
+        .order(tenants::id)
+        .select((tenants::id, tenants::slug))
+        .for_no_key_update()
+        .load(conn)
+        .await?;
+    for (tenant, slug) in owned {
+        if active_owners(conn, tenant, user).await? == 0 {
+            return Err(ActiveError::LastOwner(slug));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses when nobody else could operate the installation. Holds the rows of all who can, so that two do not shut out each other.
+async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
+    let operators: Vec<UserId> = users::table
+        .filter(users::is_system_operator.and(users::is_active))
+        .order(users::id)
+        .select(users::id)
+        .for_no_key_update()
+        .load(conn)
+        .await?;
+    if operators == [user] { Err(ActiveError::LastOperator) } else { Ok(()) }
+}
+
+/// Owners of the tenant besides the user who may sign in.
+async fn active_owners(conn: &mut Conn, tenant: TenantId, besides: UserId) -> DbResult<i64> {
+    let others = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(memberships::role.eq(Role::Owner))
+        .filter(users::is_active.and(users::id.ne(besides)));
+    Ok(others.count().get_result(conn).await?)
 }
 
 async fn lock_tenant(conn: &mut Conn, tenant: TenantId) -> DbResult<()> {
@@ -281,15 +362,4 @@ async fn lock_tenant(conn: &mut Conn, tenant: TenantId) -> DbResult<()> {
     let row = tenants::table.find(tenant).select(tenants::id).for_no_key_update();
     row.first::<TenantId>(conn).await?;
     Ok(())
-}
-
-/// Refuses when the tenant has one owner only.
-async fn keep_an_owner(conn: &mut Conn, tenant: TenantId) -> Result<(), MemberError> {
-    let owners = memberships::table
-        .filter(memberships::tenant_id.eq(tenant))
-        .filter(memberships::role.eq(Role::Owner))
-        .count()
-        .get_result::<i64>(conn)
-        .await?;
-    if owners > 1 { Ok(()) } else { Err(MemberError::LastOwner) }
 }

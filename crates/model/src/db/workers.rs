@@ -56,6 +56,7 @@ pub struct Worker {
     pub started_at: DateTime<Utc>,
     pub last_heartbeat: DateTime<Utc>,
     pub offline_since: Option<DateTime<Utc>>,
+    pub drain_requested_at: Option<DateTime<Utc>>,
 }
 
 /// What a worker says with a heartbeat.
@@ -130,6 +131,39 @@ pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbRe
         .await
         .optional()?;
     Ok(row.map_or(BeatOutcome::LeaseLost, |drain| BeatOutcome::Renewed { drain_requested: drain.is_some() }))
+}
+
+/// Asks a worker to take nothing new, or takes that back: claims obey at once, the worker with its next heartbeat. Returns whether it was
+/// asked before, and the worker as it is; `None` if no such worker lives. Call it in a transaction.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn set_drain(
+    conn: &mut Conn,
+    worker_id: WorkerId,
+    is_wanted: bool,
+) -> DbResult<Option<(bool, Worker)>> {
+    use worker_registration as w;
+    let alive = w::table.filter(w::worker_id.eq(worker_id)).filter(w::status.ne(WorkerStatus::Offline));
+    let found: Option<Worker> =
+        alive.select(Worker::as_select()).for_no_key_update().get_result(conn).await.optional()?;
+    let Some(before) = found else { return Ok(None) };
+    let was_wanted = before.drain_requested_at.is_some();
+    if was_wanted == is_wanted {
+        return Ok(Some((was_wanted, before)));
+    }
+    let update = diesel::update(w::table.find(worker_id));
+    let after = match is_wanted {
+        true => {
+            let asked = w::drain_requested_at.eq(clock::clock_timestamp().nullable());
+            update.set(asked).returning(Worker::as_returning()).get_result(conn).await?
+        }
+        false => {
+            let taken_back = w::drain_requested_at.eq(None::<DateTime<Utc>>);
+            update.set(taken_back).returning(Worker::as_returning()).get_result(conn).await?
+        }
+    };
+    Ok(Some((was_wanted, after)))
 }
 
 statement! {

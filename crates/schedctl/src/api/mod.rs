@@ -103,6 +103,15 @@ impl Api {
         self.send(self.request(Method::PUT, path)?.query(query).json(body)).await
     }
 
+    /// `PATCH` of a body.
+    pub(crate) async fn patch<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(self.request(Method::PATCH, path)?.json(body)).await
+    }
+
     /// `DELETE` of what stands at the path; the answer has no body.
     pub(crate) async fn delete(&self, path: &[&str], query: &impl Serialize) -> Result<(), ApiError> {
         self.exchange(self.request(Method::DELETE, path)?.query(query)).await.map(|_nothing| ())

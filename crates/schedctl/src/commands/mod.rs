@@ -9,16 +9,20 @@ mod cancel;
 mod dead_letters;
 mod events;
 mod fleet;
+mod functions;
 mod identity;
+mod job_types;
 mod jobs;
 mod leader;
 mod logs;
 mod migrate;
+mod projects;
 mod queues;
 mod runs;
 mod schedules;
 mod secrets;
 mod status;
+mod workers;
 
 use std::path::PathBuf;
 
@@ -35,16 +39,20 @@ pub(crate) use audit::AuditCommand;
 pub(crate) use calendars::CalendarsCommand;
 pub(crate) use dead_letters::DeadLettersCommand;
 pub(crate) use events::EventsCommand;
+pub(crate) use functions::FunctionsCommand;
 pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
 };
+pub(crate) use job_types::JobTypesCommand;
 pub(crate) use jobs::{apply, trigger};
 pub(crate) use leader::LeaderCommand;
 pub(crate) use migrate::{install, prepare, up, wait_for};
+pub(crate) use projects::ProjectsCommand;
 pub(crate) use queues::QueuesCommand;
 pub(crate) use runs::EXECUTIONS;
 pub(crate) use schedules::SchedulesCommand;
 pub(crate) use secrets::{SecretsCommand, new_key};
+pub(crate) use workers::WorkersCommand;
 
 /// What commands share.
 #[derive(Debug)]
@@ -76,10 +84,12 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
         Command::DeadLetters(command) => dead_letters::run(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,
-        Command::Functions(command) => fleet::functions(command, &session).await,
+        Command::Functions(command) => functions::run(command, &session).await,
         Command::Calendars(command) => calendars::run(command, &session).await,
+        Command::Projects(command) => projects::run(command, &session).await,
+        Command::JobTypes(command) => job_types::run(command, &session).await,
         Command::Queues(command) => queues::run(command, &session).await,
-        Command::Workers(command) => fleet::workers(command, &session).await,
+        Command::Workers(command) => workers::run(command, &session).await,
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Leader(command) => leader::run(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),

@@ -1,15 +1,15 @@
-//! `queues`: listing them, and setting their limits.
+//! `queues`: listing them, setting their limits, pausing and deleting them.
 //!
 //! `set` reads the queue, changes what was asked for and writes it as a whole; what it does not name stays.
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
-use sched_wire::{PageQuery, Queue, QueueSpec, Rate};
+use sched_wire::{PageQuery, Queue, QueueSpec, Rate, ReasonRequest};
 
 use super::{Session, tell_of_more};
 use crate::cli::at_least_one;
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, or_dash, time};
+use crate::output::{Column, or_dash, tell, time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueuesCommand {
@@ -21,6 +21,24 @@ pub(crate) enum QueuesCommand {
     },
     /// Change a queue, or make one; what is not named stays as it is
     Set(SetArgs),
+    /// Claim nothing from a queue until it is resumed; fire times meanwhile are skipped, triggers wait
+    Pause {
+        /// Its name
+        name: String,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// End the pause of a queue
+    Resume {
+        /// Its name
+        name: String,
+    },
+    /// Delete a queue that nothing names and in which nothing waits
+    Delete {
+        /// Its name
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +93,20 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
             let (queues, more) = session.api()?.list(&["queues"], limit, query).await?;
             session.output.list(&queues, LIST, "there are no queues")?;
             tell_of_more(more, limit);
+        }
+        QueuesCommand::Pause { name, reason } => {
+            let asked = ReasonRequest { reason };
+            let queue: Queue = session.api()?.post(&["queues", &name, "pause"], None, &asked).await?;
+            session.output.record(&queue, LIST)?;
+        }
+        QueuesCommand::Resume { name } => {
+            let asked = ReasonRequest::default();
+            let queue: Queue = session.api()?.post(&["queues", &name, "resume"], None, &asked).await?;
+            session.output.record(&queue, LIST)?;
+        }
+        QueuesCommand::Delete { name } => {
+            session.api()?.delete(&["queues", &name], &()).await?;
+            tell(&format!("deleted queue {name}"));
         }
         QueuesCommand::Set(args) => {
             let api = session.api()?;

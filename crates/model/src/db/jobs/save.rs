@@ -13,7 +13,7 @@ use super::super::calendars;
 use super::super::dependencies::{self, DependencyError, Dependent};
 use super::super::functions::Change;
 use super::super::schema::{scheduled_job_versions, scheduled_jobs};
-use super::super::{Conn, DbError, DbResult, clock, functions, tenants, tx};
+use super::super::{Conn, DbError, DbResult, clock, functions, job_types, projects, quotas, tenants, tx};
 use super::cursor::{self, Cursor};
 use super::parsed_calendars::ParsedCalendars;
 use super::reschedule::stored_timetable;
@@ -90,6 +90,17 @@ pub enum SaveError {
     /// The function is built in and is not changed.
     #[error("name: the function {0:?} is built in and cannot be changed")]
     BuiltIn(String),
+    /// The tenant has as many jobs as it may.
+    #[error("the tenant may have {limit} jobs, and has {used}")]
+    Quota {
+        /// How many it may have.
+        limit: i64,
+        /// How many it has already.
+        used: i64,
+    },
+    /// The kind of schedule accepts no new jobs.
+    #[error("job_type: {0} is switched off in this installation and accepts no new jobs")]
+    TypeInactive(JobType),
     /// Another job holds the only place for this scope and function.
     #[error("function: another job of scope {scope} runs {function:?}; there can be one")]
     SingletonTaken {
@@ -184,17 +195,19 @@ pub async fn save(
     mode: SaveMode,
     source: &str,
 ) -> Result<SavedJob, SaveError> {
+    let quota = quotas::hold_jobs(conn, tenant).await?;
     dependencies::serialise(conn, tenant, [settings]).await?;
     dependencies::lock_jobs(conn, tenant, &[settings]).await?;
     let saved = save_with(conn, tenant, settings, mode, source, &ParsedCalendars::default()).await?;
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
+    quota.check(conn, usize::from(saved.change == Change::Created)).await?;
     Ok(saved)
 }
 
 /// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other.
 ///
-/// The caller takes the locks before ([`dependencies::serialise`], [`dependencies::lock_jobs`]) and writes the edges when all jobs are written
-/// ([`dependencies::replace`]).
+/// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`], [`dependencies::lock_jobs`]), and when all jobs are
+/// written writes the edges ([`dependencies::replace`]) and checks the quota.
 ///
 /// # Errors
 /// As [`save`](fn@save).
@@ -397,19 +410,29 @@ async fn resolve_names(
     existing: Option<&Job>,
 ) -> Result<Named, SaveError> {
     let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
-    let function = functions::by_name(conn, tenant, &settings.function)
-        .await?
-        .ok_or_else(|| missing("function", "task function", &settings.function))?;
     let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
+    // What the job has had so far cannot be deleted while it has it.
+    let function = match is_new_to_job {
+        true => functions::hold(conn, tenant, &settings.function).await?,
+        false => functions::by_name(conn, tenant, &settings.function).await?,
+    };
+    let function = function.ok_or_else(|| missing("function", "task function", &settings.function))?;
     if is_new_to_job && !function.is_active {
         return Err(SaveError::Inactive { field: "function", name: settings.function.clone() });
     }
+    if existing.is_none_or(|job| job.settings.job_type != settings.job_type)
+        && !job_types::accepts_jobs(conn, settings.job_type).await?
+    {
+        return Err(SaveError::TypeInactive(settings.job_type));
+    }
     let project = match &settings.project {
-        Some(name) => Some(
-            tenants::project_by_name(conn, tenant, name)
-                .await?
-                .ok_or_else(|| missing("project", "project", name))?,
-        ),
+        Some(name) => {
+            let found = match existing.is_none_or(|job| job.settings.project != settings.project) {
+                true => projects::hold(conn, tenant, name).await?,
+                false => tenants::project_by_name(conn, tenant, name).await?,
+            };
+            Some(found.ok_or_else(|| missing("project", "project", name))?)
+        }
         None => None,
     };
     Ok(Named { function: function.id, project })

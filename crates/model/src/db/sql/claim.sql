@@ -11,6 +11,13 @@ apart AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, NOT q.is_paused AS is_limited
     FROM queues q
     WHERE q.name = ANY ((SELECT queues FROM input)::text[]) AND (q.is_paused OR q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL)
+    UNION ALL
+    -- A quota of what runs limits all queues of its tenant.
+    SELECT q.tenant_id, q.name, true
+    FROM tenants t
+    JOIN queues q ON q.tenant_id = t.id
+    WHERE t.quotas ? 'running_dispatches' AND NOT t.is_paused AND q.name = ANY ((SELECT queues FROM input)::text[])
+      AND NOT q.is_paused AND q.max_running IS NULL AND q.rate_limit_count IS NULL
 ),
 pauses AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM projects WHERE is_paused) OR EXISTS (SELECT 1 FROM task_functions WHERE is_paused) AS is_needed
@@ -129,7 +136,8 @@ picked AS MATERIALIZED (
             ) AS w
             LIMIT (input.free + share.tenants - 1) / share.tenants
         ) AS d
-        WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+        WHERE EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE'
+                        AND r.drain_requested_at IS NULL)
     ) AS r, input, share
     WHERE r.nth <= (input.free + share.tenants - 1) / share.tenants
     -- What every tenant is due comes first, what is left over goes by priority.

@@ -1,14 +1,15 @@
--- As claim, of queues with limits, whose rows in queue_usage the caller has locked in a statement before this one: so this one sees
--- everything that was claimed of them. What runs is counted, never kept in a counter that could drift. The rate is kept by tenths of
+-- As claim, of queues with limits, whose rows in queue_usage, and the tenants of which with a quota, the caller has locked in statements
+-- before this one: so this one sees everything that was claimed of them. What runs is counted, never kept in a counter that could drift. The rate is kept by tenths of
 -- its period, each at the time of its last claim, so that in no stretch of time as long as the period more is claimed than it says.
 WITH input AS MATERIALIZED (
     SELECT $1::uuid AS worker_id, $2::bigint AS free, $3::uuid[] AS tenants, $4::text[] AS queues, clock_timestamp() AS at
 ),
 asked AS MATERIALIZED (
-    SELECT q.*
+    SELECT q.*, (t.quotas ->> 'running_dispatches')::bigint AS quota
     FROM input
     CROSS JOIN unnest(input.tenants, input.queues) AS l (tenant_id, queue)
     JOIN queues q ON q.tenant_id = l.tenant_id AND q.name = l.queue
+    JOIN tenants t ON t.id = q.tenant_id
     WHERE NOT q.is_paused
 ),
 -- Counted once for all of them, since others wait meanwhile. A dispatch that was claimed again by the same worker may be named by two of
@@ -18,9 +19,15 @@ running AS MATERIALIZED (
     FROM worker_claims c
     CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
     JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
-    WHERE EXISTS (SELECT 1 FROM asked q WHERE q.max_running IS NOT NULL)
-      AND (d.tenant_id, d.queue) IN (SELECT q.tenant_id, q.name FROM asked q WHERE q.max_running IS NOT NULL)
+    WHERE EXISTS (SELECT 1 FROM asked q WHERE q.max_running IS NOT NULL OR q.quota IS NOT NULL)
+      AND ((d.tenant_id, d.queue) IN (SELECT q.tenant_id, q.name FROM asked q WHERE q.max_running IS NOT NULL)
+           OR d.tenant_id IN (SELECT q.tenant_id FROM asked q WHERE q.quota IS NOT NULL))
     GROUP BY d.tenant_id, d.queue
+),
+-- What is left of the quotas of tenants.
+tenant_room AS MATERIALIZED (
+    SELECT a.tenant_id, a.quota - coalesce((SELECT sum(r.count) FROM running r WHERE r.tenant_id = a.tenant_id), 0) AS room
+    FROM (SELECT DISTINCT q.tenant_id, q.quota FROM asked q WHERE q.quota IS NOT NULL) AS a
 ),
 pauses AS MATERIALIZED (
     SELECT EXISTS (SELECT 1 FROM projects WHERE is_paused) OR EXISTS (SELECT 1 FROM task_functions WHERE is_paused) AS is_needed
@@ -28,13 +35,15 @@ pauses AS MATERIALIZED (
 lane AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, q.rate_limit_period_seconds AS period,
            -- What is NULL limits nothing.
-           least(input.free, q.max_running - running.count, q.rate_limit_count - used.count) AS room,
-           CASE WHEN used.count >= q.rate_limit_count AND (running.count >= q.max_running) IS NOT TRUE
+           least(input.free, q.max_running - running.count, q.rate_limit_count - used.count, o.room) AS room,
+           o.room AS tenant_room,
+           CASE WHEN used.count >= q.rate_limit_count AND (running.count >= q.max_running OR o.room <= 0) IS NOT TRUE
                 THEN used.first + q.rate_limit_period_seconds * interval '1 second' - input.at END AS wait
     FROM input
     CROSS JOIN asked q
     JOIN queue_usage u ON u.tenant_id = q.tenant_id AND u.queue = q.name
     LEFT JOIN running r ON r.tenant_id = q.tenant_id AND r.queue = q.name
+    LEFT JOIN tenant_room o ON o.tenant_id = q.tenant_id
     CROSS JOIN LATERAL (SELECT CASE WHEN q.max_running IS NOT NULL THEN coalesce(r.count, 0) END AS count) AS running
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(e.claimed), 0) AS count, min(e.claimed_at) AS first
@@ -49,47 +58,53 @@ share AS MATERIALIZED (
 picked AS MATERIALIZED (
     SELECT r.at, r.id
     FROM (
-        SELECT d.*, row_number() OVER (PARTITION BY l.tenant_id, l.queue ORDER BY d.priority, d.claimable_at, d.id) AS nth
-        FROM input
-        CROSS JOIN share
-        CROSS JOIN lane l
-        CROSS JOIN LATERAL (
-            WITH RECURSIVE found (priority) AS (
-                SELECT 32767::smallint
-                UNION ALL
-                SELECT d.priority
-                FROM found
-                CROSS JOIN LATERAL (SELECT w.priority FROM job_dispatch w
-                                    WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority < found.priority
-                                      AND w.claimable_at < 'infinity'
-                                    ORDER BY w.priority DESC LIMIT 1) AS d
-            )
-            SELECT array_agg(found.priority ORDER BY found.priority) AS priorities FROM found
-        ) AS s
-        CROSS JOIN LATERAL (
-            SELECT w.*
-            FROM unnest(s.priorities) AS p (priority)
+        SELECT q.*, row_number() OVER (PARTITION BY q.tenant_id ORDER BY q.priority, q.claimable_at, q.id) AS nth_of_tenant
+        FROM (
+            SELECT d.*, l.tenant_id, l.tenant_room,
+                   row_number() OVER (PARTITION BY l.tenant_id, l.queue ORDER BY d.priority, d.claimable_at, d.id) AS nth
+            FROM input
+            CROSS JOIN share
+            CROSS JOIN lane l
             CROSS JOIN LATERAL (
-                SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
-                FROM job_dispatch w
-                WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority = p.priority
-                  AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
-                  AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
-                  AND (NOT (SELECT is_needed FROM pauses)
-                       OR NOT EXISTS (SELECT 1
-                                      FROM scheduled_jobs j
-                                      JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
-                                      LEFT JOIN projects o ON o.tenant_id = j.tenant_id AND o.id = j.project_id
-                                      WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND (f.is_paused OR o.is_paused)))
-                ORDER BY w.claimable_at, w.id
+                WITH RECURSIVE found (priority) AS (
+                    SELECT 32767::smallint
+                    UNION ALL
+                    SELECT d.priority
+                    FROM found
+                    CROSS JOIN LATERAL (SELECT w.priority FROM job_dispatch w
+                                        WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority < found.priority
+                                          AND w.claimable_at < 'infinity'
+                                        ORDER BY w.priority DESC LIMIT 1) AS d
+                )
+                SELECT array_agg(found.priority ORDER BY found.priority) AS priorities FROM found
+            ) AS s
+            CROSS JOIN LATERAL (
+                SELECT w.*
+                FROM unnest(s.priorities) AS p (priority)
+                CROSS JOIN LATERAL (
+                    SELECT w.ctid AS at, w.id, w.priority, w.claimable_at
+                    FROM job_dispatch w
+                    WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority = p.priority
+                      AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
+                      AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
+                      AND (NOT (SELECT is_needed FROM pauses)
+                           OR NOT EXISTS (SELECT 1
+                                          FROM scheduled_jobs j
+                                          JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+                                          LEFT JOIN projects o ON o.tenant_id = j.tenant_id AND o.id = j.project_id
+                                          WHERE j.tenant_id = w.tenant_id AND j.id = w.job_id AND (f.is_paused OR o.is_paused)))
+                    ORDER BY w.claimable_at, w.id
+                    LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
+                    FOR UPDATE SKIP LOCKED
+                ) AS w
                 LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
-                FOR UPDATE SKIP LOCKED
-            ) AS w
-            LIMIT least(l.room, (input.free + share.lanes - 1) / share.lanes)
-        ) AS d
-        WHERE l.room > 0
-          AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE')
+            ) AS d
+            WHERE l.room > 0
+              AND EXISTS (SELECT 1 FROM worker_registration r WHERE r.worker_id = input.worker_id AND r.status <> 'OFFLINE'
+                        AND r.drain_requested_at IS NULL)
+        ) AS q
     ) AS r, input, share
+    WHERE (r.nth_of_tenant <= r.tenant_room) IS NOT FALSE
     ORDER BY r.nth > input.free / share.lanes, r.priority, r.claimable_at, r.id
     LIMIT (SELECT free FROM input)
 ),
@@ -148,7 +163,9 @@ used AS (
 )
 SELECT noted.id, c.id, c.tenant_id, c.job_id, c.job_name, c.claim_token, c.attempt, c.retry_count, c.lost_count,
        c.scheduled_for, c.created_at, c.available_at, c.claimed_at, c.triggered_by, c.is_catch_up,
-       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy, c.queue,
+       c.args, c.traceparent, c.handler_type, c.handler_config, c.timeout_seconds, c.retry_policy,
+       -- Where a tenant has a quota there is room in any queue of it afterwards.
+       CASE WHEN EXISTS (SELECT 1 FROM tenant_room o WHERE o.tenant_id = c.tenant_id) THEN '' ELSE c.queue END,
        share.open, NULL::uuid, true, CASE WHEN share.wait IS NOT NULL THEN greatest(ceil(extract(epoch FROM share.wait) * 1000), 0)::bigint END
 FROM share
 LEFT JOIN (described c CROSS JOIN noted) ON true

@@ -11,4 +11,12 @@ CROSS JOIN LATERAL (
     SELECT month.first, parent.name || to_char(month.first AT TIME ZONE 'UTC', '"_y"YYYY"m"MM') AS name
 ) AS child
 WHERE to_regclass(child.name) IS NULL
-ORDER BY child.name
+UNION ALL
+-- A scheduler of a release that knew no row-level security may have made some.
+SELECT c.oid::regclass::text, format('SELECT isolate_tenants(%L)', c.oid::regclass)
+FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = ANY (ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
+                               'maintenance.job_execution_output', 'events']::regclass[])
+  AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+ORDER BY 1

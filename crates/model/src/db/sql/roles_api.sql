@@ -3,6 +3,8 @@ WITH tables AS (
     SELECT c.oid::regclass::text AS relation, c.relowner, c.relrowsecurity, c.relforcerowsecurity
     FROM pg_class c
     WHERE c.relnamespace IN ('public'::regnamespace, 'maintenance'::regnamespace) AND c.relkind IN ('r', 'p')
+      -- Partitions are not granted, and the leader mends those that a scheduler of an earlier release makes.
+      AND NOT c.relispartition
       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
 )
 SELECT session_user::text,

@@ -57,6 +57,26 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
     Ok(())
 }
 
+/// Takes one dispatch off a quota of `limit` per minute, and says whether there was one left. The window is held until the transaction is
+/// over, as by [`open_quotas`].
+///
+/// # Errors
+/// When the database cannot be asked.
+pub(in crate::db) async fn take_from_quota(
+    conn: &mut Conn,
+    tenant: TenantId,
+    limit: i64,
+    now: DateTime<Utc>,
+) -> DbResult<bool> {
+    let used: Vec<(TenantId, i64)> =
+        OpenQuotas { minute: quota_minute(now), tenants: &[tenant.0] }.load(conn).await?;
+    if used.iter().any(|(_, used)| *used >= limit) {
+        return Ok(false);
+    }
+    use_up(conn, &BTreeMap::from([(tenant, 1)])).await?;
+    Ok(true)
+}
+
 statement! {
     UseQuotas<'a> = "tick_use_quotas.sql", (
         tenants: &'a [Uuid] as Array<SqlUuid>,

@@ -22,11 +22,11 @@ text_enum! {
 text_enum! {
     /// One thing that may be done. The word is also a scope of keys.
     pub enum Permission {
-        /// Read jobs, task functions, calendars, previews, explanations, the overview.
+        /// Read jobs, projects, task functions, calendars, previews, explanations, the overview, the use of quotas.
         JobsRead = "jobs:read",
-        /// Write and delete jobs, task functions and calendars.
+        /// Write and delete jobs, projects, task functions and calendars.
         JobsWrite = "jobs:write",
-        /// Pause, resume, enable and disable jobs.
+        /// Pause, resume, enable and disable jobs; pause projects and task functions.
         JobsOperate = "jobs:operate",
         /// Run a job now.
         JobsTrigger = "jobs:trigger",
@@ -36,7 +36,7 @@ text_enum! {
         RunsOperate = "runs:operate",
         /// Read queues.
         QueuesRead = "queues:read",
-        /// Pause queues and set their limits.
+        /// Pause and delete queues and set their limits.
         QueuesWrite = "queues:write",
         /// Read which secrets there are; nobody reads their values.
         SecretsRead = "secrets:read",
@@ -54,7 +54,7 @@ text_enum! {
         AuditRead = "audit:read",
         /// Read workers and schedulers, which serve all tenants.
         FleetRead = "fleet:read",
-        /// Operate the installation: tenants, users, leadership, the keys of secrets.
+        /// Operate the installation: tenants, their quotas, users, leadership, workers, kinds of schedule, the keys of secrets.
         SystemOperate = "system:operate",
     }
 }

@@ -1,15 +1,17 @@
-//! `tenants`: listing and making them.
+//! `tenants`: listing, making, changing and pausing them, and how much of their quotas they use.
 
 use clap::Subcommand;
 use sched_model::domain::identity::{check_display_name, check_slug};
 use sched_runtime::exit;
-use sched_wire::{PageQuery, Tenant, TenantSpec};
+use sched_wire::{
+    PageQuery, QuotaUse, Quotas, QuotasPatch, ReasonRequest, Tenant, TenantPatch, TenantSpec, Usage,
+};
 
 use super::super::{Session, tell_of_more};
 use super::{DirectArgs, direct};
 use crate::cli::at_least_one;
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, time};
+use crate::output::{Column, or_dash, time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantsCommand {
@@ -26,12 +28,107 @@ pub(crate) enum TenantsCommand {
         #[command(flatten)]
         direct: DirectArgs,
     },
+    /// Show one tenant
+    Get {
+        /// Its short name
+        slug: String,
+    },
+    /// Change the name or the quotas of a tenant; what is not named stays
+    Set {
+        /// Its short name
+        slug: String,
+        /// Name for people
+        #[arg(long, value_name = "TEXT")]
+        name: Option<String>,
+        /// A quota and its limit, or `none`: jobs, dispatches_per_minute, running_dispatches, log_bytes (per day); may be repeated
+        #[arg(long = "quota", value_name = "QUOTA=LIMIT", value_parser = quota)]
+        quotas: Vec<Quota>,
+    },
+    /// Stop dispatching and claiming anything of a tenant; fire times meanwhile are skipped
+    Pause {
+        /// Its short name
+        slug: String,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// End the pause of a tenant
+    Resume {
+        /// Its short name
+        slug: String,
+    },
+    /// Show how much of its quotas a tenant uses
+    Usage {
+        /// Its short name; your own tenant without it
+        slug: Option<String>,
+    },
     /// List tenants
     List {
         /// Most tenants to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
         limit: usize,
     },
+}
+
+const USAGE: &[Column<Usage>] = &[
+    Column::new("TENANT", |usage| usage.tenant.clone()),
+    Column::new("JOBS", |usage| of(usage.jobs)),
+    Column::new("DISPATCHES/MIN", |usage| of(usage.dispatches_per_minute)),
+    Column::new("RUNNING", |usage| of(usage.running_dispatches)),
+    Column::new("LOG BYTES TODAY", |usage| of(usage.log_bytes)),
+    Column::new("NOT KEPT", |usage| or_dash(usage.log_bytes_dropped)),
+];
+
+/// How much of a quota is used, of how much.
+fn of(quota: QuotaUse) -> String {
+    format!("{}/{}", or_dash(quota.used), or_dash(quota.limit))
+}
+
+/// A quota by name, and its limit if it is to have one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Quota {
+    name: QuotaName,
+    limit: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum QuotaName {
+    Jobs,
+    DispatchesPerMinute,
+    RunningDispatches,
+    LogBytes,
+}
+
+fn quota(text: &str) -> Result<Quota, String> {
+    let (name, limit) = text.split_once('=').ok_or("has the form QUOTA=LIMIT, as in jobs=100")?;
+    let name = match name {
+        "jobs" => QuotaName::Jobs,
+        "dispatches_per_minute" => QuotaName::DispatchesPerMinute,
+        "running_dispatches" => QuotaName::RunningDispatches,
+        "log_bytes" => QuotaName::LogBytes,
+        _ => {
+            return Err("quotas are jobs, dispatches_per_minute, running_dispatches and log_bytes".to_owned());
+        }
+    };
+    let limit = match limit {
+        "none" => None,
+        number => Some(number.parse().map_err(|_no_number| "the limit is a whole number, or none")?),
+    };
+    Ok(Quota { name, limit })
+}
+
+fn patch(quotas: &[Quota]) -> QuotasPatch {
+    let mut patch = QuotasPatch::default();
+    for quota in quotas {
+        let field = match quota.name {
+            QuotaName::Jobs => &mut patch.jobs,
+            QuotaName::DispatchesPerMinute => &mut patch.dispatches_per_minute,
+            QuotaName::RunningDispatches => &mut patch.running_dispatches,
+            QuotaName::LogBytes => &mut patch.log_bytes,
+        };
+        *field = Some(quota.limit);
+    }
+    patch
 }
 
 const COLUMNS: &[Column<Tenant>] = &[
@@ -56,12 +153,43 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
                         slug: made.slug,
                         name: made.name,
                         is_paused: made.is_paused,
+                        pause_reason: made.pause_reason,
+                        // Of a tenant that is new.
+                        quotas: Quotas::default(),
                         created_at: made.created_at,
+                        updated_at: made.updated_at,
                     }
                 }
                 None => session.api()?.post(&["tenants"], None, &TenantSpec { slug, name, owner }).await?,
             };
             session.output.record(&made, COLUMNS)?;
+        }
+        TenantsCommand::Get { slug } => {
+            let tenant: Tenant = session.api()?.get(&["tenants", &slug], &()).await?;
+            session.output.record(&tenant, COLUMNS)?;
+        }
+        TenantsCommand::Set { slug, name, quotas } => {
+            let patch = TenantPatch { name, quotas: patch(&quotas) };
+            let tenant: Tenant = session.api()?.patch(&["tenants", &slug], &patch).await?;
+            session.output.record(&tenant, COLUMNS)?;
+        }
+        TenantsCommand::Pause { slug, reason } => {
+            let asked = ReasonRequest { reason };
+            let tenant: Tenant = session.api()?.post(&["tenants", &slug, "pause"], None, &asked).await?;
+            session.output.record(&tenant, COLUMNS)?;
+        }
+        TenantsCommand::Resume { slug } => {
+            let asked = ReasonRequest::default();
+            let tenant: Tenant = session.api()?.post(&["tenants", &slug, "resume"], None, &asked).await?;
+            session.output.record(&tenant, COLUMNS)?;
+        }
+        TenantsCommand::Usage { slug } => {
+            let api = session.api()?;
+            let usage: Usage = match &slug {
+                Some(slug) => api.get(&["tenants", slug, "usage"], &()).await?,
+                None => api.get(&["usage"], &()).await?,
+            };
+            session.output.record(&usage, USAGE)?;
         }
         TenantsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
@@ -71,4 +199,22 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
         }
     }
     Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_set_and_taken_away_by_name() {
+        let given = ["jobs=5", "log_bytes=none"].map(|text| quota(text).unwrap());
+        let patch = patch(&given);
+        assert_eq!(
+            (patch.jobs, patch.log_bytes, patch.running_dispatches),
+            (Some(Some(5)), Some(None), None)
+        );
+        for bad in ["jobs", "job=1", "jobs=x", "jobs="] {
+            assert!(quota(bad).is_err(), "{bad}");
+        }
+    }
 }

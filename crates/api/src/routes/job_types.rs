@@ -1,0 +1,75 @@
+//! Kinds of schedule: listing them, and which accept new jobs. They are of the whole installation.
+
+use actix_web::{HttpResponse, web};
+use sched_model::db::audit::AuditEntry;
+use sched_model::db::job_types::{self, JobTypeRecord};
+use sched_model::db::{Conn, audit};
+use sched_wire::{JobTypeInfo, JobTypeSpec, Page};
+
+use super::auditing::plain;
+use super::resources::{can_be_there, no_such};
+use super::{Answer, Id, State};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
+use crate::mistake;
+use crate::page::whole;
+use crate::session::Reply;
+
+/// What it is, in messages.
+const KIND: &str = "job type";
+
+/// `GET /job-types`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    _: Query<NoParameters>,
+) -> Answer<Page<JobTypeInfo>> {
+    let rows = state
+        .read(&identity, "list_job_types", async |conn: &mut Conn| Ok(job_types::list(conn).await?))
+        .await?;
+    Ok(web::Json(whole(rows, show)))
+}
+
+/// `PUT /job-types/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there(KIND, &name)?;
+    let by = &request.0;
+    let JobTypeSpec { is_active } =
+        mistake::read(body.required()?, "").map_err(|one| ApiError::Refused(vec![one]))?;
+    let written = state
+        .write_installation(&identity, by, "put_job_type", async |conn: &mut Conn| {
+            let before = job_types::set_active(conn, &name, is_active).await?;
+            let before = before.ok_or_else(|| no_such(KIND, &name))?;
+            let after = JobTypeRecord { is_active, ..before.clone() };
+            if before != after {
+                let entry = AuditEntry {
+                    tenant_id: None,
+                    actor: by.actor.clone(),
+                    action: "update_job_type",
+                    target_type: "job_type",
+                    target_id: after.name.clone(),
+                    before: Some(plain(&before)),
+                    after: Some(plain(&after)),
+                    request_id: Some(by.request.clone()),
+                };
+                audit::write(conn, &[entry]).await?;
+                tracing::info!(job_type = after.name, is_active, "Switched a kind of schedule.");
+            }
+            Ok::<_, ApiError>((Reply::ok(&show(after))?, ()))
+        })
+        .await?;
+    Ok(written.response)
+}
+
+fn show(record: JobTypeRecord) -> JobTypeInfo {
+    let JobTypeRecord { name, display_name, description, is_active } = record;
+    JobTypeInfo { name, display_name, description, is_active }
+}

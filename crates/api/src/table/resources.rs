@@ -1,0 +1,168 @@
+//! Routes of what jobs are made of and live in, besides their definitions: projects, functions, tenants, kinds of schedule, workers.
+
+use actix_web::http::StatusCode;
+use sched_model::domain::identity::Permission as P;
+use sched_wire as wire;
+use sched_wire::{Page, PageQuery};
+
+use crate::openapi::says;
+use crate::permit::{Path, at};
+use crate::routes::{drains, functions, job_types, projects, queue_switches, tenancy};
+
+pub(super) fn resources() -> Vec<Path> {
+    [in_projects(), of_functions(), of_tenants(), of_queues(), of_the_installation()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn in_projects() -> Vec<Path> {
+    let turned = |summary| says(summary).if_match().ok::<wire::Project>();
+    vec![
+        at("/projects").get(
+            P::JobsRead,
+            projects::list,
+            says("List projects").query::<PageQuery>().ok::<Page<wire::Project>>(),
+        ),
+        at("/projects/{name}")
+            .get(P::JobsRead, projects::get, says("Show a project").ok::<wire::Project>())
+            .put(
+                P::JobsWrite,
+                projects::put,
+                says("Write a project").takes::<wire::ProjectSpec>().if_match().put::<wire::Project>(),
+            )
+            .delete(P::JobsWrite, projects::delete, says("Delete a project").if_match().no_content()),
+        at("/projects/{name}/pause").post(
+            P::JobsOperate,
+            projects::pause,
+            turned("Stop dispatching and claiming anything of a project").may_take::<wire::ReasonRequest>(),
+        ),
+        at("/projects/{name}/resume").post(
+            P::JobsOperate,
+            projects::resume,
+            turned("End the pause of a project"),
+        ),
+    ]
+}
+
+fn of_functions() -> Vec<Path> {
+    let turned = |summary| says(summary).if_match().ok::<wire::Function>();
+    vec![
+        at("/task-functions/{name}")
+            .get(P::JobsRead, functions::get, says("Show a task function").ok::<wire::Function>())
+            .put(
+                P::JobsWrite,
+                functions::put,
+                says("Write a task function")
+                    .takes::<wire::FunctionSpec>()
+                    .if_match()
+                    .put::<wire::Function>(),
+            )
+            .delete(
+                P::JobsWrite,
+                functions::delete,
+                says("Delete a task function that no job runs").if_match().no_content(),
+            ),
+        at("/task-functions/{name}/activate").post(
+            P::JobsWrite,
+            functions::activate,
+            turned("Have a task function accept jobs"),
+        ),
+        at("/task-functions/{name}/deactivate").post(
+            P::JobsWrite,
+            functions::deactivate,
+            turned("Have a task function accept no jobs; those it has are disabled as they come due"),
+        ),
+        at("/task-functions/{name}/pause").post(
+            P::JobsOperate,
+            functions::pause,
+            turned("Stop dispatching and claiming any job of a task function")
+                .may_take::<wire::ReasonRequest>(),
+        ),
+        at("/task-functions/{name}/resume").post(
+            P::JobsOperate,
+            functions::resume,
+            turned("End the pause of a task function"),
+        ),
+    ]
+}
+
+fn of_tenants() -> Vec<Path> {
+    let turned = |summary| says(summary).if_match().ok::<wire::Tenant>();
+    vec![
+        at("/tenants/{slug}")
+            .get(P::SystemOperate, tenancy::get, says("Show a tenant").ok::<wire::Tenant>())
+            .patch(
+                P::SystemOperate,
+                tenancy::patch,
+                says("Change the name and the quotas of a tenant")
+                    .takes::<wire::TenantPatch>()
+                    .if_match()
+                    .ok::<wire::Tenant>(),
+            ),
+        at("/tenants/{slug}/pause").post(
+            P::SystemOperate,
+            tenancy::pause,
+            turned("Stop dispatching and claiming anything of a tenant").may_take::<wire::ReasonRequest>(),
+        ),
+        at("/tenants/{slug}/resume").post(
+            P::SystemOperate,
+            tenancy::resume,
+            turned("End the pause of a tenant"),
+        ),
+        at("/tenants/{slug}/usage").get(
+            P::SystemOperate,
+            tenancy::usage_of,
+            says("Show how much of its quotas a tenant uses").ok::<wire::Usage>(),
+        ),
+        at("/usage").get(
+            P::JobsRead,
+            tenancy::own_usage,
+            says("Show how much of its quotas one's own tenant uses").ok::<wire::Usage>(),
+        ),
+    ]
+}
+
+fn of_queues() -> Vec<Path> {
+    let turned = |summary| says(summary).if_match().ok::<wire::Queue>();
+    vec![
+        at("/queues/{name}/pause").post(
+            P::QueuesWrite,
+            queue_switches::pause,
+            turned("Stop claiming anything from a queue").may_take::<wire::ReasonRequest>(),
+        ),
+        at("/queues/{name}/resume").post(
+            P::QueuesWrite,
+            queue_switches::resume,
+            turned("End the pause of a queue"),
+        ),
+    ]
+}
+
+fn of_the_installation() -> Vec<Path> {
+    vec![
+        at("/job-types").get(
+            P::JobsRead,
+            job_types::list,
+            says("List the kinds of schedule").ok::<Page<wire::JobTypeInfo>>(),
+        ),
+        at("/job-types/{name}").put(
+            P::SystemOperate,
+            job_types::put,
+            says("Say whether new jobs may be of a kind")
+                .takes::<wire::JobTypeSpec>()
+                .ok::<wire::JobTypeInfo>(),
+        ),
+        at("/workers/{id}/drain").post(
+            P::SystemOperate,
+            drains::drain,
+            says("Have a worker take nothing new and finish what it runs")
+                .gives::<wire::Worker>(StatusCode::ACCEPTED),
+        ),
+        at("/workers/{id}/undrain").post(
+            P::SystemOperate,
+            drains::undrain,
+            says("Have a worker that drains take new work again").gives::<wire::Worker>(StatusCode::ACCEPTED),
+        ),
+    ]
+}

@@ -1,0 +1,72 @@
+//! What is of the whole installation: kinds of schedule, and workers that drain.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{TestApp, manual};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_of_schedule_that_is_switched_off_takes_no_new_jobs() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["a"]).await;
+    let path = "/api/v1/job-types/manual";
+    let put = async |body: Value| {
+        app.send("PUT", path, &[("content-type", "application/json")], Some(&body.to_string())).await
+    };
+    assert_eq!(put(json!({"is_active": false})).await.json()["is_active"], false);
+    let refused = app.post("/api/v1/jobs", &manual("b")).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("inactive")), "{}", refused.body);
+    assert_eq!(refused.json()["errors"][0]["pointer"], "/job_type");
+    let mut again = manual("a");
+    again["description"] = json!("changed");
+    assert_eq!(app.apply(&json!({"jobs": [again]})).await, ["job a updated"], "what is there goes on");
+    assert_eq!(put(json!({"is_active": true})).await.status, 200);
+    assert_eq!(app.post("/api/v1/jobs", &manual("b")).await.status, 201);
+    let kinds = app.get("/api/v1/job-types").await.json();
+    assert_eq!(kinds["items"].as_array().unwrap().len(), 4);
+    assert_eq!(put(json!({})).await.status, 422);
+    let unknown = app
+        .send(
+            "PUT",
+            "/api/v1/job-types/hourly",
+            &[("content-type", "application/json")],
+            Some("{\"is_active\":true}"),
+        )
+        .await;
+    assert_eq!(unknown.status, 404);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'update_job_type'").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_asked_to_drain_and_asked_to_go_on() {
+    let app = TestApp::start().await;
+    let id = Uuid::new_v4();
+    let register = format!(
+        "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+         VALUES ('{id}', 'h', 'p', 1, 'v', '{{default}}', 1, 30000)"
+    );
+    app.db.client().await.batch_execute(&register).await.unwrap();
+    let (drain, undrain) = (format!("/api/v1/workers/{id}/drain"), format!("/api/v1/workers/{id}/undrain"));
+    for _ in 0..2 {
+        let asked = app.send("POST", &drain, &[], None).await;
+        assert_eq!(
+            (asked.status, asked.json()["drain_requested_at"].is_string()),
+            (202, true),
+            "{}",
+            asked.body
+        );
+    }
+    assert!(app.get("/api/v1/workers").await.json()["items"][0]["drain_requested_at"].is_string());
+    let undrained = app.send("POST", &undrain, &[], None).await.json();
+    assert_eq!(undrained["drain_requested_at"], Value::Null);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE target_type = 'worker'").await, 2);
+    assert_eq!(app.count("SELECT count(*) FROM events WHERE event_type LIKE 'worker_drain_%'").await, 2);
+    let offline = "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()";
+    app.db.client().await.batch_execute(offline).await.unwrap();
+    assert_eq!(app.send("POST", &drain, &[], None).await.status, 404);
+    assert_eq!(
+        app.send("POST", &format!("/api/v1/workers/{}/drain", Uuid::nil()), &[], None).await.status,
+        404
+    );
+    assert_eq!(app.send("POST", "/api/v1/workers/x/drain", &[], None).await.status, 400);
+}

@@ -1,0 +1,366 @@
+//! Every route with every role and with what belongs to another tenant: nothing of it is shown, changed or let on to exist. Once behind
+//! both walls, and once with the queries alone.
+//!
+//! The routes come from the document that the API serves of itself; one without a probe here fails the test.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use test_support::http::Answer;
+use test_support::identity::bearer;
+use uuid::Uuid;
+
+use crate::identity::{make_key, member, routes};
+use crate::support::{TestApp, function, manual, send};
+
+/// What every name of the other tenant holds, and nothing else does.
+const MARK: &str = "zanzibar";
+
+/// What a route does with what belongs to somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Has nothing to do with it: shows nothing of it, whatever it answers.
+    Own,
+    /// Lists: shows nothing of it.
+    List,
+    /// Is about one thing: not found, exactly as what has never been.
+    One,
+    /// Names it in its body: refused, exactly as what has never been.
+    Names,
+    /// Is about the installation, and so about all tenants.
+    Installation,
+    /// Makes or writes one's own thing of that name: as if nobody had the name. Last, because it then is there.
+    Writes,
+}
+
+/// Each route: its method, its path, what it does, and the body that gets it as far as the database.
+fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
+    use Kind::{Installation, List, Names, One, Own, Writes};
+    let none = Value::Null;
+    let job = json!({"name": "mine", "function": MARK, "job_type": "manual"});
+    vec![
+        ("GET", "/openapi.json", Own, none.clone()),
+        ("GET", "/me", Own, none.clone()),
+        ("GET", "/status", Own, none.clone()),
+        ("GET", "/workers", Installation, none.clone()),
+        ("GET", "/scheduler-instances", Installation, none.clone()),
+        ("POST", "/scheduler-instances/leader/step-down", Installation, json!({})),
+        ("GET", "/tenants", Installation, none.clone()),
+        ("POST", "/tenants", Installation, json!({"slug": "A"})),
+        ("GET", "/users", Installation, none.clone()),
+        ("POST", "/users", Installation, json!({"email": "x"})),
+        ("POST", "/users/{email}/activate", Installation, json!({})),
+        ("POST", "/users/{email}/deactivate", Installation, json!({})),
+        ("POST", "/secret-keys/rotate", Installation, json!({})),
+        ("GET", "/api-keys", List, none.clone()),
+        ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
+        ("DELETE", "/api-keys/{key}", One, none.clone()),
+        ("GET", "/memberships", List, none.clone()),
+        ("PUT", "/memberships/{email}", Installation, json!({"role": "viewer"})),
+        ("DELETE", "/memberships/{email}", One, none.clone()),
+        ("GET", "/jobs", List, none.clone()),
+        ("POST", "/jobs", Names, job.clone()),
+        ("GET", "/jobs/{job}", One, none.clone()),
+        ("POST", "/jobs/{job}/trigger", One, json!({})),
+        ("GET", "/jobs/{job}/preview", One, none.clone()),
+        ("GET", "/jobs/{job}/explain", One, none.clone()),
+        ("POST", "/jobs/{job}/pause", One, json!({})),
+        ("POST", "/jobs/{job}/resume", One, json!({})),
+        ("POST", "/jobs/{job}/enable", One, json!({})),
+        ("POST", "/jobs/{job}/disable", One, json!({})),
+        ("POST", "/jobs/{job}/cancel", One, json!({})),
+        (
+            "POST",
+            "/schedules/preview",
+            Names,
+            json!({"job_type": "interval", "schedule_config": {"hours": 1}, "calendars": [MARK]}),
+        ),
+        ("POST", "/apply", Names, json!({"jobs": [job]})),
+        ("GET", "/calendars", List, none.clone()),
+        ("GET", "/calendars/{name}", One, none.clone()),
+        ("PUT", "/calendars/{name}", Writes, json!({"dates": ["2027-01-01"]})),
+        ("DELETE", "/calendars/{name}", One, none.clone()),
+        ("GET", "/queues", List, none.clone()),
+        ("GET", "/queues/{name}", One, none.clone()),
+        ("PUT", "/queues/{name}", Writes, json!({})),
+        ("GET", "/secrets", List, none.clone()),
+        ("PUT", "/secrets/{name}", Writes, json!({"value": "x"})),
+        ("DELETE", "/secrets/{name}", One, none.clone()),
+        ("GET", "/task-functions", List, none.clone()),
+        ("GET", "/dispatches", List, none.clone()),
+        ("GET", "/dispatches/{id}", One, none.clone()),
+        ("GET", "/dispatches/{id}/explain", One, none.clone()),
+        ("POST", "/dispatches/{id}/cancel", One, json!({})),
+        ("POST", "/dispatches/{id}/retry", One, json!({})),
+        ("GET", "/dispatches/{id}/logs", One, none.clone()),
+        ("GET", "/dead-letters", List, none.clone()),
+        ("POST", "/dead-letters/retry", Own, json!({"all": true})),
+        ("POST", "/dead-letters/discard", Own, json!({"all": true})),
+        ("GET", "/dead-letters/{id}", One, none.clone()),
+        ("POST", "/dead-letters/{id}/retry", One, json!({})),
+        ("POST", "/dead-letters/{id}/discard", One, json!({})),
+        ("GET", "/events", List, none.clone()),
+        ("GET", "/events/stream", Own, none.clone()),
+        ("GET", "/audit-events", Installation, none.clone()),
+        ("GET", "/executions", List, none.clone()),
+        ("GET", "/executions/{id}", One, none.clone()),
+        ("GET", "/executions/{id}/output", One, none),
+    ]
+}
+
+/// An installation of two tenants, and what the other one has.
+struct Two {
+    app: TestApp,
+    /// Ids of the other tenant and names with [`MARK`]: what no answer may hold that was not sent.
+    foreign: Vec<String>,
+    job: String,
+    dispatch: String,
+    execution: String,
+    dead: String,
+    key: String,
+    prefix: String,
+}
+
+impl Two {
+    async fn new() -> Self {
+        let app = TestApp::start().await;
+        app.with_jobs(&["ours"]).await;
+        assert_eq!(app.post("/api/v1/jobs/ours/trigger", &json!({})).await.status, 202);
+        assert_eq!(app.post("/api/v1/tenants", &json!({"slug": MARK})).await.status, 201);
+        let them = member(&app, &format!("ann@{MARK}.example"), MARK, "owner").await;
+        let as_them = async |method: &str, path: &str, body: &Value| {
+            let headers = [("authorization", them.as_str()), ("content-type", "application/json")];
+            let path = format!("/api/v1{path}");
+            let answer = send(app.addr, method, &path, &headers, Some(&body.to_string())).await;
+            assert!(answer.status < 300, "{method} {path}: {}", answer.body);
+            answer.json()
+        };
+        let mut job = manual(MARK);
+        job["function"] = json!(MARK);
+        as_them("POST", "/apply", &json!({"task_functions": [function(MARK)], "jobs": [job]})).await;
+        as_them("PUT", &format!("/calendars/{MARK}"), &json!({"dates": ["2027-01-01"]})).await;
+        as_them("PUT", &format!("/queues/{MARK}"), &json!({})).await;
+        as_them("PUT", &format!("/secrets/{MARK}"), &json!({"value": MARK})).await;
+        let trigger = format!("/jobs/{MARK}/trigger");
+        let dispatch =
+            as_them("POST", &trigger, &json!({})).await["dispatch_id"].as_str().unwrap().to_owned();
+        let dead = as_them("POST", &trigger, &json!({})).await["dispatch_id"].as_str().unwrap().to_owned();
+        let (_, key) = make_key(&app, &them, &json!({"name": MARK, "scopes": ["jobs:read"]})).await;
+        let client = app.db.client().await;
+        let history = format!(
+            "UPDATE job_dispatch SET status = 'DEAD_LETTER', claimable_at = NULL, completed_at = now(), attempt = 1,
+                 error_message = '{MARK}' WHERE id = '{dead}';
+             INSERT INTO dead_letters (tenant_id, dispatch_id, job_id, queue, died_at)
+                 SELECT tenant_id, id, job_id, queue, now() FROM job_dispatch WHERE id = '{dead}';
+             INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at,
+                                            duration_ms, error_message, claim_token, triggered_by)
+                 SELECT gen_random_uuid(), tenant_id, job_id, id, 1, 'FAILED', scheduled_for, now(), now(), 7, '{MARK}', 1, 'api'
+                 FROM job_dispatch WHERE id = '{dead}';
+             INSERT INTO job_execution_output (tenant_id, execution_id, started_at, stream, chunk, content)
+                 SELECT tenant_id, id, started_at, 'stdout', 0, '{MARK}' FROM job_execution_log"
+        );
+        client.batch_execute(&history).await.unwrap();
+        let text = async |query: &str| client.query_one(query, &[]).await.unwrap().get::<_, String>(0);
+        let job = text(&format!("SELECT id::text FROM scheduled_jobs WHERE name = '{MARK}'")).await;
+        let execution = text("SELECT id::text FROM job_execution_log").await;
+        let tenant = text(&format!("SELECT id::text FROM tenants WHERE slug = '{MARK}'")).await;
+        let (prefix, key) =
+            (key["prefix"].as_str().unwrap().to_owned(), key["id"].as_str().unwrap().to_owned());
+        let ids = [&job, &dispatch, &execution, &dead, &key, &prefix, &tenant];
+        let foreign = ids.into_iter().cloned().chain([MARK.to_owned()]).collect();
+        Self { app, foreign, job, dispatch, execution, dead, key, prefix }
+    }
+
+    /// The path with what the other tenant has, in each way to name it, and with what nobody has.
+    fn paths(&self, path: &str) -> Vec<(String, String)> {
+        let none = nobodys_id();
+        if path == "/events/stream" {
+            // What has no end is not begun; what it tells has a test of its own.
+            let path = format!("{path}?after=none");
+            return vec![(path.clone(), path)];
+        }
+        let of_id = match path.split('/').nth(1) {
+            Some("executions") => &self.execution,
+            Some("dead-letters") => &self.dead,
+            _ if path.ends_with("/retry") => &self.dead,
+            _ => &self.dispatch,
+        };
+        let email = format!("ann@{MARK}.example");
+        let ways: &[(&str, &[&str], &str)] = &[
+            ("{id}", &[of_id], &none),
+            ("{job}", &[MARK, &self.job], "none"),
+            ("{name}", &[MARK], "none"),
+            ("{key}", &[&self.key, &self.prefix], "none"),
+            ("{email}", &[&email], "nobody@example.com"),
+        ];
+        let Some((part, theirs, nobodys)) = ways.iter().find(|(part, ..)| path.contains(part)) else {
+            assert!(!path.contains('{'), "say here what stands for the variable part of {path}");
+            return vec![(path.to_owned(), path.to_owned())];
+        };
+        theirs.iter().map(|own| (path.replace(part, own), path.replace(part, nobodys))).collect()
+    }
+
+    /// All that the other tenant has, as one number.
+    async fn rows(&self) -> String {
+        let client = self.app.db.client().await;
+        let tables = "SELECT string_agg(format('SELECT %L || md5(t::text) AS row FROM %s t WHERE tenant_id IN (SELECT id FROM tenants WHERE slug = ''zanzibar'')',
+                                               c.oid::regclass, c.oid::regclass), ' UNION ALL ')
+                      FROM pg_class c WHERE c.relnamespace IN ('public'::regnamespace, 'maintenance'::regnamespace)
+                        AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+                        AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id')";
+        let tables: String = client.query_one(tables, &[]).await.unwrap().get(0);
+        let all = format!(
+            "SELECT count(*) || ' ' || md5(string_agg(row, ',' ORDER BY row)) FROM ({tables}) AS t (row)"
+        );
+        client.query_one(&all, &[]).await.unwrap().get(0)
+    }
+
+    async fn ask(&self, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [("authorization", key), ("content-type", "application/json")];
+        let body = if body.is_null() { None } else { Some(body.to_string()) };
+        send(self.app.addr, method, &format!("/api/v1{path}"), &headers, body.as_deref()).await
+    }
+
+    /// What of the other tenant stands in an answer, beside what was sent.
+    fn shown(&self, answer: &Answer, sent: &str) -> Vec<&String> {
+        let told = |what: &&String| answer.body.contains(what.as_str()) && !sent.contains(what.as_str());
+        self.foreign.iter().filter(told).collect()
+    }
+}
+
+/// What can be told of an answer by whoever does not know what was asked for.
+fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
+    let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
+    let theirs =
+        [format!("ann@{MARK}.example"), "nobody@example.com".to_owned(), nobodys_id(), "none".to_owned()];
+    let names = theirs.iter().chain(&two.foreign);
+    (
+        answer.status,
+        text("code"),
+        names.fold(text("detail"), |detail, name| detail.replace(name.as_str(), "…")),
+    )
+}
+
+/// An id that nothing has.
+fn nobodys_id() -> String {
+    Uuid::from_u128(0xdead).to_string()
+}
+
+/// Asks every route, with every role.
+async fn matrix(two: &Two) {
+    let routes = routes(&two.app).await;
+    let mut table = probes();
+    let of_code: BTreeSet<_> = routes.iter().map(|one| (one.method.as_str(), one.path.as_str())).collect();
+    let of_table: BTreeSet<_> = table.iter().map(|(method, path, ..)| (*method, *path)).collect();
+    assert_eq!(
+        of_code, of_table,
+        "each route needs a probe here, which says what it does with what is another tenant's"
+    );
+    let mut keys = vec![("system operator", bearer().to_owned())];
+    for role in ["viewer", "operator", "admin", "owner"] {
+        keys.push((role, member(&two.app, &format!("{role}@ours.example"), "default", role).await));
+    }
+    let scopes = json!([
+        "jobs:read",
+        "jobs:write",
+        "jobs:operate",
+        "runs:read",
+        "runs:operate",
+        "keys:read",
+        "keys:write"
+    ]);
+    let spec = json!({"name": "t", "of_tenant": true, "scopes": scopes});
+    keys.push(("key of the tenant", make_key(&two.app, bearer(), &spec).await.0));
+    let mut has = Vec::new();
+    for (_, key) in &keys {
+        has.push(two.ask(key, "GET", "/me", &Value::Null).await.json()["permissions"].to_string());
+    }
+    let before = two.rows().await;
+    let (mut asked, mut refused) = (0, 0);
+    table.sort_by_key(|(_, _, kind, _)| *kind);
+    for (method, path, kind, body) in &table {
+        let route = routes.iter().find(|one| one.method == *method && one.path == *path).unwrap();
+        let without_key = two.ask("", method, &two.paths(path)[0].0, body).await;
+        assert_eq!(without_key.status, if *path == "/openapi.json" { 200 } else { 401 }, "{method} {path}");
+        asked += 1;
+        for ((who, key), has) in keys.iter().zip(&has) {
+            let may = route.permission.as_ref().is_none_or(|needed| has.contains(&format!("\"{needed}\"")));
+            for (theirs, nobodys) in two.paths(path) {
+                asked += 1;
+                let sent = format!("{theirs} {body}");
+                let about = format!("{who}: {method} {theirs}");
+                // What is about the installation is tried on nothing.
+                let path = if *kind == Kind::Installation { &nobodys } else { &theirs };
+                let answer = two.ask(key, method, path, body).await;
+                assert!(answer.status < 500 && answer.status != 401, "{about}: {}", answer.body);
+                if !may {
+                    refused += 1;
+                    assert_eq!(answer.status, 403, "{about}: {}", answer.body);
+                    assert_eq!(two.shown(&answer, &sent), Vec::<&String>::new(), "{about}");
+                    continue;
+                }
+                assert_ne!(answer.status, 403, "{about}: {}", answer.body);
+                if *kind != Kind::Installation {
+                    assert_eq!(two.shown(&answer, &sent), Vec::<&String>::new(), "{about}: {}", answer.body);
+                }
+                match kind {
+                    Kind::One => {
+                        assert_eq!(answer.status, 404, "{about}: {}", answer.body);
+                        let other = two.ask(key, method, &nobodys, body).await;
+                        assert_eq!(verdict(two, &answer), verdict(two, &other), "{about}");
+                    }
+                    Kind::Names => {
+                        assert_eq!(answer.status, 422, "{about}: {}", answer.body);
+                        let body = serde_json::from_str(&body.to_string().replace(MARK, "none")).unwrap();
+                        let other = two.ask(key, method, &nobodys, &body).await;
+                        assert_eq!(verdict(two, &answer), verdict(two, &other), "{about}");
+                    }
+                    Kind::Writes => assert!([200, 201].contains(&answer.status), "{about}: {}", answer.body),
+                    Kind::List => assert_eq!(answer.status, 200, "{about}: {}", answer.body),
+                    Kind::Own | Kind::Installation => {}
+                }
+            }
+        }
+    }
+    // Filters of lists, which name things too.
+    for path in ["/dispatches", "/executions", "/dead-letters"] {
+        let of_job = two.ask(bearer(), "GET", &format!("{path}?job={MARK}"), &Value::Null).await;
+        assert_eq!(of_job.status, 404, "{path}: {}", of_job.body);
+        for filter in
+            [format!("job={}", two.job), format!("cursor={}", Uuid::max()), format!("dispatch={}", two.dead)]
+        {
+            let answer = two.ask(bearer(), "GET", &format!("{path}?{filter}"), &Value::Null).await;
+            assert_eq!(
+                two.shown(&answer, &filter),
+                Vec::<&String>::new(),
+                "{path}?{filter}: {}",
+                answer.body
+            );
+            asked += 1;
+        }
+        asked += 1;
+    }
+    assert_eq!(two.rows().await, before, "what the other tenant has was changed");
+    assert!(refused > 50, "{refused} of {asked} were refused");
+    println!("routes {}, probes {asked}, of which {refused} without the permission", routes.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_route_lets_any_role_near_what_another_tenant_has() {
+    matrix(&Two::new().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_does_any_when_row_level_security_lets_everything_through() {
+    let two = Two::new().await;
+    let open = "DO $$
+        DECLARE t regclass;
+        BEGIN
+            FOR t IN SELECT oid FROM pg_class WHERE relrowsecurity LOOP
+                EXECUTE format('CREATE POLICY everything ON %s TO sched_api USING (true) WITH CHECK (true)', t);
+            END LOOP;
+        END $$";
+    two.app.db.client().await.batch_execute(open).await.unwrap();
+    matrix(&two).await;
+}

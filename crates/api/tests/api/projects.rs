@@ -1,0 +1,102 @@
+//! Projects: their life, their kill switch, and who may do what.
+
+use serde_json::{Value, json};
+use test_support::http::Answer;
+
+use crate::support::{TestApp, function, pointers};
+
+const PATH: &str = "/api/v1/projects/billing";
+
+async fn send(app: &TestApp, method: &str, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+    let mut all = vec![("content-type", "application/json")];
+    all.extend_from_slice(headers);
+    app.send(method, path, &all, Some(&body.to_string())).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_is_made_changed_listed_and_deleted_under_its_name() {
+    let app = TestApp::start().await;
+    let made = send(&app, "PUT", PATH, &[("if-none-match", "*")], &json!({"description": "Money."})).await;
+    assert_eq!((made.status, made.header("location")), (201, Some(PATH)), "{}", made.body);
+    assert_eq!((&made.json()["display_name"], &made.json()["is_paused"]), (&json!("billing"), &json!(false)));
+    let tag = made.header("etag").unwrap().to_owned();
+
+    let again = send(&app, "PUT", PATH, &[], &json!({"description": "Money."})).await;
+    assert_eq!((again.status, again.header("etag")), (200, Some(tag.as_str())), "nothing was written");
+    let taken = send(&app, "PUT", PATH, &[("if-none-match", "*")], &json!({})).await;
+    assert_eq!((taken.status, &taken.json()["code"]), (409, &json!("already_exists")));
+    let changed = send(&app, "PUT", PATH, &[("if-match", &tag)], &json!({"display_name": "Billing"})).await;
+    assert_eq!((changed.status, &changed.json()["description"]), (200, &json!("")), "{}", changed.body);
+    let stale = send(&app, "PUT", PATH, &[("if-match", &tag)], &json!({})).await;
+    assert_eq!((stale.status, &stale.json()["code"]), (412, &json!("version_mismatch")));
+    assert_eq!(app.get(PATH).await.json(), changed.json());
+    let listed = app.get("/api/v1/projects").await.json();
+    let names: Vec<&Value> = listed["items"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["billing", "default"]);
+
+    assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 204);
+    assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 404);
+    assert_eq!(app.get(PATH).await.status, 404);
+    assert_eq!(send(&app, "PUT", PATH, &[], &json!({})).await.status, 201, "the name is free again");
+    let audited = "SELECT count(*) FROM audit_log WHERE target_type = 'project' AND target_id = 'billing'";
+    assert_eq!(app.count(audited).await, 4);
+    let events = "SELECT count(*) FROM events WHERE event_type LIKE 'project_%' AND project_id IS NOT NULL";
+    assert_eq!(app.count(events).await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_project_can_be_is_refused() {
+    let app = TestApp::start().await;
+    let wrong =
+        send(&app, "PUT", PATH, &[], &json!({"display_name": "", "description": "x".repeat(2001)})).await;
+    assert_eq!(wrong.status, 422, "{}", wrong.body);
+    assert_eq!(pointers(&wrong.json()), ["/description", "/display_name"]);
+    assert_eq!(send(&app, "PUT", "/api/v1/projects/No%20Name", &[], &json!({})).await.status, 400);
+    assert_eq!(send(&app, "PUT", PATH, &[], &json!({"colour": 1})).await.status, 422);
+    assert_eq!(app.get("/api/v1/projects/a%00b").await.status, 404);
+    let kept = app.send("DELETE", "/api/v1/projects/default", &[], None).await;
+    assert_eq!((kept.status, &kept.json()["code"]), (409, &json!("built_in")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_is_paused_with_a_reason_and_resumed_and_doing_it_again_writes_nothing() {
+    let app = TestApp::start().await;
+    send(&app, "PUT", PATH, &[], &json!({})).await;
+    let (pause, resume) = (format!("{PATH}/pause"), format!("{PATH}/resume"));
+    for _ in 0..2 {
+        let paused = app.post(&pause, &json!({"reason": "audit"})).await;
+        assert_eq!(paused.status, 200, "{}", paused.body);
+        assert_eq!(
+            (&paused.json()["is_paused"], &paused.json()["pause_reason"]),
+            (&json!(true), &json!("audit"))
+        );
+    }
+    let more = app.post(&pause, &json!({})).await.json();
+    assert_eq!(more["pause_reason"], "audit", "a reason that is not named stays");
+    let stale = app.send("POST", &resume, &[("if-match", "\"1\"")], None).await;
+    assert_eq!(stale.status, 412);
+    for _ in 0..2 {
+        let resumed = app.send("POST", &resume, &[], None).await.json();
+        assert_eq!((&resumed["is_paused"], &resumed["pause_reason"]), (&json!(false), &Value::Null));
+    }
+    let audited = "SELECT count(*) FROM audit_log WHERE action IN ('pause_project', 'resume_project')";
+    assert_eq!(app.count(audited).await, 2);
+    let events = "SELECT count(*) FROM events WHERE event_type IN ('project_paused', 'project_resumed')";
+    assert_eq!(app.count(events).await, 2);
+    assert_eq!(app.post("/api/v1/projects/none/pause", &json!({})).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_of_a_project_go_with_it_and_none_are_put_into_a_deleted_one() {
+    let app = TestApp::start().await;
+    send(&app, "PUT", PATH, &[], &json!({})).await;
+    let secret = "/api/v1/secrets/token?project=billing";
+    assert_eq!(send(&app, "PUT", secret, &[], &json!({"value": "x"})).await.status, 201);
+    assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 204);
+    assert_eq!(app.count("SELECT count(*) FROM secrets").await, 0);
+    assert_eq!(send(&app, "PUT", secret, &[], &json!({"value": "x"})).await.status, 400);
+    app.apply(&json!({"task_functions": [function("f")]})).await;
+    let job = json!({"name": "a", "function": "f", "job_type": "manual", "project": "billing"});
+    let refused = app.post("/api/v1/jobs", &job).await;
+    assert_eq!((refused.status, pointers(&refused.json())), (422, vec!["/project".to_owned()]));
+}

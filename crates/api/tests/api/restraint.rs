@@ -1,0 +1,162 @@
+//! What is kept from those who may do a lot: built-in jobs, keys that outlive their maker, keys of owners, the last who could mend things.
+
+use serde_json::{Value, json};
+use test_support::http::Answer;
+use test_support::identity::{OWNER, bearer};
+
+use crate::identity::{make_key, member};
+use crate::support::{TestApp, function, manual, pointers};
+
+async fn ask(app: &TestApp, key: &str, method: &str, path: &str, body: &Value) -> Answer {
+    let headers = [("authorization", key), ("content-type", "application/json")];
+    app.send(method, &format!("/api/v1{path}"), &headers, Some(&body.to_string())).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operates_the_installation() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["built-in"]).await;
+    let client = app.db.client().await;
+    client.batch_execute("UPDATE task_functions SET is_system = true WHERE name = 'f'").await.unwrap();
+    let own = json!({"task_functions": [function("g")], "jobs": [{"name": "own", "function": "g", "job_type": "manual"}]});
+    let owner = member(&app, "ada@example.com", "default", "owner").await;
+    assert_eq!(ask(&app, &owner, "POST", "/apply", &own).await.status, 200);
+    let triggered = app.post("/api/v1/jobs/built-in/trigger", &json!({})).await;
+    let dispatch = triggered.json()["dispatch_id"].as_str().unwrap().to_owned();
+    assert_eq!(ask(&app, &owner, "GET", "/jobs/built-in", &json!({})).await.status, 200);
+    let mut changed = manual("built-in");
+    changed["description"] = json!("another");
+    for (path, body) in [
+        ("/jobs/built-in/trigger".to_owned(), json!({})),
+        ("/jobs/built-in/pause".to_owned(), json!({})),
+        ("/jobs/built-in/resume".to_owned(), json!({})),
+        ("/jobs/built-in/disable".to_owned(), json!({})),
+        ("/jobs/built-in/enable".to_owned(), json!({})),
+        ("/jobs/built-in/cancel".to_owned(), json!({})),
+        (format!("/dispatches/{dispatch}/cancel"), json!({})),
+        (format!("/dispatches/{dispatch}/retry"), json!({})),
+        ("/jobs".to_owned(), manual("another")),
+        ("/apply".to_owned(), json!({"jobs": [changed]})),
+        ("/apply".to_owned(), json!({"jobs": [{"name": "built-in", "function": "g", "job_type": "manual"}]})),
+    ] {
+        let refused = ask(&app, &owner, "POST", &path, &body).await;
+        assert_eq!(refused.status, 403, "{path}: {}", refused.body);
+        assert!(refused.body.contains("system:operate"), "{path}: {}", refused.body);
+        let own = path.replace("built-in", "own");
+        if own != path {
+            let done = ask(&app, &owner, "POST", &own, &json!({})).await;
+            assert!(done.status < 300, "{own}: {}", done.body);
+        }
+    }
+    let untouched = "SELECT count(*) FROM scheduled_jobs WHERE name = 'built-in' AND version = 1 AND active_dispatches = 1";
+    assert_eq!(app.count(untouched).await, 1);
+    // One who operates the installation, with the same words.
+    for path in ["/jobs/built-in/pause", "/jobs/built-in/resume", "/jobs/built-in/cancel"] {
+        assert_eq!(app.post(&format!("/api/v1{path}"), &json!({})).await.status, 200, "{path}");
+    }
+    // A command for all dead letters means those of one's own.
+    let died = "UPDATE job_dispatch SET status = 'DEAD_LETTER', claimable_at = NULL, completed_at = now(), attempt = 1;
+        INSERT INTO dead_letters (tenant_id, dispatch_id, job_id, queue, died_at)
+        SELECT tenant_id, id, job_id, queue, now() FROM job_dispatch";
+    client.batch_execute(died).await.unwrap();
+    let of_own = app
+        .count(
+            "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id AND j.name = 'own'",
+        )
+        .await;
+    assert!(of_own > 0);
+    let discarded = ask(&app, &owner, "POST", "/dead-letters/discard", &json!({"all": true})).await;
+    assert_eq!((discarded.status, &discarded.json()["count"]), (200, &json!(of_own)), "{}", discarded.body);
+    let one = ask(&app, &owner, "POST", &format!("/dead-letters/{dispatch}/discard"), &json!({})).await;
+    assert_eq!(one.status, 403, "{}", one.body);
+    let rest = app.post("/api/v1/dead-letters/discard", &json!({"all": true})).await;
+    assert_eq!(rest.json()["count"], 1, "{}", rest.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_expires_makes_none_that_outlives_it() {
+    let app = TestApp::start().await;
+    let end = "2099-06-30T00:00:00Z";
+    let (maker, _) = make_key(&app, bearer(), &json!({"name": "maker", "expires_at": end})).await;
+    let (_, same) = make_key(&app, &maker, &json!({"name": "says nothing"})).await;
+    let (_, sooner) =
+        make_key(&app, &maker, &json!({"name": "sooner", "expires_at": "2098-01-01T00:00:00Z"})).await;
+    let of_tenant = json!({"name": "t", "of_tenant": true, "scopes": ["jobs:read"]});
+    let (_, of_tenant) = make_key(&app, &maker, &of_tenant).await;
+    assert_eq!((&same["expires_at"], &of_tenant["expires_at"]), (&json!(end), &json!(end)));
+    assert_eq!(sooner["expires_at"], "2098-01-01T00:00:00Z");
+    let later = json!({"name": "later", "expires_at": "2099-06-30T00:00:01Z"});
+    let refused = ask(&app, &maker, "POST", "/api-keys", &later).await;
+    assert_eq!(
+        (refused.status, pointers(&refused.json())),
+        (422, vec!["/expires_at".to_owned()]),
+        "{}",
+        refused.body
+    );
+    assert!(refused.body.contains("2099-06-30"), "{}", refused.body);
+    let (_, never) = make_key(&app, bearer(), &json!({"name": "never"})).await;
+    assert_eq!(never["expires_at"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_keys_are_revoked_by_owners_and_everybody_revokes_their_own() {
+    let app = TestApp::start().await;
+    let admin = member(&app, "admin@example.com", "default", "admin").await;
+    let (bot, _) = make_key(
+        &app,
+        bearer(),
+        &json!({"name": "bot", "of_tenant": true, "scopes": ["keys:write", "keys:read"]}),
+    )
+    .await;
+    let new_key = async |maker: &str| {
+        let (_, made) = make_key(&app, maker, &json!({"name": "x", "scopes": ["keys:read"]})).await;
+        format!("/api-keys/{}", made["prefix"].as_str().unwrap())
+    };
+    let (of_owner, of_admin) = (new_key(bearer()).await, new_key(&admin).await);
+    for key in [&admin, &bot] {
+        let refused = ask(&app, key, "DELETE", &of_owner, &json!({})).await;
+        assert_eq!(refused.status, 403, "{}", refused.body);
+        assert!(refused.body.contains("members:write"), "{}", refused.body);
+    }
+    assert_eq!(ask(&app, &admin, "DELETE", &of_admin, &json!({})).await.status, 204, "their own");
+    let of_admin = new_key(&admin).await;
+    assert_eq!(
+        ask(&app, bearer(), "DELETE", &of_admin, &json!({})).await.status,
+        204,
+        "an owner revokes any"
+    );
+    let of_admin = new_key(&admin).await;
+    assert_eq!(ask(&app, &bot, "DELETE", &of_admin, &json!({})).await.status, 204, "of no owner");
+    assert_eq!(ask(&app, bearer(), "DELETE", &of_owner, &json!({})).await.status, 204);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_active_owner_and_the_last_active_operator_are_not_shut_out() {
+    let app = TestApp::start().await;
+    let code = async |path: &str| {
+        let answer = app.post(&format!("/api/v1/users/{path}"), &json!({})).await;
+        (answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned())
+    };
+    let refused = |code: &str| (409, code.to_owned());
+    let done = (200, String::new());
+    assert_eq!(code(&format!("{OWNER}/deactivate")).await, refused("last_owner"));
+    member(&app, "ada@example.com", "default", "owner").await;
+    assert_eq!(
+        code(&format!("{OWNER}/deactivate")).await,
+        refused("last_operator"),
+        "another owner, who operates nothing"
+    );
+    assert_eq!(code("ada@example.com/deactivate").await, done);
+    assert_eq!(
+        code(&format!("{OWNER}/deactivate")).await,
+        refused("last_owner"),
+        "the other may not sign in"
+    );
+    // Nor is the other one left as the only owner by a change of roles.
+    let (path, json) = (format!("/api/v1/memberships/{OWNER}"), [("content-type", "application/json")]);
+    let demoted = app.send("PUT", &path, &json, Some(r#"{"role": "viewer"}"#)).await;
+    assert_eq!(demoted.json()["code"], "last_owner", "{}", demoted.body);
+    assert_eq!(code("ada@example.com/activate").await, done);
+    app.db.client().await.batch_execute("UPDATE users SET is_system_operator = true").await.unwrap();
+    assert_eq!(code(&format!("{OWNER}/deactivate")).await, done, "others are left for both");
+}

@@ -1,0 +1,216 @@
+//! Quotas of tenants: what runs, and what is kept of output.
+
+use futures_util::future::join_all;
+use sched_model::db::attempts::{self, OutputChunk};
+use sched_model::db::claims::{self, Claimed, Wanted};
+use sched_model::db::resources::{ChangeError, Expected};
+use sched_model::db::{Conn, projects, quotas, transact, workers};
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::ids::{TenantId, WorkerId};
+use uuid::Uuid;
+
+use crate::fixture::{BEGIN, QUEUE, TENANT, World};
+use crate::line::ended;
+
+const RUNNING: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'";
+
+async fn quota(world: &World, quotas: &str) {
+    world.sql(&format!("UPDATE tenants SET quotas = '{quotas}' WHERE id = '{TENANT}'")).await;
+}
+
+async fn look(world: &World, worker: WorkerId, queues: &[&str], limit: u32) -> claims::Looked {
+    let queues: Vec<String> = queues.iter().map(|queue| (*queue).to_owned()).collect();
+    let wanted = Wanted { worker, queues: &queues, limit, last: TenantId(Uuid::nil()) };
+    claims::claim_limited(&mut world.conn().await, &wanted).await.unwrap()
+}
+
+async fn complete(world: &World, claimed: &[Claimed]) {
+    let ends: Vec<_> =
+        claimed.iter().map(|one| ended(one, AttemptOutcome::Completed, DispatchEvent::Succeed)).collect();
+    let claims: Vec<i64> = claimed.iter().map(|one| one.claim_id).collect();
+    attempts::end(&mut world.conn().await, &ends, &claims).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_runs_no_more_than_it_may_over_all_its_queues() {
+    let world = World::new().await;
+    world.queue("other").await;
+    quota(&world, r#"{"running_dispatches": 3}"#).await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 5).await;
+    world.dispatches(job.id, "other", 5).await;
+    let worker = world.worker().await;
+    assert!(world.claim(worker, 10).await.is_empty(), "the common claim passes the tenant over");
+    let first = look(&world, worker, &[QUEUE, "other"], 10).await.claimed;
+    assert_eq!(first.len(), 3);
+    assert!(
+        first.iter().all(|one| one.limited_queue.as_deref() == Some("")),
+        "there is room in any queue afterwards"
+    );
+    assert!(look(&world, worker, &["other"], 10).await.claimed.is_empty());
+    complete(&world, &first[..2]).await;
+    assert_eq!(look(&world, worker, &[QUEUE], 10).await.claimed.len(), 2);
+    quota(&world, r#"{"running_dispatches": 0}"#).await;
+    assert!(look(&world, worker, &[QUEUE, "other"], 10).await.claimed.is_empty());
+    quota(&world, "{}").await;
+    assert_eq!(world.claim(worker, 10).await.len(), 3, "without a quota it is claimed from like any other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_a_queue_holds_within_the_quota_of_its_tenant() {
+    let world = World::new().await;
+    world.queue("narrow").await;
+    world.sql("UPDATE queues SET max_running = 1 WHERE name = 'narrow'").await;
+    quota(&world, r#"{"running_dispatches": 3}"#).await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 5).await;
+    world.dispatches(job.id, "narrow", 5).await;
+    let worker = world.worker().await;
+    let claimed = look(&world, worker, &[QUEUE, "narrow"], 10).await.claimed;
+    assert_eq!(claimed.len(), 3);
+    let narrow = "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS' AND queue = 'narrow'";
+    assert!(world.number(narrow).await <= 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_holds_against_claims_from_different_queues_at_once() {
+    let world = World::new().await;
+    quota(&world, r#"{"running_dispatches": 4}"#).await;
+    let job = world.job("busy").await;
+    let queues: Vec<String> = (0..6).map(|n| format!("q{n}")).collect();
+    for queue in &queues {
+        world.queue(queue).await;
+        world.dispatches(job.id, queue, 5).await;
+    }
+    let claimers = queues.iter().map(|queue| async {
+        let worker = world.worker().await;
+        look(&world, worker, &[queue.as_str()], 3).await.claimed.len()
+    });
+    let claimed: usize = join_all(claimers).await.into_iter().sum();
+    assert_eq!(claimed, 4);
+    assert_eq!(world.number(RUNNING).await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_to_drain_is_given_nothing_until_that_is_taken_back() {
+    let world = World::new().await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 3).await;
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let (was, after) = workers::set_drain(&mut conn, worker, true).await.unwrap().unwrap();
+    assert!(!was && after.drain_requested_at.is_some());
+    assert!(world.claim(worker, 10).await.is_empty());
+    let (was, after) = workers::set_drain(&mut conn, worker, false).await.unwrap().unwrap();
+    assert!(was && after.drain_requested_at.is_none());
+    assert_eq!(world.claim(worker, 10).await.len(), 3);
+    assert!(workers::set_drain(&mut conn, WorkerId(Uuid::nil()), true).await.unwrap().is_none());
+}
+
+async fn run_with_output(world: &World, chunks: &[&str]) {
+    let worker = world.worker().await;
+    let claimed = world.claim(worker, 1).await.pop().unwrap();
+    let mut end = ended(&claimed, AttemptOutcome::Completed, DispatchEvent::Succeed);
+    end.record.output = chunks
+        .iter()
+        .zip(0..)
+        .map(|(content, chunk)| OutputChunk {
+            stream: "stdout",
+            chunk,
+            content: (*content).to_owned(),
+            dropped_bytes: 0,
+        })
+        .collect();
+    attempts::end(&mut world.conn().await, &[end], &[claimed.claim_id]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_beyond_the_quota_of_the_day_is_not_kept_and_that_is_told() {
+    let world = World::new().await;
+    let job = world.job("talks").await;
+    world.dispatches(job.id, QUEUE, 5).await;
+    run_with_output(&world, &["free"]).await;
+    assert_eq!(
+        world.number("SELECT count(*) FROM tenant_log_usage").await,
+        0,
+        "nothing is counted without a quota"
+    );
+    quota(&world, r#"{"log_bytes": 10}"#).await;
+    run_with_output(&world, &["12345", "678"]).await;
+    run_with_output(&world, &["9", "toolong", "too"]).await;
+    let kept = "SELECT o.content, o.dropped_bytes FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
+                ORDER BY l.completed_at, o.chunk";
+    let marker = "[not kept: the tenant may have 10 bytes of output kept in a day]";
+    assert_eq!(
+        world.rows(kept).await,
+        [["free", "0"], ["12345", "0"], ["678", "0"], ["9", "0"], [marker, "10"]]
+    );
+    let (limits, used) = quotas::used(&mut world.conn().await, TENANT).await.unwrap();
+    assert_eq!(limits.log_bytes, Some(10));
+    assert_eq!((used.log_bytes, used.log_bytes_dropped), (Some(9), Some(10)));
+    world.sql("UPDATE tenant_log_usage SET day = day - 1").await;
+    run_with_output(&world, &["1234567890"]).await;
+    let (_, used) = quotas::used(&mut world.conn().await, TENANT).await.unwrap();
+    assert_eq!(
+        (used.log_bytes, used.log_bytes_dropped),
+        (Some(10), Some(0)),
+        "a day later there is room again"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_quota_is_refused_by_the_database() {
+    let world = World::new().await;
+    let conn = world.db.client().await;
+    for bad in [
+        r#"{"job": 1}"#,
+        r#"{"jobs": -1}"#,
+        r#"{"jobs": "1"}"#,
+        r#"{"log_bytes": 1.5}"#,
+        r#"{"log_bytes": [1]}"#,
+        r#"{"running_dispatches": null}"#,
+    ] {
+        let update = format!("UPDATE tenants SET quotas = '{bad}'");
+        let error = conn.batch_execute(&update).await.unwrap_err();
+        let constraint = error.as_db_error().unwrap().constraint().unwrap_or_default().to_owned();
+        assert_eq!(constraint, "tenants_known_quotas_check", "{bad}");
+    }
+    let all = r#"{"jobs": 0, "dispatches_per_minute": 1, "running_dispatches": 2, "log_bytes": 3}"#;
+    conn.batch_execute(&format!("UPDATE tenants SET quotas = '{all}'")).await.unwrap();
+    let (limits, used) = quotas::used(&mut world.conn().await, TENANT).await.unwrap();
+    assert_eq!((limits.jobs, limits.log_bytes), (Some(0), Some(3)));
+    assert_eq!((used.jobs, used.running, used.dispatches), (0, 0, Some(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_put_into_a_project_that_is_being_deleted() {
+    let world = World::new().await;
+    world
+        .sql(&format!(
+            "INSERT INTO projects (tenant_id, name, display_name) VALUES ('{TENANT}', 'old', 'Old')"
+        ))
+        .await;
+    let writer = world.db.client().await;
+    writer.batch_execute(BEGIN).await.unwrap();
+    writer.batch_execute("SELECT 1 FROM projects WHERE name = 'old' FOR KEY SHARE").await.unwrap();
+    let mut conn = world.conn().await;
+    let deletion = transact(&mut conn, "test_delete", async |conn: &mut Conn| {
+        projects::delete(conn, TENANT, "old", Expected::Any).await
+    });
+    let into_it = async {
+        world.wait_for_blocked(1).await;
+        let job = format!(
+            "INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config)
+             SELECT p.tenant_id, p.id, 'late', f.id, 'manual', '{{}}' FROM projects p, task_functions f
+             WHERE p.name = 'old' AND f.name = 'noop' AND f.tenant_id = '{TENANT}'; COMMIT"
+        );
+        writer.batch_execute(&job).await.unwrap();
+    };
+    let (deleted, ()) = futures_util::future::join(deletion, into_it).await;
+    assert!(matches!(&deleted, Err(ChangeError::InUse(users)) if users.names == ["late"]), "{deleted:?}");
+    assert_eq!(
+        world.number("SELECT count(*) FROM projects WHERE name = 'old' AND deleted_at IS NULL").await,
+        1
+    );
+}

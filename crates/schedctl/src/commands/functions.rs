@@ -1,0 +1,103 @@
+//! `functions`: listing, showing and deleting task functions, and their switches. They are written by `jobs apply`.
+
+use clap::Subcommand;
+use sched_runtime::exit;
+use sched_wire::{Function, PageQuery, ReasonRequest};
+
+use super::{Session, tell_of_more};
+use crate::cli::at_least_one;
+use crate::failure::CommandResult;
+use crate::output::{Column, or_dash, tell, time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FunctionsCommand {
+    /// List task functions by name
+    List {
+        /// Most functions to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        limit: usize,
+    },
+    /// Show one task function
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Stop dispatching and claiming any job of a task function; fire times meanwhile are skipped
+    Pause {
+        /// Its name
+        name: String,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// End the pause of a task function
+    Resume {
+        /// Its name
+        name: String,
+    },
+    /// Have a task function accept jobs; those it disabled are to be enabled one by one
+    Activate {
+        /// Its name
+        name: String,
+    },
+    /// Have a task function accept no jobs and no triggers; the jobs it has are disabled as they come due
+    Deactivate {
+        /// Its name
+        name: String,
+    },
+    /// Delete a task function that no job runs
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+const COLUMNS: &[Column<Function>] = &[
+    Column::new("NAME", |function| function.name.clone()),
+    Column::new("HANDLER", |function| function.handler_type.clone()),
+    Column::new("QUEUE", |function| function.queue.clone()),
+    Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
+    Column::new("ATTEMPTS", |function| {
+        or_dash(function.retry_policy.as_ref().map(|policy| policy.max_attempts))
+    }),
+    Column::new("ACTIVE", |function| function.is_active.to_string()),
+    Column::new("PAUSED", |function| function.is_paused.to_string()),
+    Column::wide("REASON", |function| or_dash(function.pause_reason.clone())),
+    Column::wide("DESCRIPTION", |function| function.description.clone()),
+    Column::wide("UPDATED", |function| time(function.updated_at)),
+    Column::wide("ID", |function| function.id.to_string()),
+];
+
+pub(super) async fn run(command: FunctionsCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    let nothing = ReasonRequest::default();
+    let function: Function = match command {
+        FunctionsCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let (functions, more) = api.list(&["task-functions"], limit, query).await?;
+            session.output.list(&functions, COLUMNS, "there are no task functions")?;
+            tell_of_more(more, limit);
+            return Ok(exit::OK);
+        }
+        FunctionsCommand::Delete { name } => {
+            api.delete(&["task-functions", &name], &()).await?;
+            tell(&format!("deleted task function {name}"));
+            return Ok(exit::OK);
+        }
+        FunctionsCommand::Get { name } => api.get(&["task-functions", &name], &()).await?,
+        FunctionsCommand::Pause { name, reason } => {
+            api.post(&["task-functions", &name, "pause"], None, &ReasonRequest { reason }).await?
+        }
+        FunctionsCommand::Resume { name } => {
+            api.post(&["task-functions", &name, "resume"], None, &nothing).await?
+        }
+        FunctionsCommand::Activate { name } => {
+            api.post(&["task-functions", &name, "activate"], None, &nothing).await?
+        }
+        FunctionsCommand::Deactivate { name } => {
+            api.post(&["task-functions", &name, "deactivate"], None, &nothing).await?
+        }
+    };
+    session.output.record(&function, COLUMNS)?;
+    Ok(exit::OK)
+}

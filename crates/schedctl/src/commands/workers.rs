@@ -1,0 +1,126 @@
+//! `workers`: listing them, and draining them.
+//!
+//! A drain is a request, which a worker hears of with its next heartbeat; `--wait` looks until it is done.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use sched_runtime::clock::monotonic;
+use sched_runtime::exit;
+use sched_wire::{Page, ReasonRequest, Worker, WorkerStatus};
+use uuid::Uuid;
+
+use super::Session;
+use crate::api::Api;
+use crate::failure::{CommandResult, failure};
+use crate::output::{Column, or_dash, tell, time, words};
+
+/// Time between two looks of `--wait`.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// List workers
+    List,
+    /// Have a worker take nothing new and finish what it runs
+    Drain {
+        /// Its id
+        id: Uuid,
+        /// Wait until it runs nothing any more, or is gone
+        #[arg(long)]
+        wait: bool,
+        /// Longest wait of --wait; exit code 1 when it is over
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+        wait_timeout: Duration,
+    },
+    /// Have a worker that drains take new work again
+    Undrain {
+        /// Its id
+        id: Uuid,
+        /// Wait until it does
+        #[arg(long)]
+        wait: bool,
+        /// Longest wait of --wait; exit code 1 when it is over
+        #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = humantime::parse_duration)]
+        wait_timeout: Duration,
+    },
+}
+
+const COLUMNS: &[Column<Worker>] = &[
+    Column::new("ID", |worker| worker.id.to_string()),
+    Column::new("HOST", |worker| worker.hostname.clone()),
+    Column::new("PID", |worker| worker.process_id.to_string()),
+    Column::new("STATUS", |worker| worker.status.to_string()),
+    Column::new("RUNNING", |worker| format!("{}/{}", worker.running, worker.concurrency)),
+    Column::new("QUEUES", |worker| words(&worker.queues)),
+    Column::new("HEARTBEAT", |worker| time(worker.last_heartbeat)),
+    Column::wide("PROCESSED", |worker| worker.jobs_processed.to_string()),
+    Column::wide("STARTED", |worker| time(worker.started_at)),
+    Column::wide("OFFLINE SINCE", |worker| or_dash(worker.offline_since.map(time))),
+    Column::wide("DRAIN SINCE", |worker| or_dash(worker.drain_requested_at.map(time))),
+    Column::wide("VERSION", |worker| worker.version.clone()),
+    Column::wide("PLATFORM", |worker| worker.platform.clone()),
+];
+
+pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    match command {
+        WorkersCommand::List => {
+            session.output.list(&all(&api).await?, COLUMNS, "no worker has registered")?;
+        }
+        WorkersCommand::Drain { id, wait, wait_timeout } => {
+            let worker = ask(&api, id, "drain").await?;
+            let is_done = |worker: &Worker| worker.status == WorkerStatus::Draining && worker.running == 0;
+            match until(&api, worker, wait.then_some(wait_timeout), is_done).await? {
+                Some(worker) => session.output.record(&worker, COLUMNS)?,
+                None => tell(&format!("worker {id} is gone")),
+            }
+        }
+        WorkersCommand::Undrain { id, wait, wait_timeout } => {
+            let worker = ask(&api, id, "undrain").await?;
+            let is_done = |worker: &Worker| worker.status != WorkerStatus::Draining;
+            match until(&api, worker, wait.then_some(wait_timeout), is_done).await? {
+                Some(worker) => session.output.record(&worker, COLUMNS)?,
+                None => return Err(failure(anyhow::anyhow!("worker {id} is gone"))),
+            }
+        }
+    }
+    Ok(exit::OK)
+}
+
+async fn all(api: &Api) -> Result<Vec<Worker>, exit::ExitError> {
+    let page: Page<Worker> = api.get(&["workers"], &()).await?;
+    Ok(page.items)
+}
+
+async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError> {
+    Ok(api.post(&["workers", &id.to_string(), what], None, &ReasonRequest::default()).await?)
+}
+
+/// The worker once that is done, or as it is without a limit to wait; `None` when it is gone or was given up.
+async fn until(
+    api: &Api,
+    worker: Worker,
+    limit: Option<Duration>,
+    is_done: impl Fn(&Worker) -> bool,
+) -> Result<Option<Worker>, exit::ExitError> {
+    let Some(limit) = limit else { return Ok(Some(worker)) };
+    let begun = monotonic();
+    let mut worker = worker;
+    while !is_done(&worker) {
+        if monotonic().saturating_duration_since(begun) > limit {
+            let text = format!(
+                "worker {} is {} and runs {} after {limit:?}",
+                worker.id, worker.status, worker.running
+            );
+            return Err(failure(anyhow::anyhow!(text)));
+        }
+        tokio::time::sleep(LOOK).await;
+        let found = all(api).await?.into_iter().find(|one| one.id == worker.id);
+        match found.filter(|one| one.status != WorkerStatus::Offline) {
+            Some(found) => worker = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(worker))
+}

@@ -1,0 +1,11 @@
+DROP FUNCTION find_usage(uuid);
+DROP POLICY operated ON worker_registration;
+REVOKE UPDATE (drain_requested_at) ON worker_registration FROM sched_api;
+DROP POLICY operated ON scheduler_job_types;
+REVOKE UPDATE (is_active) ON scheduler_job_types FROM sched_api;
+REVOKE DELETE ON queues FROM sched_api;
+REVOKE INSERT, UPDATE ON tenant_usage FROM sched_api;
+DROP POLICY tenant ON tenant_log_usage;
+DROP POLICY daemon ON tenant_log_usage;
+ALTER TABLE tenant_log_usage NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY;
+REVOKE SELECT ON tenant_log_usage FROM sched_api;
