@@ -160,13 +160,17 @@ async fn a_key_is_revoked_once_by_its_id_or_its_prefix_and_only_in_its_tenant() 
     let (_, two) = keyed(&world, "bea@example.com", Role::Viewer, 2).await;
     let mut conn = world.conn().await;
     let other = TenantId(uuid::Uuid::from_u128(7));
-    assert_eq!(api_keys::revoke(&mut conn, other, one.prefix(), "x").await.unwrap(), Revoked::NoSuchKey);
-    let Revoked::Now(record) = api_keys::revoke(&mut conn, TENANT, one.prefix(), "ada").await.unwrap() else {
+    assert_eq!(
+        api_keys::revoke(&mut conn, other, one.prefix(), owner("x")).await.unwrap(),
+        Revoked::NoSuchKey
+    );
+    let Revoked::Now(record) = api_keys::revoke(&mut conn, TENANT, one.prefix(), owner("ada")).await.unwrap()
+    else {
         panic!("not revoked")
     };
     assert_eq!(record.revoked_src.as_deref(), Some("ada"));
     assert_eq!(
-        api_keys::revoke(&mut conn, TENANT, &record.id.to_string(), "bea").await.unwrap(),
+        api_keys::revoke(&mut conn, TENANT, &record.id.to_string(), owner("bea")).await.unwrap(),
         Revoked::Before(record)
     );
     assert_eq!(judge(&world, &one).await, Err(KeyRefusal::Revoked));
@@ -232,4 +236,9 @@ async fn a_tenant_is_made_with_the_queue_and_the_project_of_what_names_none() {
     assert_eq!(again.unwrap_err().constraint(), Some("tenants_slug_key"));
     let slugs = tenants::list(&mut conn, Some("acme"), 10).await.unwrap();
     assert_eq!(slugs.iter().map(|tenant| tenant.slug.as_str()).collect::<Vec<_>>(), ["default"]);
+}
+
+/// An owner, who may revoke any key.
+fn owner(source: &str) -> api_keys::Revoker<'_> {
+    api_keys::Revoker { user: None, may_owners: true, source }
 }
