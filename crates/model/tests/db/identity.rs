@@ -1,6 +1,6 @@
 //! Keys, users, memberships and tenants: who is found, who is refused, and what is kept.
 
-use sched_model::db::api_keys::{self, ApiKeyRecord, FoundKey, KeyRefusal, NewApiKey, Revoked};
+use sched_model::db::api_keys::{self, ApiKeyRecord, FoundKey, KeyRefusal, NewApiKey, Revoked, Revoker};
 use sched_model::db::users::{self, MemberError, NewUser, SavedMember, UserRecord};
 use sched_model::db::{Conn, DbError, tenants, transact};
 use sched_model::domain::identity::{
@@ -153,6 +153,11 @@ async fn the_last_use_is_noted_once_a_minute() {
     assert!(find(&world, &key).await.unwrap().is_to_be_touched);
 }
 
+/// One who may revoke every key.
+fn owner(source: &str) -> Revoker<'_> {
+    Revoker { user: None, may_owners: true, source }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_revoked_once_by_its_id_or_its_prefix_and_only_in_its_tenant() {
     let world = World::new().await;
@@ -160,13 +165,17 @@ async fn a_key_is_revoked_once_by_its_id_or_its_prefix_and_only_in_its_tenant() 
     let (_, two) = keyed(&world, "bea@example.com", Role::Viewer, 2).await;
     let mut conn = world.conn().await;
     let other = TenantId(uuid::Uuid::from_u128(7));
-    assert_eq!(api_keys::revoke(&mut conn, other, one.prefix(), "x").await.unwrap(), Revoked::NoSuchKey);
-    let Revoked::Now(record) = api_keys::revoke(&mut conn, TENANT, one.prefix(), "ada").await.unwrap() else {
+    assert_eq!(
+        api_keys::revoke(&mut conn, other, one.prefix(), owner("x")).await.unwrap(),
+        Revoked::NoSuchKey
+    );
+    let Revoked::Now(record) = api_keys::revoke(&mut conn, TENANT, one.prefix(), owner("ada")).await.unwrap()
+    else {
         panic!("not revoked")
     };
     assert_eq!(record.revoked_src.as_deref(), Some("ada"));
     assert_eq!(
-        api_keys::revoke(&mut conn, TENANT, &record.id.to_string(), "bea").await.unwrap(),
+        api_keys::revoke(&mut conn, TENANT, &record.id.to_string(), owner("bea")).await.unwrap(),
         Revoked::Before(record)
     );
     assert_eq!(judge(&world, &one).await, Err(KeyRefusal::Revoked));
