@@ -1,6 +1,6 @@
 //! Keys, users, memberships and tenants: who is found, who is refused, and what is kept.
 
-use sched_model::db::api_keys::{self, ApiKeyRecord, FoundKey, KeyRefusal, NewApiKey, Revoked};
+use sched_model::db::api_keys::{self, ApiKeyRecord, FoundKey, KeyRefusal, NewApiKey, Revoked, Revoker};
 use sched_model::db::users::{self, MemberError, NewUser, SavedMember, UserRecord};
 use sched_model::db::{Conn, DbError, tenants, transact};
 use sched_model::domain::identity::{
@@ -151,6 +151,11 @@ async fn the_last_use_is_noted_once_a_minute() {
     assert_eq!(world.text(used).await, first);
     world.sql("UPDATE api_keys SET last_used_at = now() - interval '61 s'").await;
     assert!(find(&world, &key).await.unwrap().is_to_be_touched);
+}
+
+/// One who may revoke every key.
+fn owner(source: &str) -> Revoker<'_> {
+    Revoker { user: None, may_owners: true, source }
 }
 
 #[tokio::test(flavor = "multi_thread")]
