@@ -81,6 +81,22 @@ pub(crate) enum ApiError {
         /// Its version.
         found: i64,
     },
+    /// It has another entity tag than the one the request is for; nothing was written.
+    #[error("the {kind} is at \"{found}\" by now, and the request is for another; look at it again")]
+    OtherTag {
+        /// Kind of thing.
+        kind: &'static str,
+        /// Its tag.
+        found: String,
+    },
+    /// It is there and must not be, or the other way round; nothing was written.
+    #[error("{0}")]
+    Precondition(String),
+    /// A request under the same key is being done.
+    #[error(
+        "a request with this Idempotency-Key is being done at this moment; send it again to learn what became of it"
+    )]
+    InFlight,
     /// The work that it is about is not in a state for it; nothing was written.
     #[error(transparent)]
     Conflict(Conflict),
@@ -197,7 +213,11 @@ impl ApiError {
             Self::NoSecretKeys => (StatusCode::UNPROCESSABLE_ENTITY, "no_secret_keys"),
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
             Self::Conflict(conflict) => (StatusCode::CONFLICT, conflict.code()),
-            Self::OtherVersion { .. } => (StatusCode::PRECONDITION_FAILED, "version_mismatch"),
+            Self::InFlight => (StatusCode::CONFLICT, "idempotency_key_in_flight"),
+            Self::Precondition(_) => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
+            Self::OtherVersion { .. } | Self::OtherTag { .. } => {
+                (StatusCode::PRECONDITION_FAILED, "version_mismatch")
+            }
             Self::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
@@ -248,6 +268,9 @@ impl ApiError {
         }
         if let Self::TooManyRequests { after_seconds } | Self::QuotaUsedUp { after_seconds, .. } = self {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
+        }
+        if matches!(self, Self::InFlight) {
+            response.insert_header((RETRY_AFTER, "1"));
         }
         if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE || matches!(self, Self::TooManyStreams { .. }) {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
@@ -329,6 +352,9 @@ mod tests {
             ApiError::NoSecretKeys,
             ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::Unwritten(serde::ser::Error::custom("x")),
+            ApiError::InFlight,
+            ApiError::OtherTag { kind: "queue", found: String::new() },
+            ApiError::Precondition(String::new()),
             ApiError::OtherVersion { found: 1 },
             ApiError::Unauthenticated(None),
             ApiError::NoTokenKeys,

@@ -26,11 +26,12 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::extract::traceparent;
+use crate::once::Once;
 use crate::openapi;
 use crate::permit::{self, Needs};
 use crate::routes::event_socket;
 use crate::state::ApiState;
-use crate::{identity, origin};
+use crate::{identity, once, origin};
 
 /// Longest service of a request: as long as the longest statement by default.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
@@ -88,8 +89,11 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
     let (Some(needs), Some(state)) = (needs, state) else { return Ok(()) };
     let identity = identity::authenticate(state, request.headers()).await?;
     permit::allowed(needs, Some(&identity))?;
+    let once = once::key(request.method(), request.path(), request.headers())?.map(|key| {
+        Once::new(identity.budget(), key, request.method(), request.path(), request.query_string())
+    });
     let mut extensions = request.extensions_mut();
-    extensions.insert(identity.signs(id));
+    extensions.insert(identity.signs(id, once));
     extensions.insert(identity);
     Ok(())
 }

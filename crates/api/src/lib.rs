@@ -3,6 +3,7 @@
 mod app;
 pub mod config;
 mod conflict;
+mod cursor;
 mod dto;
 mod error;
 mod events;
@@ -10,6 +11,7 @@ mod extract;
 mod guard;
 mod identity;
 mod mistake;
+mod once;
 mod openapi;
 mod origin;
 mod page;

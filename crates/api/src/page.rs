@@ -37,13 +37,39 @@ impl Limit {
         let has_more = rows.len() > shown;
         rows.truncate(shown);
         let next_cursor = rows.last().filter(|_| has_more).map(key);
-        Page { items: rows.into_iter().map(show).collect(), next_cursor }
+        Page {
+            items: rows.into_iter().map(show).collect(),
+            next_cursor,
+            total: None,
+            total_is_at_least: None,
+        }
     }
 }
 
 /// All of a list that is not cut.
 pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
-    Page { items: rows.into_iter().map(show).collect(), next_cursor: None }
+    Page {
+        items: rows.into_iter().map(show).collect(),
+        next_cursor: None,
+        total: None,
+        total_is_at_least: None,
+    }
+}
+
+/// Up to this many items are counted when their number is asked for.
+const MOST_COUNTED: usize = 10_000;
+
+/// How many rows to count at most for a total: one more tells that there are more.
+pub(crate) const ROWS_COUNTED: i64 = 10_001;
+
+/// The page with the number of items in all, of which up to [`ROWS_COUNTED`] were counted, if anybody asked.
+pub(crate) fn with_total<T>(page: Page<T>, counted: Option<usize>) -> Page<T> {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    Page {
+        total: counted.filter(|count| *count <= MOST_COUNTED).map(number),
+        total_is_at_least: counted.filter(|count| *count > MOST_COUNTED).map(|_| number(MOST_COUNTED)),
+        ..page
+    }
 }
 
 /// An id that was sent as a cursor.
@@ -64,9 +90,22 @@ mod tests {
 
     #[test]
     fn a_page_points_at_the_next_only_if_there_is_one() {
-        assert_eq!(page(3, 2), Page { items: vec![1, 2], next_cursor: Some("2".into()) });
-        assert_eq!(page(2, 2), Page { items: vec![1, 2], next_cursor: None });
-        assert_eq!(page(0, 2), Page { items: vec![], next_cursor: None });
+        let cut = |page: Page<u32>| (page.items, page.next_cursor);
+        assert_eq!(cut(page(3, 2)), (vec![1, 2], Some("2".into())));
+        assert_eq!(cut(page(2, 2)), (vec![1, 2], None));
+        assert_eq!(cut(page(0, 2)), (vec![], None));
+    }
+
+    #[test]
+    fn a_total_is_exact_up_to_a_bound() {
+        let total = |counted| {
+            let page = with_total(page(1, 1), counted);
+            (page.total, page.total_is_at_least)
+        };
+        assert_eq!(total(None), (None, None));
+        assert_eq!(total(Some(0)), (Some(0), None));
+        assert_eq!(total(Some(10_000)), (Some(10_000), None));
+        assert_eq!(total(usize::try_from(ROWS_COUNTED).ok()), (None, Some(10_000)));
     }
 
     #[test]

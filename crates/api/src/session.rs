@@ -9,20 +9,23 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ETAG, LOCATION};
+use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
+use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
 use sched_model::db::pool::InvalidDatabaseSettings;
 use sched_model::db::roles::{API_ROLE, Scope};
 use sched_model::db::tx::{TransactionError, Work, transact_in};
-use sched_model::db::{Conn, Database, DatabaseSettings, DbResult, clock, startup, tenants};
+use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, clock, startup, tenants};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
+use sched_wire::IDEMPOTENCY_KEY;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::identity::{By, Identity, Recognising};
+use crate::mistake::{Mistake, Reason};
 use crate::permit::{Needs, allowed};
 use crate::state::ApiState;
 
@@ -33,6 +36,12 @@ pub(crate) struct Reply {
     location: Option<String>,
     etag: Option<String>,
     body: Option<Value>,
+}
+
+/// Says in an answer that it was given before, to the same request.
+pub(crate) fn note_replay(response: &mut HttpResponse) {
+    let name = HeaderName::from_static("idempotency-replayed");
+    response.headers_mut().insert(name, HeaderValue::from_static("true"));
 }
 
 impl Reply {
@@ -65,6 +74,30 @@ impl Reply {
     /// The entity tag of what is shown, with its quotes.
     pub(crate) fn etag(self, etag: String) -> Self {
         Self { etag: Some(etag), ..self }
+    }
+
+    /// The answer as it is kept for the same request.
+    fn to_kept(&self) -> KeptAnswer {
+        KeptAnswer {
+            // Below 1000 by its type.
+            status: i16::try_from(self.status.as_u16()).unwrap_or_default(),
+            location: self.location.clone(),
+            etag: self.etag.clone(),
+            body: self.body.as_ref().map(Value::to_string),
+        }
+    }
+
+    /// An answer that was kept.
+    fn of_kept(kept: KeptAnswer) -> Result<Self, ApiError> {
+        let corrupt = |reason: String| DbError::Corrupt { what: "a kept answer".to_owned(), reason };
+        let status = u16::try_from(kept.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
+        let body = kept.body.as_deref().map(serde_json::from_str).transpose();
+        Ok(Self {
+            status: status.ok_or_else(|| corrupt(format!("its status is {}", kept.status)))?,
+            location: kept.location,
+            etag: kept.etag,
+            body: body.map_err(|error| corrupt(error.to_string()))?,
+        })
     }
 
     /// The answer itself, where none is kept.
@@ -199,6 +232,9 @@ impl ApiState {
 
     /// Runs `work` as one change, in the tenant of who asks. It may be run again.
     ///
+    /// Of a request with a key the answer is kept in the same transaction, and given again instead of running `work` again; one that is
+    /// refused leaves nothing.
+    ///
     /// # Errors
     /// What `work` returns, or that the database cannot be asked. Nothing was written then, unless the connection broke at the end.
     pub(crate) async fn write<T, F>(
@@ -215,7 +251,7 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.write_in(Scope::tenant(who.tenant()), by, name, work).await
+        self.write_in(Scope::tenant(who.tenant()), who, by, name, work).await
     }
 
     /// As [`Self::write`], of what belongs to the installation.
@@ -236,13 +272,14 @@ impl ApiState {
             + Send
             + Sync,
     {
-        self.write_in(operator(who)?, by, name, work).await
+        self.write_in(operator(who)?, who, by, name, work).await
     }
 
     async fn write_in<T, F>(
         &self,
         scope: Scope,
-        _by: &By,
+        who: &Identity,
+        by: &By,
         name: &'static str,
         work: F,
     ) -> Result<Written<T>, ApiError>
@@ -253,8 +290,25 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let (reply, extra) = self.sessions.run(scope, name, work).await?;
-        Ok(Written { response: reply.into_response(), extra: Some(extra) })
+        let asked = by.once.as_ref().map(|once| once.asked(who.tenant()));
+        let once = async |conn: &mut Conn| {
+            if let Some(asked) = &asked
+                && let Some(reply) = answered_before(conn, asked).await?
+            {
+                return Ok((reply, None));
+            }
+            let (reply, extra) = work(conn).await?;
+            if let Some(asked) = asked.as_ref().filter(|_| reply.status.is_success()) {
+                kept_answers::keep(conn, asked, &reply.to_kept()).await?;
+            }
+            Ok::<_, ApiError>((reply, Some(extra)))
+        };
+        let (reply, extra) = self.sessions.run(scope, name, once).await?;
+        let mut response = reply.into_response();
+        if extra.is_none() {
+            note_replay(&mut response);
+        }
+        Ok(Written { response, extra })
     }
 
     /// Runs `work` as one of several changes of the installation that a request makes, whose answer is no single one's. What was done
@@ -329,6 +383,20 @@ impl ApiState {
         if let Err(error) = told {
             tracing::warn!(error = error.with_causes(), whom, "A hint is lost; they look by themselves.");
         }
+    }
+}
+
+/// The answer that was given to the same request; `None` when it is to be done now.
+async fn answered_before(conn: &mut Conn, asked: &Asked<'_>) -> Result<Option<Reply>, ApiError> {
+    match kept_answers::begin(conn, asked).await? {
+        Begun::First => Ok(None),
+        Begun::Again(kept) => Reply::of_kept(kept).map(Some),
+        Begun::InFlight => Err(ApiError::InFlight),
+        Begun::OtherRequest => Err(ApiError::Refused(vec![Mistake {
+            reason: Reason::KeyReused,
+            pointer: IDEMPOTENCY_KEY.to_owned(),
+            message: "was used for another request; send a new key for a new request".to_owned(),
+        }])),
     }
 }
 

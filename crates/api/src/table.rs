@@ -122,7 +122,67 @@ fn jobs() -> Vec<Path> {
                 jobs::create,
                 says("Make a job").takes::<wire::JobSpec>().created::<wire::Job>(),
             ),
-        at("/jobs/{job}").get(P::JobsRead, jobs::get, says("Show a job").ok::<wire::Job>()),
+        at("/jobs/{job}")
+            .get(P::JobsRead, jobs::get, says("Show a job; a deleted one by its id").ok::<wire::Job>())
+            .put(
+                P::JobsWrite,
+                jobs::put,
+                says("Write a job under its name, new or over the old")
+                    .if_match()
+                    .takes_named::<wire::JobSpec>()
+                    .put::<wire::Job>(),
+            )
+            .patch(
+                P::JobsWrite,
+                jobs::patch,
+                says("Change some settings of a job, by a JSON merge patch")
+                    .if_match()
+                    .merges::<wire::JobSpec>()
+                    .ok::<wire::Job>(),
+            )
+            .delete(
+                P::JobsWrite,
+                jobs::delete,
+                says("Delete a job, whose history stays and which can be restored")
+                    .if_match()
+                    .ok::<wire::JobDeleted>(),
+            ),
+        at("/jobs/{job}/restore").post(
+            P::JobsWrite,
+            jobs::restore,
+            switched("Restore a deleted job").may_take::<wire::RestoreRequest>(),
+        ),
+        at("/jobs/{job}/rollback").post(
+            P::JobsWrite,
+            jobs::rollback,
+            switched("Give a job the settings of an earlier version").takes::<wire::RollbackRequest>(),
+        ),
+        at("/jobs/{job}/versions").get(
+            P::JobsRead,
+            jobs::versions,
+            says("List the versions of a job, newest first, with what each changed")
+                .query::<PageQuery>()
+                .ok::<Page<wire::JobVersion>>(),
+        ),
+        at("/jobs/{job}/versions/{version}").get(
+            P::JobsRead,
+            jobs::version,
+            says("Show a version of a job").ok::<wire::JobVersion>(),
+        ),
+        at("/jobs/{job}/dispatches").get(
+            P::RunsRead,
+            jobs::dispatches,
+            says("List the dispatches of a job, newest first")
+                .query::<wire::JobDispatchesQuery>()
+                .ok::<Page<wire::Dispatch>>(),
+        ),
+        at("/jobs/{job}/executions").get(
+            P::RunsRead,
+            jobs::executions,
+            says("List the executions of a job, newest first")
+                .query::<wire::JobExecutionsQuery>()
+                .ok::<Page<wire::Execution>>(),
+        ),
         at("/jobs/{job}/trigger").post(
             P::JobsTrigger,
             triggers::trigger,
@@ -187,12 +247,15 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::JobsWrite,
                 calendars::put,
-                says("Write a calendar").takes_named::<wire::CalendarSpec>().put::<wire::Calendar>(),
+                says("Write a calendar")
+                    .if_match()
+                    .takes_named::<wire::CalendarSpec>()
+                    .put::<wire::Calendar>(),
             )
             .delete(
                 P::JobsWrite,
                 calendars::delete,
-                says("Delete a calendar that no job names").no_content(),
+                says("Delete a calendar that no job names").if_match().no_content(),
             ),
         at("/queues").get(
             P::QueuesRead,
@@ -204,7 +267,7 @@ fn definitions() -> Vec<Path> {
             .put(
                 P::QueuesWrite,
                 queues::put,
-                says("Write a queue").takes::<wire::QueueSpec>().put::<wire::Queue>(),
+                says("Write a queue").if_match().takes::<wire::QueueSpec>().put::<wire::Queue>(),
             )
             .delete(
                 P::QueuesWrite,

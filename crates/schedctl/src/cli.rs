@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sched_wire::{DispatchStatus, ExecutionStatus};
+use sched_wire::{DispatchStatus, ExecutionStatus, JobSort, JobStatus, JobType};
 use uuid::Uuid;
 
 use crate::commands::{
@@ -71,7 +71,7 @@ pub(crate) enum Command {
     /// Show or change the database's schema
     #[command(subcommand)]
     Migrate(MigrateCommand),
-    /// Apply, list, show, explain, pause, trigger and cancel jobs
+    /// Apply, list, show, edit, explain, pause, trigger, cancel, delete and restore jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
     /// Print what a dispatch or an execution writes, while it runs or afterwards
@@ -222,6 +222,47 @@ pub(crate) enum AllCommand {
     List,
 }
 
+/// Which jobs to list, and how.
+#[derive(Debug, Args)]
+pub(crate) struct JobsListArgs {
+    /// The built-in jobs, which keep house, too
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Deleted jobs too
+    #[arg(long)]
+    pub(crate) deleted: bool,
+    /// Only those with this text in their name or description, whatever its case
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) query: Option<String>,
+    /// Only those whose name begins so
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// Only those that are enabled, paused, disabled, quarantined or deleted
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Option<JobStatus>,
+    /// Only those that run this task function
+    #[arg(long, value_name = "NAME")]
+    pub(crate) function: Option<String>,
+    /// Only those of this project
+    #[arg(long, value_name = "NAME")]
+    pub(crate) project: Option<String>,
+    /// Only those whose dispatches wait in this queue
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// Only those with this kind of schedule: cron, interval, oneoff or manual
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) job_type: Option<JobType>,
+    /// Only those whose latest finished dispatch ended so, such as FAILED
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) last_status: Option<DispatchStatus>,
+    /// Order: name, next_run_at, last_run_at or updated_at; with a minus the other way round
+    #[arg(long, value_name = "FIELD", allow_hyphen_values = true)]
+    pub(crate) sort: Option<JobSort>,
+    /// Most jobs to list
+    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+    pub(crate) limit: usize,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobsCommand {
     /// Create and change what the files describe, all of it or nothing
@@ -230,14 +271,53 @@ pub(crate) enum JobsCommand {
         #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
         file: Vec<PathBuf>,
     },
-    /// List jobs by name
-    List {
-        /// The built-in jobs, which keep house, too
-        #[arg(long)]
-        all: bool,
-        /// Most jobs to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+    /// List jobs
+    List(JobsListArgs),
+    /// Change the settings of a job in an editor (`VISUAL` or `EDITOR`), as YAML
+    ///
+    /// Nothing is written over a change that somebody else makes in the meantime; the text is kept then, and when it is refused.
+    Edit {
+        /// Name or id
+        name: String,
+    },
+    /// Delete a job: its history stays, what waits of it is cancelled, what runs goes on, and it can be restored
+    Delete {
+        /// Name or id
+        name: String,
+        #[command(flatten)]
+        version: VersionArgs,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Restore a deleted job as it was
+    Restore {
+        /// Name or id; of several deleted jobs of a name the one that was deleted last
+        name: String,
+        /// Name from now on, when its own is taken
+        #[arg(long = "as", value_name = "NAME")]
+        new_name: Option<String>,
+    },
+    /// List the versions of a job, newest first: who changed what, and when
+    Versions {
+        /// Name, or the id of a deleted job
+        name: String,
+        /// Show this one with its settings
+        #[arg(long, value_name = "VERSION")]
+        version: Option<i64>,
+        /// Most versions to list
+        #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = at_least_one())]
         limit: usize,
+    },
+    /// Give a job the settings of an earlier version; that makes a new one
+    Rollback {
+        /// Name or id
+        name: String,
+        /// The version whose settings it is to have again
+        #[arg(long = "to", value_name = "VERSION")]
+        to: i64,
+        #[command(flatten)]
+        version: VersionArgs,
     },
     /// Show one job
     Get {
@@ -326,6 +406,13 @@ pub(crate) struct VersionArgs {
     /// Only if the job still has this version; exit code 7 otherwise
     #[arg(long, value_name = "VERSION")]
     pub(crate) if_version: Option<i64>,
+}
+
+impl VersionArgs {
+    /// The entity tag of that version.
+    pub(crate) fn tag(&self) -> Option<String> {
+        self.if_version.map(|version| format!("\"{version}\""))
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -13,6 +13,12 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// To be sent as `cursor` for the next piece; `None` when this was the last.
     pub next_cursor: Option<String>,
+    /// How many items the list has in all; only if that was asked for, and there are no more than 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// How many items it has at least; only if their number was asked for, and there are more than 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_is_at_least: Option<u64>,
 }
 
 /// What `apply` did with each item: calendars, then functions, then jobs.

@@ -128,24 +128,6 @@ impl fmt::Debug for UserPatch {
     }
 }
 
-/// A password of one's own to be changed.
-#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PasswordChange {
-    /// The password so far; absent if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub current: Option<String>,
-    /// The new one, at least 12 characters.
-    pub new: String,
-}
-
-/// Without the passwords.
-impl fmt::Debug for PasswordChange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PasswordChange").finish_non_exhaustive()
-    }
-}
-
 /// Without the password.
 impl fmt::Debug for UserSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

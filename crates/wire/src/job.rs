@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::manifest::{AfterSpec, RetryPolicySpec};
+use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
 use crate::words::{
-    AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobType, MisfirePolicy, Scope,
+    AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobChange, JobStatus, JobType,
+    MisfirePolicy, Scope,
 };
 
 /// A job as it is kept.
@@ -80,6 +81,8 @@ pub struct Job {
     pub start_within_seconds: Option<i32>,
     /// Retry policy; `None` for the function's.
     pub retry_policy: Option<RetryPolicySpec>,
+    /// What it is at the moment.
+    pub status: JobStatus,
     /// Whether the schedule fires.
     pub is_enabled: bool,
     /// Why the scheduler disabled it; `None` when a person did, or while it is enabled.
@@ -115,6 +118,73 @@ pub struct Job {
     pub updated_at: DateTime<Utc>,
     /// Which component or whose e-mail changed them.
     pub updated_by: String,
+    /// When it was deleted; `None` unless it is.
+    #[serde(default)]
+    pub deleted_at: Option<DateTime<Utc>>,
+}
+
+/// Answer to deleting a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobDeleted {
+    /// The job, by which it can be restored.
+    pub job_id: Uuid,
+    /// Its name, which is free now.
+    pub name: String,
+    /// The version that the deletion made.
+    pub version: i64,
+    /// How many dispatches waited and are cancelled. Those that run go on.
+    pub cancelled: usize,
+}
+
+/// Body of a restoration; may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreRequest {
+    /// Its name from now on; the one it had when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Body of a roll-back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackRequest {
+    /// The version whose settings the job is to have again.
+    pub version: i64,
+}
+
+/// The settings of a job as they were after a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobVersion {
+    /// Its number; 1 is the first.
+    pub version: i64,
+    /// What kind of change made it.
+    pub change: JobChange,
+    /// When.
+    pub changed_at: DateTime<Utc>,
+    /// Which component or whose e-mail made the change.
+    pub changed_by: String,
+    /// Why the job was paused, where the change is a pause and somebody said.
+    pub pause_reason: Option<String>,
+    /// When the pause ends by itself, where the change is a pause that does.
+    pub paused_until: Option<DateTime<Utc>>,
+    /// What differs from the version before; nothing for the first, and where no setting was changed.
+    pub changes: Vec<FieldChange>,
+    /// The settings, as they can be sent.
+    pub settings: JobSpec,
+}
+
+/// A field that a change made another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FieldChange {
+    /// JSON pointer into the settings.
+    pub pointer: String,
+    /// What stood there; absent when nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// What stands there; absent when nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
 }
 
 /// Body of a pause; may be left out. Of a job that is paused it changes the pause, and what is left out stays as it is.

@@ -36,16 +36,18 @@ pub use explain::{
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use identity::{
-    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, PasswordChange, Tenant, TenantPatch,
-    TenantSpec, User, UserPatch, UserSpec,
+    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, Tenant, TenantPatch, TenantSpec, User,
+    UserPatch, UserSpec,
 };
-pub use job::{Job, PauseRequest};
+pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest};
 pub use job_type::{JobTypeInfo, JobTypeSpec};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{Project, ProjectSpec};
-pub use query::{DispatchesQuery, ExecutionsQuery, Include, JobsQuery, PageQuery};
+pub use query::{
+    DispatchesQuery, ExecutionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery, JobsQuery, PageQuery,
+};
 pub use queue::{Queue, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
@@ -53,7 +55,8 @@ pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRota
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
     DispatchStatus, DstGap, DstOverlap, EndReason, EventType, ExecutionStatus, FireNote, HandlerType,
-    JobType, LeaderState, MisfirePolicy, OverlapPolicy, ResetReason, Scope, UnknownWord, WorkerStatus,
+    JobChange, JobSort, JobStatus, JobType, LeaderState, MisfirePolicy, OverlapPolicy, ResetReason, Scope,
+    UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.
@@ -66,7 +69,7 @@ pub const EVENTS_PROTOCOL: &str = "sched.events.v1";
 pub const KEY_PROTOCOL: &str = "sched.bearer.";
 /// Media type of problem documents.
 pub const PROBLEM_JSON: &str = "application/problem+json";
-/// Header that names a trigger, so that sending it again makes no second dispatch.
+/// Header that names a request that changes something, so that sending it again does nothing again.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 /// Header that carries the id of a request, in the answer always and in the request if the client has one.
 pub const REQUEST_ID: &str = "X-Request-Id";

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::{DispatchStatus, ExecutionStatus};
+use crate::words::{DispatchStatus, ExecutionStatus, JobSort, JobStatus, JobType};
 
 /// Parameters of a list without filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -21,21 +21,55 @@ pub struct PageQuery {
     pub cursor: Option<String>,
 }
 
-/// What a list shows besides what people have made.
+/// What a list shows besides what people have made and not deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Include {
     /// What is built in.
     System,
+    /// What is deleted.
+    Deleted,
+    /// What is built in, and what is deleted.
+    All,
 }
 
-/// Parameters of the list of jobs, by name.
+/// Parameters of the list of jobs, by name when nothing else is said.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobsQuery {
-    /// `system` for the built-in jobs too.
+    /// `system` for the built-in jobs too, `deleted` for the deleted ones, `all` for both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include: Option<Include>,
+    /// Only those with this text in their name or description, whatever its case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub q: Option<String>,
+    /// Only those whose name begins so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_prefix: Option<String>,
+    /// Only those that are so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<JobStatus>,
+    /// Only those that run this task function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Only those of this project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only those whose dispatches wait in this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Only those with this kind of schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_type: Option<JobType>,
+    /// Only those whose latest finished dispatch ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_status: Option<DispatchStatus>,
+    /// In which order; `name` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<JobSort>,
+    /// Whether to count how many there are in all, up to 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<bool>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]
@@ -55,6 +89,15 @@ pub struct DispatchesQuery {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DispatchStatus>,
+    /// Only those created then or later: an instant in RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Only those created before then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// As in [`JobsQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<bool>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]
@@ -77,6 +120,15 @@ pub struct ExecutionsQuery {
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ExecutionStatus>,
+    /// Only those that started then or later, written as in [`DispatchesQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Only those that started before then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// As in [`JobsQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<bool>,
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]
@@ -84,4 +136,66 @@ pub struct ExecutionsQuery {
     /// As in [`PageQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+}
+
+/// Parameters of the list of the dispatches of a job, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobDispatchesQuery {
+    /// Only in this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<DispatchStatus>,
+    /// As in [`DispatchesQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// As in [`DispatchesQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// As in [`JobsQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<bool>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Parameters of the list of the executions of a job, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobExecutionsQuery {
+    /// Only those that ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<ExecutionStatus>,
+    /// As in [`ExecutionsQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// As in [`ExecutionsQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// As in [`JobsQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<bool>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+impl From<JobDispatchesQuery> for DispatchesQuery {
+    fn from(query: JobDispatchesQuery) -> Self {
+        let JobDispatchesQuery { status, since, until, total, limit, cursor } = query;
+        Self { job: None, status, since, until, total, limit, cursor }
+    }
+}
+
+impl From<JobExecutionsQuery> for ExecutionsQuery {
+    fn from(query: JobExecutionsQuery) -> Self {
+        let JobExecutionsQuery { status, since, until, total, limit, cursor } = query;
+        Self { job: None, dispatch: None, status, since, until, total, limit, cursor }
+    }
 }

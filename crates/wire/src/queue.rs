@@ -61,6 +61,15 @@ pub struct Queue {
     pub running: Option<i64>,
     /// How many were claimed within the period of the rate; `None` without one.
     pub claimed_in_period: Option<i64>,
+    /// How many dispatches wait in it.
+    #[serde(default)]
+    pub waiting: i64,
+    /// Whether more than that may wait: counting ends at some thousands.
+    #[serde(default)]
+    pub waiting_is_at_least: bool,
+    /// When the one could first be claimed that has waited longest.
+    #[serde(default)]
+    pub oldest_claimable_at: Option<DateTime<Utc>>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

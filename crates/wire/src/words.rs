@@ -189,6 +189,68 @@ words! {
 }
 
 words! {
+    /// What a job is at the moment; of several the one that says most.
+    JobStatus {
+        /// Its schedule fires.
+        Enabled = "enabled",
+        /// Its schedule does not fire for a while.
+        Paused = "paused",
+        /// Somebody disabled it.
+        Disabled = "disabled",
+        /// The scheduler disabled it, and says why.
+        Quarantined = "quarantined",
+        /// Somebody deleted it; it can be restored.
+        Deleted = "deleted",
+    }
+}
+
+words! {
+    /// The order of a list of jobs; with a minus the other way round. Jobs that have no such thing come last either way.
+    JobSort {
+        /// By name.
+        Name = "name",
+        /// By name, the last first.
+        NameDown = "-name",
+        /// By when they fire next, the soonest first.
+        NextRunAt = "next_run_at",
+        /// By when they fire next, the latest first.
+        NextRunAtDown = "-next_run_at",
+        /// By when their latest finished attempt started, the oldest first.
+        LastRunAt = "last_run_at",
+        /// By when their latest finished attempt started, the newest first.
+        LastRunAtDown = "-last_run_at",
+        /// By when their settings last changed, the oldest first.
+        UpdatedAt = "updated_at",
+        /// By when their settings last changed, the newest first.
+        UpdatedAtDown = "-updated_at",
+    }
+}
+
+words! {
+    /// What kind of change made a version of a job.
+    JobChange {
+        /// It is new.
+        Created = "created",
+        /// Its settings were changed.
+        Updated = "updated",
+        /// It was enabled.
+        Enabled = "enabled",
+        /// It was disabled.
+        Disabled = "disabled",
+        /// It was paused, or its pause changed.
+        Paused = "paused",
+        /// Its pause was ended.
+        Resumed = "resumed",
+        /// It was deleted.
+        Deleted = "deleted",
+        /// It was restored.
+        Restored = "restored",
+        /// An earlier version was taken back.
+        RolledBack = "rolled_back",
+    }
+}
+
+words! {
     /// How a worker runs a function.
     HandlerType {
         /// A program of the operating system.

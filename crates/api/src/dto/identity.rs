@@ -134,6 +134,19 @@ pub(crate) fn check_user(
     if mistakes.is_empty() { Ok((spec, password)) } else { Err(mistakes) }
 }
 
+/// The name and the password that a patch gives a user, checked.
+pub(crate) fn check_user_patch(
+    patch: wire::UserPatch,
+) -> Result<(Option<String>, Option<SecretString>), Vec<Mistake>> {
+    let password = patch.password.map(SecretString::from);
+    let name = patch.display_name;
+    let mistakes = collect([
+        name.as_deref().map(|name| check_display_name(name).map_err(|what| ("/display_name", what))),
+        password.as_ref().map(|password| check_password(password).map_err(|what| ("/password", what))),
+    ]);
+    if mistakes.is_empty() { Ok((name, password)) } else { Err(mistakes) }
+}
+
 fn collect<const N: usize>(checks: [Option<Result<(), (&str, &str)>>; N]) -> Vec<Mistake> {
     let wrong = checks.into_iter().flatten().filter_map(Result::err);
     wrong.map(|(pointer, what)| Mistake::invalid(pointer, what)).collect()

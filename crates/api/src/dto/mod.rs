@@ -7,6 +7,7 @@ pub(crate) mod calendar;
 pub(crate) mod explain;
 pub(crate) mod identity;
 pub(crate) mod manifest;
+pub(crate) mod merge_patch;
 pub(crate) mod moment;
 pub(crate) mod preview;
 pub(crate) mod queue;

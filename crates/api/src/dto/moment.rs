@@ -5,6 +5,8 @@
 use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Utc};
 use sched_model::domain::schedule::Zone;
 
+use crate::error::ApiError;
+
 /// How times on a clock may be written.
 const FORMATS: [&str; 4] = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"];
 
@@ -27,6 +29,16 @@ pub(crate) fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<D
          or a distance from now such as `-2h` or `+90m`"
             .to_owned()
     })
+}
+
+/// An instant that a parameter names, on the clock of UTC.
+pub(crate) fn parameter(
+    name: &str,
+    text: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, ApiError> {
+    let at = text.map(|text| moment(text, now, "UTC")).transpose();
+    at.map_err(|message| ApiError::parameter(name, message))
 }
 
 /// A length such as `90m` or `1d12h`; units are s, m, h, d and w.

@@ -55,7 +55,7 @@ pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<
 
 /// A queue as clients see it.
 pub(crate) fn show(queue: Queue) -> wire::Queue {
-    let Queue { settings, created_at, updated_at, running, claimed_in_period } = queue;
+    let Queue { settings, created_at, updated_at, running, claimed_in_period, depth } = queue;
     let rate = settings.rate_limit_count.zip(settings.rate_limit_period_seconds);
     wire::Queue {
         name: settings.name,
@@ -67,6 +67,9 @@ pub(crate) fn show(queue: Queue) -> wire::Queue {
         default_priority: settings.default_priority,
         running,
         claimed_in_period,
+        waiting: depth.waiting,
+        waiting_is_at_least: depth.is_at_least,
+        oldest_claimable_at: depth.oldest_claimable_at,
         created_at,
         updated_at,
     }

@@ -8,13 +8,14 @@ use sched_model::db::dispatches::Dispatch;
 use sched_model::db::executions::{Execution, Output};
 use sched_model::db::functions::Function;
 use sched_model::db::instances::Instance;
-use sched_model::db::jobs::Job;
+use sched_model::db::jobs::{Job, JobStatus};
 use sched_model::db::live::Progress;
 use sched_model::db::overview::{Counts, Quarantined, Waiting};
 use sched_model::db::workers::Worker;
 use sched_model::domain::dependency::After;
 use sched_model::domain::dispatch::{Settlement, Trigger};
 use sched_model::domain::ids::ExecutionId;
+use sched_model::domain::job::JobSettings;
 use sched_model::domain::lease::Leadership;
 use sched_model::domain::retry::RetryPolicy;
 use sched_wire as wire;
@@ -45,10 +46,50 @@ fn after(after: Vec<After>) -> Vec<wire::AfterSpec> {
     after.into_iter().map(|after| wire::AfterSpec { job: after.job, on: after.on.into_wire() }).collect()
 }
 
+/// The settings of a job, as they can be sent.
+pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
+    wire::JobSpec {
+        name: settings.name,
+        description: Some(settings.description).filter(|text| !text.is_empty()),
+        scope: settings.scope.into_wire(),
+        project: settings.project,
+        function: settings.function,
+        task_args: object(settings.task_args),
+        job_type: settings.job_type.into_wire(),
+        schedule_config: object(settings.schedule_config),
+        timezone: Some(settings.timezone),
+        dst_gap: settings.dst_gap.map(IntoWire::into_wire),
+        dst_overlap: settings.dst_overlap.map(IntoWire::into_wire),
+        start_at: settings.start_at,
+        end_at: settings.end_at,
+        max_runs: settings.max_runs,
+        jitter_seconds: settings.jitter_seconds,
+        calendars: settings.calendars,
+        calendar_roll: settings.calendar_roll.into_wire(),
+        expected_duration_seconds: settings.expected_duration_seconds,
+        after: after(settings.after),
+        after_mode: settings.after_mode.into_wire(),
+        misfire_policy: settings.misfire_policy.into_wire(),
+        misfire_grace_seconds: settings.misfire_grace_seconds,
+        misfire_cap: settings.misfire_cap,
+        max_instances: settings.max_instances,
+        overlap_policy: settings.overlap_policy.into_wire(),
+        queue: settings.queue,
+        priority: settings.priority,
+        timeout_seconds: settings.timeout_seconds,
+        start_within_seconds: settings.start_within_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        is_enabled: settings.is_enabled,
+    }
+}
+
 /// A job, and those that run after it.
 pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
+    let status = JobStatus::of(&job).into_wire();
     let Job { id, settings, state } = job;
     wire::Job {
+        status,
+        deleted_at: state.deleted_at,
         id: id.0,
         name: settings.name,
         description: settings.description,

@@ -3,6 +3,7 @@
 //! Exhaustive both ways: a new variant on either side stops the build until somebody decides what it means on the other.
 
 use sched_model::db::functions::Change;
+use sched_model::db::jobs::JobStatus;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{AfterCondition, AfterMode};
 use sched_model::domain::dispatch::DispatchStatus;
@@ -67,6 +68,7 @@ requested! {
     AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
+    JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
     ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
 }
 
@@ -80,6 +82,8 @@ answered! {
     AfterCondition as AfterCondition { Success, Failure, Completion }
     AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
+    OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
+    JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     AttemptOutcome as ExecutionStatus { Completed, Failed, Timeout, Cancelled, Lost, Released }
     FireNote as FireNote { Shifted, FirstOfTwo, SecondOfTwo }

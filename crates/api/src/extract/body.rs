@@ -5,9 +5,10 @@
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
+use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::web::BytesMut;
-use actix_web::{FromRequest, HttpRequest};
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use futures_util::StreamExt;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use serde::de::DeserializeOwned;
@@ -15,10 +16,14 @@ use serde_json::Value;
 
 use super::strict_json;
 use crate::error::ApiError;
+use crate::identity::{By, Signed};
 use crate::mistake;
 
 /// Longest body taken: a thousand jobs with room for their arguments.
 pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// What the body of a `PATCH` may say that it is, besides plain JSON.
+pub(crate) const MERGE_PATCH_JSON: &str = "application/merge-patch+json";
 
 /// A body that was read; `None` when there was none.
 #[derive(Debug)]
@@ -55,6 +60,9 @@ async fn read(request: &HttpRequest, payload: Payload) -> Result<Option<Value>, 
         return Err(ApiError::TooLarge);
     }
     let bytes = collect(payload).await?;
+    if let Some(Signed(By { once: Some(once), .. })) = request.extensions().get() {
+        once.note_body(&bytes);
+    }
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -85,7 +93,11 @@ fn is_json(request: &HttpRequest) -> bool {
     let header = |name| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
     let is_plain = header(CONTENT_ENCODING).is_none_or(|coding| coding.eq_ignore_ascii_case("identity"));
     let mut parts = header(CONTENT_TYPE).unwrap_or_default().split(';').map(str::trim);
-    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let is_patch = request.method() == Method::PATCH;
+    let is_json = parts.next().is_some_and(|kind| {
+        kind.eq_ignore_ascii_case("application/json")
+            || is_patch && kind.eq_ignore_ascii_case(MERGE_PATCH_JSON)
+    });
     let is_utf8 = parts.all(|parameter| match parameter.split_once('=') {
         Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
             value.trim_matches('"').eq_ignore_ascii_case("utf-8")
@@ -116,6 +128,11 @@ mod tests {
             let request =
                 headers.iter().fold(TestRequest::post(), |request, header| request.insert_header(*header));
             assert_eq!(is_json(&request.to_http_request()), expected, "{headers:?}");
+        }
+        for (method, expected) in [(Method::PATCH, true), (Method::PUT, false)] {
+            let request =
+                TestRequest::default().method(method).insert_header((CONTENT_TYPE, MERGE_PATCH_JSON));
+            assert_eq!(is_json(&request.to_http_request()), expected);
         }
     }
 }

@@ -27,6 +27,7 @@ use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 
 use crate::error::ApiError;
+use crate::once::Once;
 use crate::state::ApiState;
 
 pub(crate) use cache::Cache;
@@ -117,11 +118,12 @@ impl Identity {
     }
 
     /// What signs the changes of a request.
-    pub(crate) fn signs(&self, request: &str) -> Signed {
+    pub(crate) fn signs(&self, request: &str, once: Option<Once>) -> Signed {
         Signed(By {
             actor: self.actor().to_owned(),
             source: self.source().to_owned(),
             request: request.to_owned(),
+            once,
         })
     }
 }
@@ -144,6 +146,20 @@ pub(crate) struct By {
     pub(crate) source: String,
     /// The id of the request.
     pub(crate) request: String,
+    /// The request, if it is to be done once however often it is sent.
+    pub(crate) once: Option<Once>,
+}
+
+impl By {
+    /// The key under which the request is to be done once.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.once.as_ref().map(Once::key)
+    }
+
+    /// The same for what keeps the key itself, as a trigger does: its answer is not kept besides.
+    pub(crate) fn with_key_of_its_own(&self) -> Self {
+        Self { once: None, ..self.clone() }
+    }
 }
 
 /// [`By`], as requests carry it.

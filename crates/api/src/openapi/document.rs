@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::naming::{self, Schemas};
 use super::says::{EVENT_STREAM, Given, Says, Taken};
+use crate::once::is_about_secrets;
 use crate::permit::{Needs, Operation, Path};
 
 /// The document for these routes, which lie below [`BASE_PATH`].
@@ -67,7 +68,7 @@ impl Writing {
             "operationId": id(method, path.pattern()),
             "summary": says.summary,
             "tags": [tag(path.pattern())],
-            "parameters": self.parameters(path, says),
+            "parameters": self.parameters(path, method, says),
             "responses": self.responses(path, method, says),
         });
         let Some(fields) = value.as_object_mut() else { return value };
@@ -85,7 +86,7 @@ impl Writing {
         value
     }
 
-    fn parameters(&mut self, path: &Path, says: &Says) -> Vec<Value> {
+    fn parameters(&mut self, path: &Path, method: &Method, says: &Says) -> Vec<Value> {
         let of_path = placeholders(path.pattern()).map(|name| {
             let (schema, description) = placeholder(name);
             json!({"name": name, "in": "path", "required": true, "schema": schema, "description": description})
@@ -106,11 +107,18 @@ impl Writing {
                 "The `ETag` of what is to be changed: refused if it is another by now.",
             );
         }
-        if says.is_repeatable {
+        if says.is_conditional && method == Method::PUT {
+            header(
+                "If-None-Match",
+                json!({"type": "string", "const": "*"}),
+                "`*`: refused if there is one already.",
+            );
+        }
+        if says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern()) {
             header(
                 IDEMPOTENCY_KEY,
-                json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}),
-                "1 to 255 visible characters. The same request under the same key is done once and answered as the first time.",
+                json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}),
+                "1 to 200 visible characters. The same request under the same key is done once and answered as the first time.",
             );
         }
         if says.is_resumable {

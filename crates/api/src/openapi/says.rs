@@ -5,6 +5,8 @@
 use actix_web::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
+use crate::extract::MERGE_PATCH_JSON;
+
 /// Makes the schema of a type.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -67,6 +69,11 @@ impl Says {
         self.body(schema_of::<T>, true, JSON)
     }
 
+    /// It needs a merge patch of a `T`: any of its fields.
+    pub(crate) fn merges<T: JsonSchema>(self) -> Self {
+        self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
+    }
+
     /// It needs a body whose name stands in the path, and so may be left out of it.
     pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
         self.body(without_name::<T>, true, JSON)
@@ -126,6 +133,13 @@ impl Says {
     pub(crate) fn repeatable(self) -> Self {
         Self { is_repeatable: true, ..self }
     }
+}
+
+fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    // Not a schema of its own: it differs from that of `T` in nothing but what must be there.
+    let mut schema = T::json_schema(generator);
+    schema.remove("required");
+    schema
 }
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

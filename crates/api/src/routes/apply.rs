@@ -13,13 +13,14 @@ use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, quotas, secrets, tenants};
+use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, events, quotas, secrets, tenants};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
 use sched_runtime::exit;
 use sched_wire::{Applied, ApplyResult, Kind};
 
+use super::jobs::{Told, tell};
 use super::{Id, State, auditing, built_in, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
@@ -204,8 +205,10 @@ impl Work<'_> {
         dependencies::replace(conn, self.tenant, &dependents).await?;
         let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
         quota.check(conn, made).await?;
-        let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
         audit::write(conn, &entries).await?;
+        let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
+        tell(conn, self.tenant, &told, self.by).await?;
+        let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
         Ok(in_order(calendars).chain(in_order(functions)).chain(in_order(jobs)).collect())
     }
 
@@ -299,6 +302,16 @@ impl Work<'_> {
         }
         mistake::save_refused(error, &at)
     }
+}
+
+/// The event of a job that was written.
+fn told(saved: &SavedJob) -> Option<Told<'_>> {
+    let event_type = match saved.change {
+        Change::Created => events::JOB_CREATED,
+        Change::Updated => events::JOB_UPDATED,
+        Change::Unchanged => return None,
+    };
+    Some(Told { event_type, job: &saved.job })
 }
 
 fn applied_job(saved: SavedJob) -> Applied {

@@ -17,7 +17,8 @@ use sched_model::db::secrets::{SavedSecret, SecretRecord};
 use sched_model::db::tenants::TenantRecord;
 use sched_model::db::users::{Member, UserRecord};
 use sched_model::domain::identity::Role;
-use sched_model::domain::ids::{DispatchId, FunctionId, TenantId};
+use sched_model::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
+use sched_model::domain::job::JobSettings;
 use sched_wire::DeadLettersCommand;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -35,6 +36,26 @@ pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, by: &By) -> AuditEntry 
         target_id: saved.job.id.to_string(),
         before: saved.before.as_ref().map(plain),
         after: Some(plain(&saved.job.settings)),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A job whose earlier settings were taken back, that was deleted (no `after`), or that was restored (no `before`).
+pub(super) fn of_changed_job(
+    tenant: TenantId,
+    action: &'static str,
+    job: JobId,
+    (before, after): (Option<&JobSettings>, Option<&JobSettings>),
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action,
+        target_type: "job",
+        target_id: job.to_string(),
+        before: before.map(plain),
+        after: after.map(plain),
         request_id: Some(by.request.clone()),
     }
 }
@@ -415,6 +436,7 @@ pub(super) fn of_user(
     let shown = |user: &UserRecord| {
         json!({
             "email": user.email,
+            "display_name": user.display_name,
             "is_active": user.is_active,
             "is_system_operator": user.is_system_operator,
         })

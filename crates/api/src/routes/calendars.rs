@@ -3,7 +3,7 @@
 //! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
 //! deleted. Both ways to write one, `PUT` and [`super::apply`], go through [`write()`].
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
 use sched_model::db::functions::Change;
@@ -18,7 +18,7 @@ use super::{Answer, Id, State, auditing, compute};
 use crate::dto::calendar::{read_calendar, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
@@ -45,7 +45,7 @@ pub(crate) async fn get(
     identity: Identity,
     name: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<Calendar> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     can_be_there(&name)?;
     let found = state
@@ -53,7 +53,9 @@ pub(crate) async fn get(
             Ok(calendars::by_name(conn, tenant, &name).await?)
         })
         .await?;
-    Ok(web::Json(show(found.ok_or_else(|| no_such_calendar(&name))?)))
+    let found = found.ok_or_else(|| no_such_calendar(&name))?;
+    let tag = entity_tag(found.version);
+    Ok(Reply::ok(&show(found))?.etag(tag).into_response())
 }
 
 /// `PUT /calendars/{name}`
@@ -61,12 +63,13 @@ pub(crate) async fn put(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let (name, body) = (name.into_inner(), body.required()?);
+    let (name, body, condition) = (name.into_inner(), body.required()?, condition(&http)?);
     // Rules are expanded when a definition is read.
     let settings = compute(move || settings(&name, body)).await??;
     let written = state
@@ -75,9 +78,15 @@ pub(crate) async fn put(
             let saved = write(conn, tenant, &settings, &request.0, &mut entries)
                 .await
                 .map_err(|error| mistake::save_refused(error, ""))?;
-            audit::write(conn, &entries).await?;
             let (change, calendar) = (saved.change, saved.calendar);
             let version = calendar.version;
+            let before = match change {
+                Change::Created => None,
+                Change::Updated => Some((version - 1).to_string()),
+                Change::Unchanged => Some(version.to_string()),
+            };
+            condition.check("calendar", before.as_deref())?;
+            audit::write(conn, &entries).await?;
             let reply = match change {
                 Change::Created => {
                     let location = format!("{BASE_PATH}/calendars/{}", calendar.name);
@@ -85,7 +94,7 @@ pub(crate) async fn put(
                 }
                 Change::Updated | Change::Unchanged => Reply::ok(&show(calendar))?,
             };
-            Ok::<_, ApiError>((reply, (change, version)))
+            Ok::<_, ApiError>((reply.etag(entity_tag(version)), (change, version)))
         })
         .await?;
     if let Some((change, version)) = written.extra
@@ -101,21 +110,27 @@ pub(crate) async fn delete(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+    let (tenant, condition) = (identity.tenant(), condition(&http)?);
     can_be_there(&name)?;
     let written = state
         .write(&identity, &request.0, "delete_calendar", async |conn: &mut Conn| {
             let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
             let calendar = deleted.ok_or_else(|| no_such_calendar(&name))?;
+            condition.check("calendar", Some(&calendar.version.to_string()))?;
             audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &request.0)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
     tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
     Ok(written.response)
+}
+
+fn entity_tag(version: i64) -> String {
+    format!("\"{version}\"")
 }
 
 /// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.

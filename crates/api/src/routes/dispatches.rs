@@ -1,18 +1,18 @@
 //! Dispatches: what waits, runs and has finished.
 
 use actix_web::web;
-use sched_model::db::Conn;
 use sched_model::db::dispatches::{self, Filter};
+use sched_model::db::{Conn, clock};
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{Dispatch, DispatchesQuery, Page};
 
 use super::jobs::filter;
 use super::{Answer, State};
-use crate::dto::{IntoDomain, show};
+use crate::dto::{IntoDomain, moment, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
-use crate::page::{Limit, id_cursor};
+use crate::page::{Limit, ROWS_COUNTED, id_cursor, with_total};
 
 /// `GET /dispatches`
 pub(crate) async fn list(
@@ -22,17 +22,26 @@ pub(crate) async fn list(
 ) -> Answer<Page<Dispatch>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
-    let rows = state
+    let (rows, counted) = state
         .read(&identity, "list_dispatches", async |conn: &mut Conn| {
             let job = match &query.job {
                 Some(job) => Some(filter(conn, tenant, job).await?),
                 None => None,
             };
-            let filter = Filter { job, status: query.status.map(IntoDomain::into_domain), before };
-            Ok(dispatches::list(conn, tenant, &filter, limit.rows()).await?)
+            let now = clock::now(conn).await?;
+            let since = moment::parameter("since", query.since.as_deref(), now)?;
+            let until = moment::parameter("until", query.until.as_deref(), now)?;
+            let status = query.status.map(IntoDomain::into_domain);
+            let filter = Filter { job, status, since, until, before };
+            let counted = match query.total {
+                Some(true) => Some(dispatches::count(conn, tenant, &filter, ROWS_COUNTED).await?),
+                Some(false) | None => None,
+            };
+            Ok((dispatches::list(conn, tenant, &filter, limit.rows()).await?, counted))
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |dispatch| dispatch.row.id.to_string(), show::dispatch)))
+    let page = limit.page(rows, |dispatch| dispatch.row.id.to_string(), show::dispatch);
+    Ok(web::Json(with_total(page, counted)))
 }
 
 /// `GET /dispatches/{id}`

@@ -1,18 +1,18 @@
 //! Executions: finished attempts, and what they wrote.
 
 use actix_web::web;
-use sched_model::db::Conn;
 use sched_model::db::executions::{self, Execution, Filter};
+use sched_model::db::{Conn, clock};
 use sched_model::domain::ids::{DispatchId, ExecutionId, TenantId};
 use sched_wire::{ExecutionOutput, ExecutionsQuery, Page};
 
 use super::jobs::filter;
 use super::{Answer, State};
-use crate::dto::{IntoDomain, show};
+use crate::dto::{IntoDomain, moment, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
-use crate::page::{Limit, id_cursor};
+use crate::page::{Limit, ROWS_COUNTED, id_cursor, with_total};
 
 /// `GET /executions`
 pub(crate) async fn list(
@@ -22,18 +22,27 @@ pub(crate) async fn list(
 ) -> Answer<Page<sched_wire::Execution>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(ExecutionId);
-    let rows = state
+    let (rows, counted) = state
         .read(&identity, "list_executions", async |conn: &mut Conn| {
             let job = match &query.job {
                 Some(job) => Some(filter(conn, tenant, job).await?),
                 None => None,
             };
             let dispatch = query.dispatch.map(DispatchId);
-            let filter = Filter { job, dispatch, status: query.status.map(IntoDomain::into_domain), before };
-            Ok(executions::list(conn, tenant, &filter, limit.rows()).await?)
+            let now = clock::now(conn).await?;
+            let since = moment::parameter("since", query.since.as_deref(), now)?;
+            let until = moment::parameter("until", query.until.as_deref(), now)?;
+            let status = query.status.map(IntoDomain::into_domain);
+            let filter = Filter { job, dispatch, status, since, until, before };
+            let counted = match query.total {
+                Some(true) => Some(executions::count(conn, tenant, &filter, ROWS_COUNTED).await?),
+                Some(false) | None => None,
+            };
+            Ok((executions::list(conn, tenant, &filter, limit.rows()).await?, counted))
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |execution| execution.id.to_string(), show::execution)))
+    let page = limit.page(rows, |execution| execution.id.to_string(), show::execution);
+    Ok(web::Json(with_total(page, counted)))
 }
 
 /// `GET /executions/{id}`

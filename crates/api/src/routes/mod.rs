@@ -22,6 +22,7 @@ pub(crate) mod functions;
 pub(crate) mod job_types;
 pub(crate) mod jobs;
 pub(crate) mod logs;
+pub(crate) mod maintenance;
 pub(crate) mod me;
 pub(crate) mod memberships;
 pub(crate) mod previews;

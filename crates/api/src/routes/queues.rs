@@ -3,17 +3,18 @@
 //! A write says what the queue should be, so repeating one is harmless; what it leaves out is as for a new queue. Claims follow it from the
 //! next one on, and workers are told, since a pause may be over or a limit wider.
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::functions::Change;
 use sched_model::db::{Conn, audit, notify, queues};
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Page, PageQuery, Queue};
 
 use super::{Answer, Id, State, auditing};
+use crate::cursor::mark;
 use crate::dto::queue::{read_queue, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::page::Limit;
 use crate::session::Reply;
@@ -39,7 +40,7 @@ pub(crate) async fn get(
     identity: Identity,
     name: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<Queue> {
+) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     if name.contains('\0') {
         return Err(no_such_queue(&name));
@@ -50,7 +51,9 @@ pub(crate) async fn get(
                 Ok(queues::by_name(conn, tenant, &name).await?)
             })
             .await?;
-    Ok(web::Json(show(found.ok_or_else(|| no_such_queue(&name))?)))
+    let found = found.ok_or_else(|| no_such_queue(&name))?;
+    let tag = mark(&found.settings);
+    Ok(Reply::ok(&show(found))?.etag(format!("\"{tag}\"")).into_response())
 }
 
 /// `PUT /queues/{name}`
@@ -58,6 +61,7 @@ pub(crate) async fn put(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
@@ -66,10 +70,12 @@ pub(crate) async fn put(
     if let Err(message) = check_name(&name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));
     }
+    let condition = condition(&http)?;
     let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, &request.0, "put_queue", async |conn: &mut Conn| {
             let saved = queues::save(conn, tenant, &settings).await?;
+            condition.check("queue", saved.before.as_ref().map(mark).as_deref())?;
             if saved.change != Change::Unchanged {
                 let entry = auditing::of_queue(tenant, saved.before.as_ref(), &settings, &request.0);
                 audit::write(conn, &[entry]).await?;
@@ -81,7 +87,8 @@ pub(crate) async fn put(
                 }
                 Change::Updated | Change::Unchanged => Reply::ok(&show(kept))?,
             };
-            Ok::<_, ApiError>((reply, saved.change))
+            let tag = format!("\"{}\"", mark(&settings));
+            Ok::<_, ApiError>((reply.etag(tag), saved.change))
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {

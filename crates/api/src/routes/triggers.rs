@@ -16,9 +16,10 @@ use super::jobs::{find, no_such_job};
 use super::retries::{accepted, hint};
 use super::{Id, State, auditing, built_in};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query, idempotency_key, traceparent};
+use crate::extract::{Body, NoParameters, Query, traceparent};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
+use crate::session::note_replay;
 
 /// `POST /jobs/{id-or-name}/trigger`
 pub(crate) async fn trigger(
@@ -31,11 +32,11 @@ pub(crate) async fn trigger(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let key = idempotency_key(&http)?;
+    let (by, key) = (request.0.with_key_of_its_own(), request.0.key().map(str::to_owned));
     let traceparent = traceparent(&http);
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
     let written = state
-        .write(&identity, &request.0, "trigger_job", async |conn: &mut Conn| {
+        .write(&identity, &by, "trigger_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
             built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let new = NewTrigger {
@@ -62,11 +63,15 @@ pub(crate) async fn trigger(
             }
         })
         .await?;
-    if let Some(Some((job, dispatch, queue))) = written.extra {
-        tracing::info!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
-        hint(&state, &[queue]).await;
+    let mut response = written.response;
+    match written.extra.flatten() {
+        Some((job, dispatch, queue)) => {
+            tracing::info!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
+            hint(&state, &[queue]).await;
+        }
+        None => note_replay(&mut response),
     }
-    Ok(written.response)
+    Ok(response)
 }
 
 fn key_reused(dispatch: DispatchId) -> ApiError {

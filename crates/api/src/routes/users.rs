@@ -1,4 +1,4 @@
-//! Users of the installation, for who operates it: listing and making them, and whether they may sign in.
+//! Users of the installation, for who operates it: listing, making and changing them, and whether they may sign in.
 //!
 //! Users may belong to several tenants, so no tenant's owner makes them or sets their passwords. A password is hashed where no request
 //! waits for it, and is in no log and in no message.
@@ -7,12 +7,14 @@ use actix_web::{HttpResponse, web};
 use sched_model::db::users::{self, ActiveError, NewUser};
 use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::hash_password;
-use sched_wire::{Page, PageQuery, User, UserSpec};
+use sched_wire::{Page, PageQuery, User, UserPatch, UserSpec};
 use secrecy::SecretString;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::resources::{can_be_there, no_such};
 use super::{Answer, Id, State, auditing, compute};
-use crate::dto::identity::{check_user, user};
+use crate::dto::identity::{check_user, check_user_patch, user};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
@@ -43,7 +45,7 @@ pub(crate) async fn create(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let (spec, password) = check_user(read(body.required()?)?).map_err(ApiError::Refused)?;
+    let (spec, password) = check_user(read::<UserSpec>(body.required()?)?).map_err(ApiError::Refused)?;
     let hash = match password {
         Some(password) => Some(hash(&state, password).await?),
         None => None,
@@ -80,7 +82,7 @@ fn not_made(error: DbError, email: &str) -> ApiError {
 }
 
 /// Reads the body, whose mistakes must not show a password that stands at the wrong place.
-fn read(body: Value) -> Result<UserSpec, ApiError> {
+fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
     if body.get("password").is_some_and(|password| !password.is_string() && !password.is_null()) {
         return Err(ApiError::Refused(vec![Mistake::invalid("/password", "must be a text")]));
     }
@@ -91,6 +93,55 @@ fn read(body: Value) -> Result<UserSpec, ApiError> {
 async fn hash(state: &State, password: SecretString) -> Result<String, ApiError> {
     let _turn = state.hashing.acquire().await.map_err(|_closed| ApiError::Broken)?;
     compute(move || hash_password(&password, rand::random())).await?.map_err(|_refused| ApiError::Broken)
+}
+
+/// `GET /users/{email}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    email: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<User> {
+    can_be_there("user", &email)?;
+    let found = state
+        .read_installation(&identity, "get_user", async |conn: &mut Conn| {
+            users::by_email(conn, &email).await?.ok_or_else(|| no_such("user", &email))
+        })
+        .await?;
+    Ok(web::Json(user(found)))
+}
+
+/// `PATCH /users/{email}`
+pub(crate) async fn patch(
+    state: State,
+    identity: Identity,
+    request: Id,
+    email: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there("user", &email)?;
+    let (name, password) =
+        check_user_patch(read::<UserPatch>(body.required()?)?).map_err(ApiError::Refused)?;
+    let hash = match password {
+        Some(password) => Some(hash(&state, password).await?),
+        None => None,
+    };
+    let by = &request.0;
+    let written = state
+        .write_installation(&identity, by, "patch_user", async |conn: &mut Conn| {
+            let (name, hash) = (name.as_deref(), hash.as_deref());
+            let patched = users::patch(conn, &email, name, hash).await?;
+            let (before, after) = patched.ok_or_else(|| no_such("user", &email))?;
+            if before != after || hash.is_some() {
+                let action = if hash.is_some() { "set_password" } else { "update_user" };
+                audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
+                tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "Changed a user.");
+            }
+            Ok::<_, ApiError>((Reply::ok(&user(after))?, ()))
+        })
+        .await?;
+    Ok(written.response)
 }
 
 /// `POST /users/{email}/activate`

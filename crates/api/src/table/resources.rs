@@ -7,7 +7,7 @@ use sched_wire::{Page, PageQuery};
 
 use crate::openapi::says;
 use crate::permit::{Path, at};
-use crate::routes::{drains, functions, job_types, projects, queue_switches, tenancy};
+use crate::routes::{drains, functions, job_types, maintenance, projects, queue_switches, tenancy, users};
 
 pub(super) fn resources() -> Vec<Path> {
     [in_projects(), of_functions(), of_tenants(), of_queues(), of_the_installation()]
@@ -141,6 +141,17 @@ fn of_queues() -> Vec<Path> {
 
 fn of_the_installation() -> Vec<Path> {
     vec![
+        at("/users/{email}").get(P::SystemOperate, users::get, says("Show a user").ok::<wire::User>()).patch(
+            P::SystemOperate,
+            users::patch,
+            says("Change the name or the password of a user").takes::<wire::UserPatch>().ok::<wire::User>(),
+        ),
+        at("/maintenance/tick").post(
+            P::SystemOperate,
+            maintenance::tick,
+            says("Have the leader look at the schedules at once")
+                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+        ),
         at("/job-types").get(
             P::JobsRead,
             job_types::list,

@@ -70,3 +70,46 @@ async fn a_worker_is_asked_to_drain_and_asked_to_go_on() {
     );
     assert_eq!(app.send("POST", "/api/v1/workers/x/drain", &[], None).await.status, 400);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_is_shown_and_given_another_name_and_password() {
+    let app = TestApp::start().await;
+    let made = app.post("/api/v1/users", &json!({"email": "bob@example.com"})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let path = "/api/v1/users/BOB@example.com";
+    assert_eq!(app.get(path).await.json(), made.json());
+    let patch = async |body: Value| {
+        app.send("PATCH", path, &[("content-type", "application/json")], Some(&body.to_string())).await
+    };
+    let changed = patch(json!({"display_name": "Bob", "password": "correct horse battery"})).await;
+    assert_eq!((changed.status, &changed.json()["display_name"]), (200, &json!("Bob")), "{}", changed.body);
+    assert_eq!(
+        app.count("SELECT count(*) FROM users WHERE password_hash IS NOT NULL AND email LIKE 'bob%'").await,
+        1
+    );
+    assert_eq!(patch(json!({"display_name": "Bob"})).await.status, 200);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'set_password'").await, 1);
+    assert_eq!(
+        app.count("SELECT count(*) FROM audit_log WHERE action = 'update_user'").await,
+        0,
+        "nothing was written"
+    );
+    let short = patch(json!({"password": "short"})).await;
+    assert_eq!((short.status, short.body.contains("\"short\"")), (422, false), "{}", short.body);
+    let misplaced = patch(json!({"password": ["secret-value"]})).await;
+    assert_eq!((misplaced.status, misplaced.body.contains("secret-value")), (422, false));
+    assert_eq!(app.get("/api/v1/users/nobody@example.com").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_leader_is_asked_to_look_if_there_is_one() {
+    let app = TestApp::start().await;
+    let none = app.send("POST", "/api/v1/maintenance/tick", &[], None).await;
+    assert_eq!((none.status, &none.json()["code"]), (409, &json!("no_leader")));
+    let leader = "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
+                  VALUES (gen_random_uuid(), 'h', 1, 'v', true, now(), 7)";
+    app.db.client().await.batch_execute(leader).await.unwrap();
+    let asked = app.send("POST", "/api/v1/maintenance/tick", &[], None).await;
+    assert_eq!((asked.status, &asked.json()["term"]), (202, &json!(7)), "{}", asked.body);
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'request_tick'").await, 1);
+}

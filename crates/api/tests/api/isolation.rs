@@ -52,6 +52,19 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/users/{email}/activate", Installation, json!({})),
         ("POST", "/users/{email}/deactivate", Installation, json!({})),
         ("POST", "/secret-keys/rotate", Installation, json!({})),
+        ("GET", "/users/{email}", Installation, none.clone()),
+        ("PATCH", "/users/{email}", Installation, json!({"display_name": "x"})),
+        ("GET", "/tenants/{slug}", Installation, none.clone()),
+        ("PATCH", "/tenants/{slug}", Installation, json!({"name": "x"})),
+        ("POST", "/tenants/{slug}/pause", Installation, json!({})),
+        ("POST", "/tenants/{slug}/resume", Installation, json!({})),
+        ("GET", "/tenants/{slug}/usage", Installation, none.clone()),
+        ("GET", "/usage", Own, none.clone()),
+        ("GET", "/job-types", List, none.clone()),
+        ("PUT", "/job-types/{name}", Installation, json!({"is_active": true})),
+        ("POST", "/workers/{id}/drain", Installation, json!({})),
+        ("POST", "/workers/{id}/undrain", Installation, json!({})),
+        ("POST", "/maintenance/tick", Installation, json!({})),
         ("GET", "/api-keys", List, none.clone()),
         ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
         ("DELETE", "/api-keys/{key}", One, none.clone()),
@@ -61,6 +74,15 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/jobs", List, none.clone()),
         ("POST", "/jobs", Names, job.clone()),
         ("GET", "/jobs/{job}", One, none.clone()),
+        ("PUT", "/jobs/{job}", Names, json!({"function": MARK, "job_type": "manual"})),
+        ("PATCH", "/jobs/{job}", One, json!({"priority": 1})),
+        ("DELETE", "/jobs/{job}", One, none.clone()),
+        ("POST", "/jobs/{job}/restore", One, json!({})),
+        ("POST", "/jobs/{job}/rollback", One, json!({"version": 1})),
+        ("GET", "/jobs/{job}/versions", One, none.clone()),
+        ("GET", "/jobs/{job}/versions/{version}", One, none.clone()),
+        ("GET", "/jobs/{job}/dispatches", One, none.clone()),
+        ("GET", "/jobs/{job}/executions", One, none.clone()),
         ("POST", "/jobs/{job}/trigger", One, json!({})),
         ("GET", "/jobs/{job}/preview", One, none.clone()),
         ("GET", "/jobs/{job}/explain", One, none.clone()),
@@ -86,7 +108,23 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/secrets", List, none.clone()),
         ("PUT", "/secrets/{name}", Writes, json!({"value": "x"})),
         ("DELETE", "/secrets/{name}", One, none.clone()),
+        ("POST", "/queues/{name}/pause", One, json!({})),
+        ("POST", "/queues/{name}/resume", One, json!({})),
+        ("DELETE", "/queues/{name}", One, none.clone()),
+        ("GET", "/projects", List, none.clone()),
+        ("GET", "/projects/{name}", One, none.clone()),
+        ("PUT", "/projects/{name}", Writes, json!({})),
+        ("DELETE", "/projects/{name}", One, none.clone()),
+        ("POST", "/projects/{name}/pause", One, json!({})),
+        ("POST", "/projects/{name}/resume", One, json!({})),
         ("GET", "/task-functions", List, none.clone()),
+        ("GET", "/task-functions/{name}", One, none.clone()),
+        ("PUT", "/task-functions/{name}", Writes, function(MARK)),
+        ("DELETE", "/task-functions/{name}", One, none.clone()),
+        ("POST", "/task-functions/{name}/activate", One, json!({})),
+        ("POST", "/task-functions/{name}/deactivate", One, json!({})),
+        ("POST", "/task-functions/{name}/pause", One, json!({})),
+        ("POST", "/task-functions/{name}/resume", One, json!({})),
         ("GET", "/dispatches", List, none.clone()),
         ("GET", "/dispatches/{id}", One, none.clone()),
         ("GET", "/dispatches/{id}/explain", One, none.clone()),
@@ -140,6 +178,7 @@ impl Two {
         as_them("POST", "/apply", &json!({"task_functions": [function(MARK)], "jobs": [job]})).await;
         as_them("PUT", &format!("/calendars/{MARK}"), &json!({"dates": ["2027-01-01"]})).await;
         as_them("PUT", &format!("/queues/{MARK}"), &json!({})).await;
+        as_them("PUT", &format!("/projects/{MARK}"), &json!({})).await;
         as_them("PUT", &format!("/secrets/{MARK}"), &json!({"value": MARK})).await;
         let trigger = format!("/jobs/{MARK}/trigger");
         let dispatch =
@@ -179,6 +218,8 @@ impl Two {
             let path = format!("{path}?after=none");
             return vec![(path.clone(), path)];
         }
+        let path = path.replace("{version}", "1");
+        let path = path.as_str();
         let of_id = match path.split('/').nth(1) {
             Some("executions") => &self.execution,
             Some("dead-letters") => &self.dead,
@@ -190,6 +231,7 @@ impl Two {
             ("{id}", &[of_id], &none),
             ("{job}", &[MARK, &self.job], "none"),
             ("{name}", &[MARK], "none"),
+            ("{slug}", &[MARK], "none"),
             ("{key}", &[&self.key, &self.prefix], "none"),
             ("{email}", &[&email], "nobody@example.com"),
         ];

@@ -65,7 +65,16 @@ async fn a_queue_is_paused_resumed_and_deleted_when_nothing_needs_it() {
         .await
         .unwrap();
     assert!(app.send("DELETE", REPORTS, &[], None).await.body.contains("jobs a"));
-    app.post("/api/v1/jobs/a/trigger", &json!({})).await;
+    for _ in 0..2 {
+        app.post("/api/v1/jobs/a/trigger", &json!({})).await;
+    }
+    let waiting = app.get(REPORTS).await.json();
+    assert_eq!(
+        (&waiting["waiting"], &waiting["waiting_is_at_least"]),
+        (&json!(2), &json!(false)),
+        "{waiting}"
+    );
+    assert!(waiting["oldest_claimable_at"].is_string());
     app.db
         .client()
         .await

@@ -192,6 +192,27 @@ pub async fn cancel_of_job(
     Ok(Some((stricken, stopped, has_more)))
 }
 
+statement! {
+    Waiting<'a> = "cancel_waiting.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        message: &'a str as Text,
+    ) -> SqlUuid
+}
+
+/// Cancels all that waits of a job whose lock the caller holds; what runs goes on. Nothing of the job stands in line afterwards.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn cancel_waiting(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    order: &Order<'_>,
+) -> DbResult<Vec<DispatchId>> {
+    Ok(Waiting { tenant, job, message: &order.message() }.load(conn).await?)
+}
+
 /// Locks the job, which orders the command with ticks, ends and triggers of it; returns how many of its dispatches are open, too.
 async fn lock_job(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<Option<(Stricken, i32)>> {
     use scheduled_jobs as j;

@@ -85,6 +85,38 @@ pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettin
     lock(conn, tenant, &jobs).await
 }
 
+/// Locks a job that is to be deleted, and those that it runs after, in the order of ids. Edges of the tenant are serialised before
+/// ([`serialise`]).
+pub(super) async fn lock_with_upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
+    let mut jobs = BTreeSet::from([job]);
+    jobs.extend(upstream_of(conn, tenant, &jobs).await?);
+    lock(conn, tenant, &jobs).await
+}
+
+/// Takes away what a job runs after. Its settings go on saying it, for the day on which it is restored.
+pub(super) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
+    let jobs = BTreeSet::from([job]);
+    let upstream = upstream_of(conn, tenant, &jobs).await?;
+    if upstream.is_empty() {
+        return Ok(());
+    }
+    write(conn, tenant, &jobs, &[]).await?;
+    flag(conn, tenant, &upstream).await
+}
+
+/// Locks a job that is to be restored with these settings, and those that it is to run after, in the order of ids.
+pub(super) async fn lock_restored(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    settings: &JobSettings,
+) -> DbResult<()> {
+    let named = settings.after.iter().map(|after| after.job.as_str());
+    let mut jobs: BTreeSet<JobId> = by_names(conn, tenant, named).await?.into_values().collect();
+    jobs.insert(job);
+    lock(conn, tenant, &jobs).await
+}
+
 /// Writes the edges of jobs whose settings have just been written, over those they had. Call it once all jobs of a transaction are
 /// written, so that their order does not matter.
 ///

@@ -12,7 +12,7 @@ use super::schema::{job_dispatch, live_progress, queues, scheduled_jobs, task_fu
 use super::{Conn, DbResult, clock};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
-    ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, time_ordered,
+    ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, first_of, time_ordered,
 };
 use crate::domain::job::{self, OverlapPolicy};
 
@@ -68,6 +68,10 @@ pub struct Filter {
     pub job: Option<JobId>,
     /// Only in this state.
     pub status: Option<DispatchStatus>,
+    /// Only those created then or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only those created before then.
+    pub until: Option<DateTime<Utc>>,
     /// Only those older than this one: the last of the page before.
     pub before: Option<DispatchId>,
 }
@@ -88,6 +92,27 @@ macro_rules! progress_of_dispatch {
     };
 }
 
+/// Restricts a boxed query to what a filter means, whatever its position. Ids are ordered by the time of creation.
+macro_rules! filtered {
+    ($query:expr, $filter:expr) => {{
+        use job_dispatch as d;
+        let (mut query, filter) = ($query, $filter);
+        if let Some(job) = filter.job {
+            query = query.filter(d::job_id.eq(job));
+        }
+        if let Some(status) = filter.status {
+            query = query.filter(d::status.eq(status));
+        }
+        if let Some(since) = filter.since {
+            query = query.filter(d::id.ge(DispatchId(first_of(since))));
+        }
+        if let Some(until) = filter.until {
+            query = query.filter(d::id.lt(DispatchId(first_of(until))));
+        }
+        query
+    }};
+}
+
 /// Dispatches of the tenant, newest first, at most `limit`.
 ///
 /// # Errors
@@ -102,16 +127,21 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
         .order(d::id.desc())
         .limit(limit)
         .into_boxed();
-    if let Some(job) = filter.job {
-        query = query.filter(d::job_id.eq(job));
-    }
-    if let Some(status) = filter.status {
-        query = query.filter(d::status.eq(status));
-    }
     if let Some(before) = filter.before {
         query = query.filter(d::id.lt(before));
     }
-    Ok(query.load(conn).await?)
+    Ok(filtered!(query, filter).load(conn).await?)
+}
+
+/// How many dispatches of the tenant a filter means in all, counted up to `most`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
+    use job_dispatch as d;
+    let query = d::table.filter(d::tenant_id.eq(tenant)).select(d::id).limit(most).into_boxed();
+    let found: Vec<DispatchId> = filtered!(query, filter).load(conn).await?;
+    Ok(found.len())
 }
 
 /// The dispatch with this id, if the tenant has one.

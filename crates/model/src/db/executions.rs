@@ -49,6 +49,10 @@ pub struct Filter {
     pub dispatch: Option<DispatchId>,
     /// Only those that ended so.
     pub status: Option<AttemptOutcome>,
+    /// Only those that started then or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only those that started before then.
+    pub until: Option<DateTime<Utc>>,
     /// Only those older than this one: the last of the page before.
     pub before: Option<ExecutionId>,
 }
@@ -60,6 +64,8 @@ statement! {
         dispatch: Option<DispatchId> as Nullable<SqlUuid>,
         status: Option<AttemptOutcome> as Nullable<Text>,
         before: Option<ExecutionId> as Nullable<SqlUuid>,
+        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         limit: i64 as BigInt,
     ) -> Columns
 }
@@ -74,8 +80,30 @@ pub async fn list(
     filter: &Filter,
     limit: i64,
 ) -> DbResult<Vec<Execution>> {
-    let Filter { job, dispatch, status, before } = *filter;
-    Ok(List { tenant, job, dispatch, status, before, limit }.load(conn).await?)
+    let Filter { job, dispatch, status, since, until, before } = *filter;
+    Ok(List { tenant, job, dispatch, status, before, since, until, limit }.load(conn).await?)
+}
+
+statement! {
+    Count = "executions_count.sql", (
+        tenant: TenantId as SqlUuid,
+        job: Option<JobId> as Nullable<SqlUuid>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        most: i64 as BigInt,
+    ) -> BigInt
+}
+
+/// How many attempts of the tenant a filter means in all, counted up to `most`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
+    let Filter { job, dispatch, status, since, until, .. } = *filter;
+    let found: i64 = Count { tenant, job, dispatch, status, since, until, most }.get_result(conn).await?;
+    Ok(usize::try_from(found).unwrap_or(0))
 }
 
 statement! {

@@ -1,14 +1,19 @@
 //! Jobs: their settings with their versions, and what they have come to.
 //!
-//! Reading is here; writing is [`save`](fn@save)'s, pausing, resuming, enabling and disabling are [`switch`](fn@switch)'s, where a
+//! Reading is here and in `list`; writing is [`save`](fn@save)'s, pausing, resuming, enabling and disabling are [`switch`](fn@switch)'s,
+//! deleting and restoring [`delete`](fn@delete)'s and [`restore`](fn@restore)'s, and [`versions`] reads what a job was. Where a
 //! job's cursor goes at that moment is `cursor`'s, and what becomes of it when a calendar changes is [`reschedule_users_of`]'s. The
 //! scheduler's own writes of the cursor are in [`super::tick`].
 
 mod cursor;
+mod delete;
+mod list;
 mod parsed_calendars;
 mod reschedule;
+mod restore;
 mod save;
 mod switch;
+pub mod versions;
 
 use chrono::{DateTime, Utc};
 use diesel::expression::SqlLiteral;
@@ -26,9 +31,12 @@ use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
+pub use self::delete::{DeleteRequest, Deleted, delete};
+pub use self::list::{JobStatus, List, Order, Position, Shown, SortBy, count, list};
 pub use self::parsed_calendars::ParsedCalendars;
 pub use self::reschedule::reschedule_users_of;
-pub use self::save::{SaveError, SaveMode, SavedJob, save, save_with};
+pub use self::restore::{RestoreRequest, Restored, restore};
+pub use self::save::{SaveError, SaveMode, SavedJob, roll_back, save, save_with};
 pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switched, switch};
 
 /// A job as it is kept.
@@ -72,6 +80,7 @@ pub struct JobState {
     pub created_src: String,
     pub updated_at: DateTime<Utc>,
     pub updated_src: String,
+    pub deleted_at: Option<DateTime<Utc>>,
 }
 
 impl JobState {
@@ -166,8 +175,8 @@ fn into_job((row, state, function, project): Row) -> Job {
     }
 }
 
-/// Jobs that are not deleted, with the names of their function and project.
-macro_rules! jobs_with_names {
+/// Jobs, deleted ones too, with the names of their function and project.
+macro_rules! all_with_names {
     () => {
         scheduled_jobs::table
             .inner_join(
@@ -180,13 +189,20 @@ macro_rules! jobs_with_names {
                     .eq(scheduled_jobs::tenant_id)
                     .and(scheduled_jobs::project_id.eq(projects::id.nullable()))),
             )
-            .filter(scheduled_jobs::deleted_at.is_null())
             .select((
                 SettingsRow::as_select(),
                 JobState::as_select(),
                 task_functions::name,
                 projects::name.nullable(),
             ))
+    };
+}
+use all_with_names;
+
+/// Those that are not deleted.
+macro_rules! jobs_with_names {
+    () => {
+        all_with_names!().filter(scheduled_jobs::deleted_at.is_null())
     };
 }
 
@@ -218,36 +234,32 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Opt
     Ok(row.map(into_job))
 }
 
-/// Which jobs a list shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
-    /// Those that somebody has made.
-    Own,
-    /// The built-in ones too: those of built-in functions that belong to no project.
-    All,
-}
-
-/// Jobs of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// The job with this id, deleted or not.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn list(
-    conn: &mut Conn,
-    tenant: TenantId,
-    shown: Shown,
-    after: Option<&str>,
-    limit: i64,
-) -> DbResult<Vec<Job>> {
-    let mut query = jobs_with_names!()
+pub async fn by_id_ever(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
+    let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
-        .filter(scheduled_jobs::name.gt(after.unwrap_or_default()))
-        .order(scheduled_jobs::name)
-        .limit(limit)
-        .into_boxed();
-    if shown == Shown::Own {
-        let own = diesel::dsl::not(task_functions::is_system).or(scheduled_jobs::scope.eq(Scope::Project));
-        query = query.filter(own);
-    }
-    let rows: Vec<Row> = query.load(conn).await?;
-    Ok(rows.into_iter().map(into_job).collect())
+        .filter(scheduled_jobs::id.eq(id))
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(row.map(into_job))
+}
+
+/// Of the deleted jobs of this name, the one that was deleted last.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn last_deleted(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
+    let row: Option<Row> = all_with_names!()
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_not_null())
+        .order((scheduled_jobs::deleted_at.desc(), scheduled_jobs::id.desc()))
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(row.map(into_job))
 }

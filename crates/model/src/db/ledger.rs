@@ -21,6 +21,7 @@ use crate::domain::explain::{
     Attempt, Cause, Dispatched, Evidence, KnownCalendar, MAX_FIRE_TIMES, Skip, Successor, Version,
 };
 use crate::domain::ids::{DispatchId, JobId, TenantId, Term};
+use crate::domain::job::JobSettings;
 use crate::domain::schedule::SkipReason;
 
 /// One row more than an explanation takes, so that it sees when there are too many.
@@ -135,8 +136,10 @@ async fn versions(
     }
     let version = |row: VersionRow| Version {
         number: row.number,
+        settings: serde_json::from_value(row.settings)
+            .map(|settings| in_effect(&row.change, settings))
+            .map_err(|error| error.to_string()),
         change: row.change,
-        settings: serde_json::from_value(row.settings).map_err(|error| error.to_string()),
         changed_at: row.changed_at,
         changed_by: row.changed_by,
         pause_reason: row.pause_reason,
@@ -144,6 +147,11 @@ async fn versions(
         ended_at: row.ended_at,
     };
     Ok(rows.into_iter().map(version).collect())
+}
+
+/// The settings of a version as they take effect: of a job that is deleted nothing fires, whatever they say.
+fn in_effect(change: &str, settings: JobSettings) -> JobSettings {
+    JobSettings { is_enabled: settings.is_enabled && change != "deleted", ..settings }
 }
 
 #[derive(Queryable)]

@@ -41,6 +41,7 @@ pub mod instances;
 pub mod job_ends;
 pub mod job_types;
 pub mod jobs;
+pub mod kept_answers;
 pub mod kill_switches;
 pub mod ledger;
 pub mod line;

@@ -73,6 +73,14 @@ pub async fn cancellations(conn: &mut Conn, workers: &[WorkerId]) -> DbResult<()
     notify(conn, CANCEL_CHANNEL, &workers).await
 }
 
+/// Tells the leader to look at the schedules, as writing jobs does. Call it after the commit, on its own.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and the leader looks by itself.
+pub async fn jobs_changed(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, JOBS_CHANNEL, &[String::new()]).await
+}
+
 /// Tells the leader that jobs have ended after which others run. Call it after the commit, on its own.
 ///
 /// # Errors

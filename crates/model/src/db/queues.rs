@@ -51,6 +51,19 @@ pub struct Queue {
     pub running: Option<i64>,
     /// How many were claimed within the last period, if that is limited.
     pub claimed_in_period: Option<i64>,
+    /// How much waits in it.
+    pub depth: Depth,
+}
+
+/// What waits in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// How many dispatches wait, those in line behind others of their job included.
+    pub waiting: i64,
+    /// Whether there may be more, which were not counted.
+    pub is_at_least: bool,
+    /// When the one could first be claimed that has waited longest.
+    pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
 /// What became of a write.
@@ -65,6 +78,7 @@ pub struct SavedQueue {
 type Row = (
     (String, String, bool, Option<String>, Option<i32>, Option<i32>, Option<i32>, i16),
     (DateTime<Utc>, DateTime<Utc>, Option<i64>, Option<i64>),
+    (i64, bool, Option<DateTime<Utc>>),
 );
 
 statement! {
@@ -76,6 +90,7 @@ statement! {
     ) -> (
         (Text, Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Int2),
         (Timestamptz, Timestamptz, Nullable<BigInt>, Nullable<BigInt>),
+        (BigInt, Bool, Nullable<Timestamptz>),
     )
 }
 
@@ -94,7 +109,8 @@ pub async fn list(
     Ok(rows.into_iter().map(queue).collect())
 }
 
-fn queue((settings, (created_at, updated_at, running, claimed_in_period)): Row) -> Queue {
+fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth): Row) -> Queue {
+    let (waiting, is_at_least, oldest_claimable_at) = depth;
     let (name, description, is_paused, pause_reason, max_running, count, period, default_priority) = settings;
     Queue {
         settings: QueueSettings {
@@ -111,6 +127,7 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period)): Row) 
         updated_at,
         running,
         claimed_in_period,
+        depth: Depth { waiting, is_at_least, oldest_claimable_at },
     }
 }
 

@@ -108,6 +108,20 @@ pub async fn idempotency_keys(
 }
 
 statement! {
+    Answers = "retention_answers.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
+}
+
+/// Removes up to `limit` of the answers that were kept under the key of a request before `before`; returns how many. The same request is
+/// a new one then.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn answers(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
+    let gone: i64 = Answers { before, limit }.get_result(conn).await?;
+    Ok(u64::try_from(gone).unwrap_or(0))
+}
+
+statement! {
     Audit = "retention_audit.sql", (audit: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> (BigInt, BigInt)
 }
 

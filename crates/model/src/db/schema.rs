@@ -351,6 +351,30 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Answers to requests with an Idempotency-Key, given again when the request is sent again. Holds no secrets: requests about those take no key.
+    kept_answers (tenant_id, caller, key) {
+        /// Tenant in which the request acted.
+        tenant_id -> Uuid,
+        /// Who sent it: the prefix of the API key, or the e-mail behind a token. Keys of others are others.
+        caller -> Text,
+        /// What the client named the request.
+        key -> Text,
+        /// SHA-256 of method, path, parameters and body, by which the same request is told from another under the same key.
+        fingerprint -> Bytea,
+        /// Status of the answer.
+        status -> Int2,
+        /// Its Location; NULL without one.
+        location -> Nullable<Text>,
+        /// Its ETag, with quotes; NULL without one.
+        etag -> Nullable<Text>,
+        /// Its body, JSON as it was sent; NULL without one.
+        body -> Nullable<Text>,
+        /// When it was given first, by the database clock; decides when it goes.
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     /// Every term of leadership there has been.
     leader_terms (term) {
         /// Grows with every change of leader.

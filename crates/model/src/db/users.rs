@@ -132,6 +132,35 @@ pub async fn set_active(
     Ok(Some(user))
 }
 
+/// Gives a user another name or password; returns them as they were and as they are, or `None` if there is no such user.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn patch(
+    conn: &mut Conn,
+    email: &str,
+    display_name: Option<&str>,
+    password_hash: Option<&str>,
+) -> DbResult<Option<(UserRecord, UserRecord)>> {
+    let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
+    let Some(before) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    let user = users::table.find(before.id);
+    if let Some(name) = display_name.filter(|name| *name != before.display_name) {
+        diesel::update(user)
+            .set((users::display_name.eq(name), users::updated_at.eq(clock::clock_timestamp())))
+            .execute(conn)
+            .await?;
+    }
+    if let Some(hash) = password_hash {
+        diesel::update(user)
+            .set((users::password_hash.eq(hash), users::updated_at.eq(clock::clock_timestamp())))
+            .execute(conn)
+            .await?;
+    }
+    let after = user.select(UserRecord::as_select()).get_result(conn).await?;
+    Ok(Some((before, after)))
+}
+
 /// A user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Member {

@@ -8,12 +8,14 @@
 mod text_enum;
 
 pub mod attempt;
+pub mod changes;
 pub mod clock;
 pub mod dependency;
 pub mod dispatch;
 pub mod explain;
 pub mod function;
 pub mod handler_config;
+pub mod idempotency;
 pub mod identity;
 pub mod ids;
 pub mod instance;

@@ -1,7 +1,7 @@
 //! Names in jobs: what they must refer to, who may hold them, and how they are found again.
 
 use sched_model::db::functions::{self, Change};
-use sched_model::db::jobs::{self, SaveError, SaveMode, Shown};
+use sched_model::db::jobs::{self, List, Position, SaveError, SaveMode, Shown, SortBy};
 use sched_model::db::{Conn, transact};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::{JobSettings, Scope};
@@ -110,12 +110,11 @@ async fn jobs_are_listed_by_name_page_after_page() {
     world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'gone'").await;
     let mut conn = world.conn().await;
     let mut pages: Vec<Vec<String>> = Vec::new();
+    let mut list = List::default();
     loop {
-        let after = pages.last().and_then(|page| page.last()).map(String::as_str);
-        let page = jobs::list(&mut conn, TENANT, Shown::Own, after, 2).await.unwrap();
-        if page.is_empty() {
-            break;
-        }
+        let page = jobs::list(&mut conn, TENANT, &list, 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        list.after = Some(Position::of(last, SortBy::Name));
         pages.push(page.into_iter().map(|job| job.settings.name).collect());
     }
     assert_eq!(pages, [vec!["a", "b"], vec!["c", "d"], vec!["e"]]);
@@ -130,8 +129,9 @@ async fn no_tenant_sees_or_uses_what_another_has() {
     let mut conn = world.conn().await;
     assert!(jobs::by_id(&mut conn, other, job.id).await.unwrap().is_none());
     assert!(jobs::by_name(&mut conn, other, "a").await.unwrap().is_none());
-    assert!(jobs::list(&mut conn, other, Shown::All, None, 10).await.unwrap().is_empty());
-    assert_eq!(jobs::list(&mut conn, TENANT, Shown::All, None, 10).await.unwrap().len(), 1);
+    let all = List { shown: Shown::All, with_deleted: true, ..List::default() };
+    assert!(jobs::list(&mut conn, other, &all, 10).await.unwrap().is_empty());
+    assert_eq!(jobs::list(&mut conn, TENANT, &all, 10).await.unwrap().len(), 1);
     let saved = jobs::save(&mut conn, other, &settings("a"), SaveMode::Create, "tests").await;
     assert!(matches!(saved, Err(SaveError::Missing { field: "function", .. })), "{saved:?}");
 }

@@ -341,7 +341,10 @@ async fn built_in_jobs_are_listed_when_they_are_asked_for_and_are_not_quarantine
     // A job of a project is somebody's own, whatever it runs.
     world.save(&JobSettings { function: "sched.retention".into(), ..settings("sched.mine") }).await;
     let names = async |shown| {
-        let found = jobs::list(&mut world.conn().await, TENANT, shown, None, 100).await.unwrap();
+        let found =
+            jobs::list(&mut world.conn().await, TENANT, &jobs::List { shown, ..jobs::List::default() }, 100)
+                .await
+                .unwrap();
         found.into_iter().map(|job| job.settings.name).collect::<Vec<_>>()
     };
     assert_eq!(names(Shown::Own).await, ["mine", "sched.mine"]);

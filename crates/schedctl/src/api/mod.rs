@@ -83,14 +83,26 @@ impl Api {
         header: Option<(&'static str, &str)>,
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
-        let mut request = self.request(Method::POST, path)?.json(body);
-        if let Some((name, value)) = header {
-            let text = HeaderValue::from_str(value);
-            let value = text.map_err(|source| ApiError::Header { name, source })?;
-            request =
-                request.header(HeaderName::from_bytes(name.as_bytes()).map_err(ApiError::HeaderName)?, value);
-        }
-        self.send(request).await
+        self.send(with(self.request(Method::POST, path)?.json(body), header)?).await
+    }
+
+    /// `PUT` of a body, over what has the entity tag.
+    pub(crate) async fn replace<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        tag: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-Match", tag)))?).await
+    }
+
+    /// `DELETE` of what stands at the path, if it has the entity tag; the answer tells of it.
+    pub(crate) async fn remove<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        tag: Option<&str>,
+    ) -> Result<T, ApiError> {
+        self.send(with(self.request(Method::DELETE, path)?, tag.map(|tag| ("If-Match", tag)))?).await
     }
 
     /// `PUT` of a body.
@@ -208,6 +220,13 @@ impl Api {
             source,
         }
     }
+}
+
+/// The request with one header more.
+fn with(request: RequestBuilder, header: Option<(&'static str, &str)>) -> Result<RequestBuilder, ApiError> {
+    let Some((name, value)) = header else { return Ok(request) };
+    let value = HeaderValue::from_str(value).map_err(|source| ApiError::Header { name, source })?;
+    Ok(request.header(HeaderName::from_bytes(name.as_bytes()).map_err(ApiError::HeaderName)?, value))
 }
 
 fn is_loopback(url: &Url) -> bool {

@@ -1,8 +1,9 @@
-//! `jobs`: applying, listing, showing, explaining, pausing and triggering them.
+//! `jobs`: applying, listing, showing, explaining, pausing and triggering them; `life` changes, deletes and restores them.
 //!
 //! Applying is one request, so either everything in the files is written or nothing.
 
 mod explain;
+mod life;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, ExplainQuery,
-    Include, Job, JobsQuery, Kind, PauseRequest, TriggerRequest, Triggered,
+    Include, Job, JobStatus, JobsQuery, Kind, PauseRequest, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -20,7 +21,7 @@ use uuid::Uuid;
 
 use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::cli::{JobsCommand, VersionArgs};
+use crate::cli::{JobsCommand, JobsListArgs, VersionArgs};
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
 use crate::output::{Column, neutral, or_dash, tell, time, words};
@@ -115,9 +116,10 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let result = apply(&session.api()?, &read(file)?).await?;
             session.output.list(&result.results, APPLIED, "the files describe nothing")?;
         }
-        JobsCommand::List { all, limit } => {
-            let include = all.then_some(Include::System);
-            let query = |limit, cursor| JobsQuery { include, limit: Some(limit), cursor };
+        JobsCommand::List(args) => {
+            let limit = args.limit;
+            let wanted = wanted(args);
+            let query = |limit, cursor| JobsQuery { limit: Some(limit), cursor, ..wanted.clone() };
             let (jobs, more) = session.api()?.list(&["jobs"], limit, query).await?;
             session.output.list(
                 &jobs,
@@ -129,6 +131,20 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         JobsCommand::Get { name } => {
             let job: Job = session.api()?.get(&["jobs", &name], &()).await?;
             session.output.record(&job, GET)?;
+        }
+        JobsCommand::Edit { name } => return life::edit(&name, session).await,
+        JobsCommand::Delete { name, version, yes } => {
+            return life::delete(&name, &version, yes, session).await;
+        }
+        JobsCommand::Restore { name, new_name } => return life::restore(&name, new_name, session).await,
+        JobsCommand::Versions { name, version: Some(version), .. } => {
+            return life::version(&name, version, session).await;
+        }
+        JobsCommand::Versions { name, version: None, limit } => {
+            return life::versions(&name, limit, session).await;
+        }
+        JobsCommand::Rollback { name, to, version } => {
+            return life::roll_back(&name, to, &version, session).await;
         }
         JobsCommand::Explain { name, from, to } => {
             return explain::run(&name, &ExplainQuery { from, to }, session).await;
@@ -177,6 +193,29 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
     Ok(exit::OK)
 }
 
+/// What a list shows.
+fn wanted(args: JobsListArgs) -> JobsQuery {
+    let include = match (args.all, args.deleted) {
+        (false, false) => None,
+        (true, false) => Some(Include::System),
+        (false, true) => Some(Include::Deleted),
+        (true, true) => Some(Include::All),
+    };
+    JobsQuery {
+        include,
+        q: args.query,
+        name_prefix: args.prefix,
+        status: args.status,
+        function: args.function,
+        project: args.project,
+        queue: args.queue,
+        job_type: args.job_type,
+        last_status: args.last_status,
+        sort: args.sort,
+        ..JobsQuery::default()
+    }
+}
+
 /// Pauses, resumes, enables or disables a job, and shows it as it is then.
 async fn switch(
     session: &Session,
@@ -185,7 +224,7 @@ async fn switch(
     version: &VersionArgs,
     body: &impl Serialize,
 ) -> Result<Job, ExitError> {
-    let tag = version.if_version.map(|version| format!("\"{version}\""));
+    let tag = version.tag();
     let header = tag.as_deref().map(|tag| ("If-Match", tag));
     let job: Job = session.api()?.post(&["jobs", name, action], header, body).await?;
     session.output.list(std::slice::from_ref(&job), LIST, "")?;
@@ -246,10 +285,11 @@ fn arguments(text: &str) -> Result<Map<String, Value>, ExitError> {
 }
 
 fn state(job: &Job) -> &'static str {
-    match (job.is_enabled, job.is_paused) {
-        (false, _) => "disabled",
-        (true, true) => "paused",
-        (true, false) => "active",
+    match job.status {
+        JobStatus::Enabled => "active",
+        JobStatus::Paused | JobStatus::Disabled | JobStatus::Quarantined | JobStatus::Deleted => {
+            job.status.as_str()
+        }
     }
 }
 

@@ -77,12 +77,16 @@ pub(crate) struct SetArgs {
 const LIST: &[Column<Queue>] = &[
     Column::new("NAME", |queue| queue.name.clone()),
     Column::new("PAUSED", |queue| queue.is_paused.to_string()),
+    Column::new("WAITING", |queue| {
+        format!("{}{}", queue.waiting, if queue.waiting_is_at_least { "+" } else { "" })
+    }),
     Column::new("RUNNING", |queue| or_dash(used(queue.running, queue.max_running))),
     Column::new("CLAIMED", |queue| or_dash(used(queue.claimed_in_period, queue.rate.map(|rate| rate.count)))),
     Column::new("PERIOD", |queue| or_dash(queue.rate.map(|rate| format!("{}s", rate.period_seconds)))),
     Column::new("PRIORITY", |queue| queue.default_priority.to_string()),
     Column::wide("DESCRIPTION", |queue| queue.description.clone()),
     Column::wide("REASON", |queue| or_dash(queue.pause_reason.clone())),
+    Column::wide("OLDEST", |queue| or_dash(queue.oldest_claimable_at.map(time))),
     Column::wide("UPDATED", |queue| time(queue.updated_at)),
 ];
 

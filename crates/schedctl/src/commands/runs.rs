@@ -74,8 +74,13 @@ pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
 pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) -> CommandResult {
     match command {
         DispatchesCommand::List { job, status, limit } => {
-            let query =
-                |limit, cursor| DispatchesQuery { job: job.clone(), status, limit: Some(limit), cursor };
+            let query = |limit, cursor| DispatchesQuery {
+                job: job.clone(),
+                status,
+                limit: Some(limit),
+                cursor,
+                ..DispatchesQuery::default()
+            };
             let (items, more) = session.api()?.list(&["dispatches"], limit, query).await?;
             session.output.list(&items, DISPATCHES, "there are no such dispatches")?;
             tell_of_more(more, limit);
@@ -121,6 +126,7 @@ pub(super) async fn executions(command: ExecutionsCommand, session: &Session) ->
                 status,
                 limit: Some(limit),
                 cursor,
+                ..ExecutionsQuery::default()
             };
             let (items, more) = session.api()?.list(&["executions"], limit, query).await?;
             session.output.list(&items, EXECUTIONS, "there are no such executions")?;

@@ -177,15 +177,17 @@ impl Retain {
 
     async fn keys(&mut self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {
         let (after, limit) = (self.position.keys, self.page_rows);
-        let page: Page<Uuid> = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
+        let (page, answers) = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
             let (_, now) = self.cutoffs(conn).await?;
             let before = now - TimeDelta::from_std(self.ages.idempotency_keys).unwrap_or(TimeDelta::MAX);
-            retention::idempotency_keys(conn, before, after, limit).await
+            let answers = retention::answers(conn, before, limit).await?;
+            let page: Page<Uuid> = retention::idempotency_keys(conn, before, after, limit).await?;
+            Ok::<_, DbError>((page, answers))
         })
         .await?;
-        gone.keys += page.gone;
+        gone.keys += page.gone + answers;
         self.position.keys = page.next.unwrap_or(after);
-        Ok(page.next.is_none())
+        Ok(page.next.is_none() && answers < u64::try_from(limit).unwrap_or(0))
     }
 
     async fn others(&self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {

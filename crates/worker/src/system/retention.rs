@@ -130,11 +130,16 @@ async fn round(
     }
     if let Some(after) = position.keys {
         let before = instant_before(now, told.idempotency_keys);
-        let page = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
-            retention::idempotency_keys(conn, before, after, limit).await
+        let cleared = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
+            let answers = retention::answers(conn, before, limit).await?;
+            let page = retention::idempotency_keys(conn, before, after, limit).await?;
+            Ok::<_, DbError>((page, answers))
         });
-        let page = page.await?;
-        (position.keys, gone.idempotency_keys) = (page.next, gone.idempotency_keys + page.gone);
+        let (page, answers) = cleared.await?;
+        // As long as there may be more answers, the last page of keys is looked at again: it costs little.
+        let has_more = answers >= u64::try_from(limit).unwrap_or(0);
+        position.keys = page.next.or(has_more.then_some(after));
+        gone.idempotency_keys += page.gone + answers;
     }
     if position.others {
         position.others = others(conn, &cutoffs, limit, gone).await?;

@@ -11,6 +11,7 @@ mod broken_fences;
 mod commands;
 mod dependencies;
 mod dev;
+mod drains;
 mod examples;
 mod failover;
 mod failover_checker;

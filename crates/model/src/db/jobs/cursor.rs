@@ -126,17 +126,12 @@ pub(super) async fn after_change(
     timetable: &Timetable,
     now: DateTime<Utc>,
 ) -> Result<Cursor, SaveError> {
-    let is_used_up =
-        |settings: &JobSettings| settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs);
-    let old = old.filter(|_| job.settings.is_enabled && !is_used_up(&job.settings));
+    if !settings.is_enabled || is_used_up(job, settings) {
+        return Ok(after_end(job, old, settings.is_enabled, now));
+    }
+    let old = old.filter(|_| has_fires(job));
     let mut cursor = settled(job, old, now, settings.is_enabled);
     let on_both_sides = old.map_or(Ok(Vec::new()), |old| old.moving_across(now));
-    if !settings.is_enabled || is_used_up(settings) {
-        // What is on its way does not arrive. An old timetable that fails must not keep a job from being disabled.
-        let on_their_way = on_both_sides.unwrap_or_default().into_iter().filter(|fire| fire.nominal <= now);
-        cursor.skipped.extend(on_their_way.map(|fire| single(fire.nominal, SkipReason::Disabled)));
-        return Ok(cursor);
-    }
     let moving = Moving { old: on_both_sides?, new: timetable.moving_across(now)? };
     let mut owed = Vec::new();
     for at in moving.owed(now) {
@@ -155,6 +150,32 @@ pub(super) async fn after_change(
         cursor.next_run_at = timetable.last_visit(now)?;
     }
     Ok(cursor)
+}
+
+/// The cursor of a job with the timetable `old` that is to fire no more: it is disabled or deleted, or has fired as often as it may.
+pub(super) fn after_end(
+    job: &Job,
+    old: Option<&Timetable>,
+    stays_enabled: bool,
+    now: DateTime<Utc>,
+) -> Cursor {
+    let old = old.filter(|_| has_fires(job));
+    let mut cursor = settled(job, old, now, stays_enabled);
+    // What is on its way does not arrive. An old timetable that fails must not keep a job from being disabled.
+    let on_both_sides = old.map_or_else(Vec::new, |old| old.moving_across(now).unwrap_or_default());
+    let on_their_way = on_both_sides.into_iter().filter(|fire| fire.nominal <= now);
+    cursor.skipped.extend(on_their_way.map(|fire| single(fire.nominal, SkipReason::Disabled)));
+    cursor
+}
+
+/// Whether a job with these settings has fired as often as it may.
+fn is_used_up(job: &Job, settings: &JobSettings) -> bool {
+    settings.max_runs.is_some_and(|runs| job.state.fired_count >= runs)
+}
+
+/// Whether the job, as it is, has fire times at all.
+fn has_fires(job: &Job) -> bool {
+    job.settings.is_enabled && !is_used_up(job, &job.settings)
 }
 
 /// Fires whose nominal time and the time they move to lie on different sides of now.

@@ -204,6 +204,25 @@ pub async fn save(
     Ok(saved)
 }
 
+/// [`save`](fn@save) of settings that a job had before: the version this makes says so.
+///
+/// # Errors
+/// As [`save`](fn@save).
+pub async fn roll_back(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    source: &str,
+) -> Result<SavedJob, SaveError> {
+    dependencies::serialise(conn, tenant, [settings]).await?;
+    dependencies::lock_jobs(conn, tenant, &[settings]).await?;
+    let parsed = ParsedCalendars::default();
+    let writing = Writing { mode: SaveMode::Upsert, source, change: Some("rolled_back") };
+    let saved = write(conn, tenant, settings, writing, &parsed).await?;
+    dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
+    Ok(saved)
+}
+
 /// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other.
 ///
 /// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`], [`dependencies::lock_jobs`]), and when all jobs are
@@ -219,6 +238,26 @@ pub async fn save_with(
     source: &str,
     parsed: &ParsedCalendars,
 ) -> Result<SavedJob, SaveError> {
+    write(conn, tenant, settings, Writing { mode, source, change: None }, parsed).await
+}
+
+/// How settings are written.
+#[derive(Clone, Copy)]
+pub(super) struct Writing<'a> {
+    pub(super) mode: SaveMode,
+    pub(super) source: &'a str,
+    /// What the version is to say that this is; what the settings say when `None`.
+    pub(super) change: Option<&'static str>,
+}
+
+async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    writing: Writing<'_>,
+    parsed: &ParsedCalendars,
+) -> Result<SavedJob, SaveError> {
+    let mode = writing.mode;
     // Calendars first, then jobs: whoever changes a calendar locks in this order too.
     let calendars = calendars_of(conn, tenant, settings, parsed).await?;
     let existing = lock_by_name(conn, tenant, &settings.name).await?;
@@ -228,7 +267,7 @@ pub async fn save_with(
             Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
         }
         existing => {
-            let saving = Saving { tenant, settings, calendars: &calendars, parsed, mode, source };
+            let saving = Saving { tenant, settings, calendars: &calendars, parsed, writing };
             saving.write(conn, existing).await
         }
     }
@@ -259,14 +298,13 @@ pub(super) struct Saving<'a> {
     /// Those the settings name.
     pub(super) calendars: &'a [Calendar],
     pub(super) parsed: &'a ParsedCalendars,
-    pub(super) mode: SaveMode,
-    pub(super) source: &'a str,
+    pub(super) writing: Writing<'a>,
 }
 
 impl Saving<'_> {
     /// Writes over a job that is locked, or a new one.
     pub(super) async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
-        let Self { tenant, settings, calendars, mode, source, .. } = *self;
+        let Self { tenant, settings, calendars, writing: Writing { mode, source, change }, .. } = *self;
         let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
         let now = clock::now(conn).await?;
         let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
@@ -352,7 +390,7 @@ impl Saving<'_> {
         let before = existing.map(|job| job.settings);
         let kept = NewVersion {
             version,
-            change: change_of(before.as_ref(), settings),
+            change: change.unwrap_or_else(|| change_of(before.as_ref(), settings)),
             settings,
             changed_at: now,
             source,
@@ -383,7 +421,7 @@ impl Saving<'_> {
 }
 
 /// The calendars that settings name, held to the end of the transaction.
-async fn calendars_of(
+pub(super) async fn calendars_of(
     conn: &mut Conn,
     tenant: TenantId,
     settings: &JobSettings,
@@ -438,7 +476,7 @@ async fn resolve_names(
     Ok(Named { function: function.id, project })
 }
 
-fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {
+pub(super) fn refused(error: diesel::result::Error, settings: &JobSettings, mode: SaveMode) -> SaveError {
     let error = match DbError::from(error) {
         // Somebody created it since we looked: the transaction, run again, finds it and changes it.
         DbError::Constraint { name, source, .. } if name == NAME_KEY && mode == SaveMode::Upsert => {

@@ -16,7 +16,7 @@ use super::super::schema::scheduled_jobs;
 use super::super::{Conn, DbError, DbResult, calendars, clock};
 use super::cursor::{self, Cursor};
 use super::parsed_calendars::ParsedCalendars;
-use super::save::{NewVersion, SaveError, SaveMode, Saving};
+use super::save::{NewVersion, SaveError, SaveMode, Saving, Writing};
 use super::{Job, by_id, reschedule};
 use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::JobSettings;
@@ -251,8 +251,7 @@ async fn set_enabled(conn: &mut Conn, request: &SwitchRequest<'_>, job: Job) -> 
         settings: &settings,
         calendars: &calendars,
         parsed: &parsed,
-        mode: SaveMode::Upsert,
-        source,
+        writing: Writing { mode: SaveMode::Upsert, source, change: None },
     };
     let before = Box::new(job.clone());
     let saved = saving.write(conn, Some(job)).await?;

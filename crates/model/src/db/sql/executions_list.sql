@@ -1,6 +1,6 @@
 WITH input AS (
     SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::uuid AS dispatch_id, $4::text AS status, $5::uuid AS before_id,
-           $6::bigint AS max_rows
+           $6::timestamptz AS since_at, $7::timestamptz AS until_at, $8::bigint AS max_rows
 ),
 page AS (
     (SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
@@ -11,6 +11,8 @@ page AS (
        AND (i.dispatch_id IS NULL OR l.dispatch_id = i.dispatch_id)
        AND (i.status IS NULL OR l.status = i.status)
        AND (i.before_id IS NULL OR l.id < i.before_id)
+       AND (i.since_at IS NULL OR l.started_at >= i.since_at)
+       AND (i.until_at IS NULL OR l.started_at < i.until_at)
      ORDER BY l.id DESC LIMIT (SELECT max_rows FROM input))
     UNION ALL
     (SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
@@ -21,6 +23,8 @@ page AS (
        AND (i.dispatch_id IS NULL OR l.dispatch_id = i.dispatch_id)
        AND (i.status IS NULL OR l.status = i.status)
        AND (i.before_id IS NULL OR l.id < i.before_id)
+       AND (i.since_at IS NULL OR l.started_at >= i.since_at)
+       AND (i.until_at IS NULL OR l.started_at < i.until_at)
      ORDER BY l.id DESC LIMIT (SELECT max_rows FROM input))
     ORDER BY id DESC LIMIT (SELECT max_rows FROM input)
 )

@@ -1,0 +1,68 @@
+//! Cursors of lists that can be sorted and filtered: where a page ended, and in which list.
+//!
+//! A cursor is opaque to clients and good for the list it came from alone: sent with other filters or another order it is refused,
+//! since it would mean nothing there. It holds nothing but what the last item of the page showed. Pure.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sched_model::domain::idempotency::digest;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::ApiError;
+
+/// What a cursor holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Held {
+    /// Which list.
+    l: String,
+    /// What the last item was sorted by.
+    k: Option<String>,
+    /// Its id.
+    i: Uuid,
+}
+
+/// The cursor after an item of a list, which `list` tells from all others.
+pub(crate) fn seal(list: &impl Serialize, key: Option<String>, id: Uuid) -> String {
+    let held = Held { l: mark(list), k: key, i: id };
+    // Texts only: writing them cannot fail.
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&held).unwrap_or_default())
+}
+
+/// What the item after which a page of `list` begins was sorted by, and its id.
+pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String>, Uuid), ApiError> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
+    let held: Option<Held> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let held =
+        held.ok_or_else(|| ApiError::parameter("cursor", "must be the next_cursor of the page before"))?;
+    if held.l != mark(list) {
+        let message = "is that of a list with other filters or another order; begin without a cursor";
+        return Err(ApiError::parameter("cursor", message));
+    }
+    Ok((held.k, held.i))
+}
+
+/// What tells a thing from others that are written differently: the start of a hash.
+pub(crate) fn mark(thing: &impl Serialize) -> String {
+    let text = serde_json::to_string(thing).unwrap_or_default();
+    digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_good_for_its_list_alone() {
+        let cursor = seal(&("name", 1), Some("ä \" /".into()), Uuid::from_u128(7));
+        assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
+        assert_eq!(open(&("name", 1), &cursor).unwrap(), (Some("ä \" /".into()), Uuid::from_u128(7)));
+        for (list, cursor) in
+            [(("name", 2), cursor.as_str()), (("name", 1), "x"), (("name", 1), ""), (("name", 1), "e30")]
+        {
+            let refused = open(&list, cursor).unwrap_err();
+            assert!(matches!(refused, ApiError::Parameters(_)), "{refused:?}");
+        }
+    }
+}

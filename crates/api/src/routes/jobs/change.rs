@@ -1,0 +1,273 @@
+//! Changing the settings of a job: all of them, some of them, or back to an earlier version.
+//!
+//! Each is one transaction with its version, its entry in the audit log and its event; a change that changes nothing is none of these. What
+//! some settings are to become is computed from what they are: if somebody else changes them in between, it is computed anew,
+//! unless the client said which version it meant.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::functions::Change;
+use sched_model::db::jobs::{self, Job, SaveError, SaveMode, SavedJob};
+use sched_model::db::{Conn, DbError, audit, events};
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::JobSettings;
+use sched_wire::RollbackRequest;
+use serde_json::Value;
+
+use super::{Told, auditing, built_in, created, find, no_such_job, shown, tell};
+use crate::dto::merge_patch::merged;
+use crate::dto::{show, spec};
+use crate::error::ApiError;
+use crate::extract::{Body, Condition, NoParameters, Query, condition};
+use crate::identity::{By, Identity};
+use crate::mistake::{self, Mistake};
+use crate::routes::{Id, State};
+use crate::session::{Reply, Written};
+
+/// How often a change is computed anew because somebody else was faster.
+const ATTEMPTS: usize = 5;
+
+/// `PUT /jobs/{id-or-name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, body) = (identity.tenant(), condition(&http)?, body.required()?);
+    let written = state
+        .write(&identity, &request.0, "put_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?;
+            let name = found.as_ref().map_or(job.as_str(), |found| &found.settings.name);
+            let settings = named(name, body.clone(), &state.default_timezone)?;
+            let present = found.as_ref().map_or(&settings.function, |found| &found.settings.function);
+            built_in::functions(conn, &identity, &[present, &settings.function]).await?;
+            let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &request.0.source).await;
+            let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
+            if saved.change == Change::Created && job.parse::<uuid::Uuid>().is_ok() {
+                // A job is made under a name; an id that leads nowhere is a mistake.
+                return Err(no_such_job(&job));
+            }
+            condition.check("job", before(&saved).map(|version| version.to_string()).as_deref())?;
+            note(conn, tenant, &saved, None, &request.0).await
+        })
+        .await?;
+    Ok(logged(written))
+}
+
+/// `PATCH /jobs/{id-or-name}`
+pub(crate) async fn patch(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let patch = body.required()?;
+    if !patch.is_object() {
+        return Err(ApiError::Refused(vec![Mistake::invalid(
+            "",
+            "must be an object of the fields to change",
+        )]));
+    }
+    modify(&state, &identity, &request.0, condition(&http)?, &job, How::Patch(&patch)).await
+}
+
+/// `POST /jobs/{id-or-name}/rollback`
+pub(crate) async fn rollback(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let asked: RollbackRequest =
+        mistake::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+    modify(&state, &identity, &request.0, condition(&http)?, &job, How::Rollback(asked.version)).await
+}
+
+/// How settings come from those that there are.
+#[derive(Debug, Clone, Copy)]
+enum How<'a> {
+    /// By a merge patch.
+    Patch(&'a Value),
+    /// They are those of an earlier version.
+    Rollback(i64),
+}
+
+impl How<'_> {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Patch(_) => "patch_job",
+            Self::Rollback(_) => "rollback_job",
+        }
+    }
+
+    /// What is written over the audit log's own word for a change of settings.
+    const fn action(self) -> Option<&'static str> {
+        match self {
+            Self::Patch(_) => None,
+            Self::Rollback(_) => Some("rollback_job"),
+        }
+    }
+
+    /// What the settings are to become.
+    async fn settings(
+        self,
+        conn: &mut Conn,
+        tenant: TenantId,
+        job: &Job,
+        timezone: &str,
+    ) -> Result<JobSettings, ApiError> {
+        match self {
+            Self::Patch(patch) => {
+                let present =
+                    serde_json::to_value(show::spec(job.settings.clone())).map_err(ApiError::Unwritten)?;
+                named(&job.settings.name, merged(present, patch.clone()), timezone)
+            }
+            Self::Rollback(version) => earlier(conn, tenant, job, version).await,
+        }
+    }
+}
+
+/// The settings that a job had, under the name that it has.
+async fn earlier(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: &Job,
+    version: i64,
+) -> Result<JobSettings, ApiError> {
+    let found = jobs::versions::list(conn, tenant, job.id, version.checked_add(1), 1).await?.pop();
+    let found = found.filter(|found| found.version == version).ok_or_else(|| {
+        let message = format!("the job has no version {version}; it is at {}", job.state.version);
+        ApiError::Refused(vec![Mistake::invalid("/version", message)])
+    })?;
+    let settings: JobSettings = serde_json::from_value(found.settings).map_err(|error| DbError::Corrupt {
+        what: format!("version {version} of job {}", job.id),
+        reason: error.to_string(),
+    })?;
+    let settings = JobSettings { name: job.settings.name.clone(), ..settings };
+    // Rules may be stricter than they were then.
+    let mistakes: Vec<Mistake> = settings.check().iter().map(|error| Mistake::of_field("", error)).collect();
+    if mistakes.is_empty() { Ok(settings) } else { Err(ApiError::Refused(mistakes)) }
+}
+
+/// Changes the settings of a job, which must be there.
+async fn modify(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    condition: Condition,
+    job: &str,
+    how: How<'_>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let mut attempt = 1;
+    loop {
+        let written = state
+            .write(identity, by, how.name(), async |conn: &mut Conn| {
+                let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
+                condition.check("job", Some(&found.state.version.to_string()))?;
+                let settings = how.settings(conn, tenant, &found, &state.default_timezone).await?;
+                built_in::functions(conn, identity, &[&found.settings.function, &settings.function]).await?;
+                let saved = write(conn, tenant, &settings, how, by).await;
+                let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
+                match before(&saved) {
+                    // It was deleted since it was read, and this would be another.
+                    _ if saved.job.id != found.id => return Err(no_such_job(job)),
+                    Some(version) if version != found.state.version => {
+                        return Err(ApiError::OtherVersion { found: version });
+                    }
+                    Some(_) | None => {}
+                }
+                note(conn, tenant, &saved, how.action(), by).await
+            })
+            .await;
+        match written {
+            Err(ApiError::OtherVersion { .. })
+                if attempt < ATTEMPTS && !matches!(condition, Condition::Tag(_)) =>
+            {
+                attempt += 1;
+            }
+            written => return Ok(logged(written?)),
+        }
+    }
+}
+
+async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    how: How<'_>,
+    by: &By,
+) -> Result<SavedJob, SaveError> {
+    match how {
+        How::Patch(_) => jobs::save(conn, tenant, settings, SaveMode::Upsert, &by.source).await,
+        How::Rollback(_) => jobs::roll_back(conn, tenant, settings, &by.source).await,
+    }
+}
+
+/// The settings of a body, which may leave the name to the path.
+fn named(name: &str, mut body: Value, timezone: &str) -> Result<JobSettings, ApiError> {
+    if let Value::Object(fields) = &mut body {
+        let given = fields.entry("name").or_insert_with(|| name.into());
+        if given.as_str().is_some_and(|given| given != name) {
+            let message = format!(
+                "must be {name:?} or absent: a job keeps its name, by which files and other jobs know it"
+            );
+            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+        }
+    }
+    spec::job(body, "", timezone).map_err(ApiError::Refused)
+}
+
+/// The version that a job had before it was written; `None` if it is new.
+fn before(saved: &SavedJob) -> Option<i64> {
+    match saved.change {
+        Change::Created => None,
+        Change::Updated => Some(saved.job.state.version - 1),
+        Change::Unchanged => Some(saved.job.state.version),
+    }
+}
+
+/// Notes what was written, and makes the answer.
+async fn note(
+    conn: &mut Conn,
+    tenant: TenantId,
+    saved: &SavedJob,
+    action: Option<&'static str>,
+    by: &By,
+) -> Result<(Reply, Option<Job>), ApiError> {
+    let (entry, event_type) = match saved.change {
+        Change::Unchanged => return Ok((shown(conn, tenant, saved.job.clone()).await?, None)),
+        Change::Created => (auditing::of_job(tenant, saved, by), events::JOB_CREATED),
+        Change::Updated => {
+            let settings = (saved.before.as_ref(), Some(&saved.job.settings));
+            let entry = match action {
+                Some(action) => auditing::of_changed_job(tenant, action, saved.job.id, settings, by),
+                None => auditing::of_job(tenant, saved, by),
+            };
+            (entry, events::JOB_UPDATED)
+        }
+    };
+    audit::write(conn, &[entry]).await?;
+    tell(conn, tenant, &[Told { event_type, job: &saved.job }], by).await?;
+    let reply = match saved.change {
+        Change::Created => created(saved.job.clone())?,
+        Change::Updated | Change::Unchanged => shown(conn, tenant, saved.job.clone()).await?,
+    };
+    Ok((reply, Some(saved.job.clone())))
+}
+
+fn logged(written: Written<Option<Job>>) -> HttpResponse {
+    if let Some(job) = written.extra.flatten() {
+        tracing::info!(job.id = %job.id, job.name = job.settings.name, job.version = job.state.version, "Wrote a job.");
+    }
+    written.response
+}

@@ -1,0 +1,130 @@
+//! What a job was and did: its versions, its dispatches, its executions.
+
+use actix_web::web;
+use sched_model::db::jobs::{self, versions::JobVersion as Kept};
+use sched_model::db::{Conn, DbError, DbResult};
+use sched_model::domain::changes::differences;
+use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::domain::job::JobSettings;
+use sched_wire::{
+    Dispatch, DispatchesQuery, Execution, ExecutionsQuery, FieldChange, JobDispatchesQuery,
+    JobExecutionsQuery, JobVersion, Page, PageQuery,
+};
+use serde_json::Value;
+
+use super::{find_ever, no_such_job};
+use crate::dto::show;
+use crate::error::ApiError;
+use crate::extract::{NoParameters, Query};
+use crate::identity::Identity;
+use crate::page::Limit;
+use crate::routes::{Answer, State, dispatches as all_dispatches, executions as all_executions};
+
+/// `GET /jobs/{id-or-name}/versions`
+pub(crate) async fn versions(
+    state: State,
+    identity: Identity,
+    job: web::Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<JobVersion>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let before =
+        query.cursor.as_deref().map(str::parse).transpose().map_err(|_no_number| {
+            ApiError::parameter("cursor", "must be the next_cursor of the page before")
+        })?;
+    let rows = state
+        .read(&identity, "list_job_versions", async |conn: &mut Conn| {
+            let id = find(conn, tenant, &job).await?;
+            Ok(jobs::versions::list(conn, tenant, id, before, limit.rows()).await?)
+        })
+        .await?;
+    let before = rows.iter().skip(1).map(Some).chain(std::iter::once(None));
+    let shown = rows.iter().zip(before).map(|(row, before)| show_version(row, before));
+    let shown = shown.collect::<Result<Vec<JobVersion>, ApiError>>()?;
+    Ok(web::Json(limit.page(shown, |version| version.version.to_string(), |version| version)))
+}
+
+/// `GET /jobs/{id-or-name}/versions/{version}`
+pub(crate) async fn version(
+    state: State,
+    identity: Identity,
+    path: web::Path<(String, String)>,
+    _: Query<NoParameters>,
+) -> Answer<JobVersion> {
+    let (tenant, (job, text)) = (identity.tenant(), path.into_inner());
+    let number: i64 =
+        text.parse().map_err(|error| ApiError::parameter("version", format!("is no number: {error}")))?;
+    let found = state
+        .read(&identity, "show_job_version", async |conn: &mut Conn| {
+            let id = find(conn, tenant, &job).await?;
+            Ok(jobs::versions::list(conn, tenant, id, number.checked_add(1), 2).await?)
+        })
+        .await?;
+    let mut found = found.into_iter();
+    let version = found.next().filter(|version| version.version == number);
+    let version = version.ok_or_else(|| ApiError::NotFound { kind: "version", name: text })?;
+    Ok(web::Json(show_version(&version, found.next().as_ref())?))
+}
+
+/// `GET /jobs/{id-or-name}/dispatches`
+pub(crate) async fn dispatches(
+    state: State,
+    identity: Identity,
+    job: web::Path<String>,
+    Query(query): Query<JobDispatchesQuery>,
+) -> Answer<Page<Dispatch>> {
+    let query = DispatchesQuery { job: Some(job.into_inner()), ..query.into() };
+    all_dispatches::list(state, identity, Query(query)).await
+}
+
+/// `GET /jobs/{id-or-name}/executions`
+pub(crate) async fn executions(
+    state: State,
+    identity: Identity,
+    job: web::Path<String>,
+    Query(query): Query<JobExecutionsQuery>,
+) -> Answer<Page<Execution>> {
+    let query = ExecutionsQuery { job: Some(job.into_inner()), ..query.into() };
+    all_executions::list(state, identity, Query(query)).await
+}
+
+async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, ApiError> {
+    Ok(find_ever(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?.id)
+}
+
+/// A version and what differs from the one before it.
+fn show_version(version: &Kept, before: Option<&Kept>) -> Result<JobVersion, ApiError> {
+    let settings = self::settings(version)?;
+    let changes = match before {
+        Some(before) => differences(&written(&self::settings(before)?)?, &written(&settings)?),
+        None => Vec::new(),
+    };
+    let corrupt = |word: &str| DbError::Corrupt {
+        what: format!("version {}", version.version),
+        reason: format!("its change is {word:?}"),
+    };
+    Ok(JobVersion {
+        version: version.version,
+        change: version.change.parse().map_err(|_unknown| corrupt(&version.change))?,
+        changed_at: version.changed_at,
+        changed_by: version.changed_src.clone(),
+        pause_reason: version.pause_reason.clone(),
+        paused_until: version.paused_until,
+        changes: changes
+            .into_iter()
+            .map(|one| FieldChange { pointer: one.pointer, before: one.before, after: one.after })
+            .collect(),
+        settings,
+    })
+}
+
+fn settings(version: &Kept) -> DbResult<sched_wire::JobSpec> {
+    let settings: JobSettings = serde_json::from_value(version.settings.clone()).map_err(|error| {
+        DbError::Corrupt { what: format!("version {} of a job", version.version), reason: error.to_string() }
+    })?;
+    Ok(show::spec(settings))
+}
+
+fn written(spec: &sched_wire::JobSpec) -> Result<Value, ApiError> {
+    serde_json::to_value(spec).map_err(ApiError::Unwritten)
+}

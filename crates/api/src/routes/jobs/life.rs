@@ -1,0 +1,169 @@
+//! Deleting and restoring a job.
+//!
+//! Each is one transaction with its version, its entry in the audit log and its events; what waits of a job that goes is cancelled in it.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::cancellations::Order;
+use sched_model::db::events::{self, NewEvent};
+use sched_model::db::jobs::{
+    self, DeleteRequest, Deleted, Job, RestoreRequest as Request, Restored, SaveError,
+};
+use sched_model::db::{Conn, DbResult, audit};
+use sched_model::domain::ids::{DispatchId, JobId, TenantId};
+use sched_model::domain::job::check_name;
+use sched_wire::{JobDeleted, RestoreRequest};
+use serde_json::json;
+
+use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query, if_match};
+use crate::identity::Identity;
+use crate::mistake::{self, Mistake, Reason};
+use crate::routes::{Id, State};
+use crate::session::Reply;
+
+/// Longest name of a job; its column says the same.
+const LONGEST_NAME: usize = 200;
+
+/// `DELETE /jobs/{id-or-name}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, version, by) = (identity.tenant(), if_match(&http)?, &request.0);
+    let written = state
+        .write(&identity, by, "delete_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+            let order = Order { by: &by.actor, reason: Some("the job was deleted") };
+            let asked = DeleteRequest { tenant, job: found.id, version, source: &by.source, order };
+            let deleted = jobs::delete(conn, &asked).await;
+            match deleted.map_err(|error| mistake::save_refused(error, ""))? {
+                Deleted::Done { before, after, cancelled } => {
+                    let settings = (Some(&before.settings), None);
+                    let entry = auditing::of_changed_job(tenant, "delete_job", after.id, settings, by);
+                    audit::write(conn, &[entry]).await?;
+                    tell(conn, tenant, &[Told { event_type: events::JOB_DELETED, job: &after }], by).await?;
+                    tell_of_cancelled(conn, tenant, &after, &cancelled, &order).await?;
+                    Ok((gone(&after, cancelled.len())?, (after.id, after.settings.name.clone())))
+                }
+                Deleted::NoSuchJob => Err(no_such_job(&job)),
+                Deleted::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
+                Deleted::Followed(names) => Err(followed(&names)),
+            }
+        })
+        .await?;
+    if let Some((id, name)) = written.extra {
+        tracing::info!(job.id = %id, job.name = name, "Deleted a job.");
+    }
+    Ok(written.response)
+}
+
+fn gone(job: &Job, cancelled: usize) -> Result<Reply, ApiError> {
+    let (job_id, name, version) = (job.id.0, job.settings.name.clone(), job.state.version);
+    Ok(Reply::ok(&JobDeleted { job_id, name, version, cancelled })?.etag(entity_tag(job)))
+}
+
+fn followed(names: &[String]) -> ApiError {
+    let message = format!(
+        "{} {} after it and would wait for ever; take it from `after` there, or delete {} first",
+        names.join(", "),
+        if names.len() == 1 { "runs" } else { "run" },
+        if names.len() == 1 { "that job" } else { "those jobs" },
+    );
+    ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
+}
+
+/// Writes an event for each dispatch that waited.
+async fn tell_of_cancelled(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: &Job,
+    cancelled: &[DispatchId],
+    order: &Order<'_>,
+) -> DbResult<()> {
+    let event = |id: &DispatchId| NewEvent {
+        tenant_id: Some(tenant),
+        project_id: None,
+        job_id: Some(job.id),
+        dispatch_id: Some(*id),
+        event_type: events::DISPATCH_CANCELLED,
+        payload: json!({"job_name": job.settings.name, "reason": order.reason, "by": order.by}),
+    };
+    // Well below the number of parameters that a statement may have.
+    for some in cancelled.chunks(5_000) {
+        events::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
+    }
+    Ok(())
+}
+
+/// `POST /jobs/{id-or-name}/restore`
+pub(crate) async fn restore(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, version, by) = (identity.tenant(), if_match(&http)?, &request.0);
+    let asked: RestoreRequest = body.read_or_default()?;
+    if let Some(Err(message)) = asked.name.as_deref().map(|name| check_name(name, LONGEST_NAME)) {
+        return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+    }
+    let written = state
+        .write(&identity, by, "restore_job", async |conn: &mut Conn| {
+            let found = deleted(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+            let name = asked.name.as_deref();
+            let restoring = Request { tenant, job: found.id, name, version, source: &by.source };
+            match jobs::restore(conn, &restoring).await.map_err(refused)? {
+                Restored::Done { after, .. } => {
+                    let settings = (None, Some(&after.settings));
+                    let entry = auditing::of_changed_job(tenant, "restore_job", after.id, settings, by);
+                    audit::write(conn, &[entry]).await?;
+                    tell(conn, tenant, &[Told { event_type: events::JOB_RESTORED, job: &after }], by).await?;
+                    let restored = (after.id, after.settings.name.clone());
+                    Ok((shown(conn, tenant, *after).await?, Some(restored)))
+                }
+                Restored::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
+                Restored::NoSuchJob => Err(no_such_job(&job)),
+                Restored::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
+            }
+        })
+        .await?;
+    if let Some((id, name)) = written.extra.flatten() {
+        tracing::info!(job.id = %id, job.name = name, "Restored a job.");
+    }
+    Ok(written.response)
+}
+
+/// The job that is to be restored: the one with this id; or the one of this name that was deleted last, or else is there.
+async fn deleted(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+    if text.contains('\0') {
+        return Ok(None);
+    }
+    if let Ok(id) = text.parse()
+        && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
+    {
+        return Ok(Some(job));
+    }
+    match jobs::last_deleted(conn, tenant, text).await? {
+        Some(job) => Ok(Some(job)),
+        None => jobs::by_name(conn, tenant, text).await,
+    }
+}
+
+/// What stands against a restoration, with what to do about it.
+fn refused(error: SaveError) -> ApiError {
+    let SaveError::Exists(name) = &error else { return mistake::save_refused(error, "") };
+    let message = format!(
+        "a job named {name:?} is there by now; send a `name` to restore this one under, or delete that one first"
+    );
+    ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
+}

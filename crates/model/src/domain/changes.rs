@@ -1,0 +1,63 @@
+//! What differs between two versions of a thing, field by field. Pure.
+
+use serde_json::Value;
+
+/// One field that differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// Where it stands: a JSON pointer.
+    pub pointer: String,
+    /// What stood there; `None` when nothing did.
+    pub before: Option<Value>,
+    /// What stands there; `None` when nothing does.
+    pub after: Option<Value>,
+}
+
+/// What differs between two values, in the order of their fields. Objects are compared field by field; lists and all else as a whole.
+#[must_use]
+pub fn differences(before: &Value, after: &Value) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare("", Some(before), Some(after), &mut found);
+    found
+}
+
+fn compare(at: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<Difference>) {
+    match (before, after) {
+        (Some(Value::Object(old)), Some(Value::Object(new))) => {
+            let added = new.keys().filter(|key| !old.contains_key(*key));
+            for key in old.keys().chain(added) {
+                let pointer = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+                compare(&pointer, old.get(key), new.get(key), found);
+            }
+        }
+        (before, after) if before == after => {}
+        (before, after) => {
+            found.push(Difference { pointer: at.to_owned(), before: before.cloned(), after: after.cloned() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_that_differ_are_pointed_at() {
+        let before = json!({"a": 1, "same": [1], "config": {"x/y": 1, "gone": null}, "list": [1, 2]});
+        let after = json!({"a": 2, "same": [1], "config": {"x/y": 2, "new": {}}, "list": [1]});
+        let found = differences(&before, &after);
+        let shown: Vec<_> =
+            found.iter().map(|one| (one.pointer.as_str(), one.before.clone(), one.after.clone())).collect();
+        let expected = [
+            ("/a", Some(json!(1)), Some(json!(2))),
+            ("/config/gone", Some(Value::Null), None),
+            ("/config/x~1y", Some(json!(1)), Some(json!(2))),
+            ("/config/new", None, Some(json!({}))),
+            ("/list", Some(json!([1, 2])), Some(json!([1]))),
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(differences(&before, &before), []);
+    }
+}

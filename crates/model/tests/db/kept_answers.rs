@@ -1,0 +1,83 @@
+//! Answers kept under the key of a request: given again, refused to others, and gone when they are old.
+
+use chrono::{DateTime, TimeDelta};
+use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
+use sched_model::db::{Conn, DbError, DbResult, retention, transact};
+use sched_model::domain::idempotency::Fingerprint;
+
+use crate::fixture::{TENANT, World};
+
+const ASKED: Asked<'static> =
+    Asked { tenant: TENANT, caller: "ada", key: "k-1", fingerprint: Fingerprint([7; 32]) };
+
+fn answer() -> KeptAnswer {
+    KeptAnswer {
+        status: 201,
+        location: Some("/x".into()),
+        etag: Some("\"1\"".into()),
+        body: Some("{\"b\":1,\"a\":2.50}".into()),
+    }
+}
+
+async fn begin(world: &World, asked: Asked<'_>) -> Begun {
+    kept_answers::begin(&mut world.conn().await, &asked).await.unwrap()
+}
+
+async fn done(conn: &mut Conn, asked: Asked<'_>) -> DbResult<()> {
+    transact(conn, "test_keep", async |conn: &mut Conn| {
+        assert_eq!(kept_answers::begin(conn, &asked).await?, Begun::First);
+        kept_answers::keep(conn, &asked, &answer()).await
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_request_has_the_same_answer_and_another_has_none() {
+    let world = World::new().await;
+    assert_eq!(begin(&world, ASKED).await, Begun::First);
+    done(&mut world.conn().await, ASKED).await.unwrap();
+    assert_eq!(begin(&world, ASKED).await, Begun::Again(answer()));
+    assert_eq!(
+        begin(&world, Asked { fingerprint: Fingerprint([8; 32]), ..ASKED }).await,
+        Begun::OtherRequest
+    );
+    assert_eq!(begin(&world, Asked { key: "k-2", ..ASKED }).await, Begun::First);
+    assert_eq!(begin(&world, Asked { caller: "bob", ..ASKED }).await, Begun::First);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_under_way_is_not_waited_for_and_one_that_fails_leaves_nothing() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    let failed = transact(&mut conn, "test_keep", async |conn: &mut Conn| {
+        assert_eq!(kept_answers::begin(conn, &ASKED).await?, Begun::First);
+        kept_answers::keep(conn, &ASKED, &answer()).await?;
+        assert_eq!(begin(&world, ASKED).await, Begun::InFlight);
+        Err::<(), _>(DbError::NotFound)
+    });
+    assert!(matches!(failed.await, Err(DbError::NotFound)));
+    assert_eq!(begin(&world, ASKED).await, Begun::First);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_answers_go_in_small_batches() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    for key in ["a", "b", "c", "new"] {
+        done(&mut conn, Asked { key, ..ASKED }).await.unwrap();
+    }
+    world.sql("UPDATE kept_answers SET created_at = now() - interval '2 days' WHERE key <> 'new'").await;
+    assert_eq!(
+        retention::answers(&mut conn, DateTime::UNIX_EPOCH, 10).await.unwrap(),
+        0,
+        "nothing is older than that"
+    );
+    let before = sched_model::db::clock::now(&mut conn).await.unwrap() - TimeDelta::days(1);
+    let mut gone = Vec::new();
+    for _ in 0..3 {
+        gone.push(retention::answers(&mut conn, before, 2).await.unwrap());
+    }
+    assert_eq!(gone, [2, 1, 0]);
+    assert_eq!(begin(&world, Asked { key: "a", ..ASKED }).await, Begun::First);
+    assert_eq!(world.text("SELECT key FROM kept_answers").await, "new");
+}
