@@ -28,7 +28,7 @@ pub(crate) fn table() -> Vec<Path> {
         .collect()
 }
 
-/// What is not below the base path, and in no OpenAPI document, which knows no WebSockets.
+/// What is not below the base path, and in no OpenAPI document, which knows no `WebSockets`.
 pub(crate) fn socket() -> Path {
     at(wire::EVENTS_SOCKET).get(P::RunsRead, event_socket::open, says("Follow what happens over a WebSocket"))
 }

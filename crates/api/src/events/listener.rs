@@ -146,7 +146,7 @@ impl Listener {
             if let Some(reason) = self.reason_to_end().await {
                 return Some(self.end(reason));
             }
-            let found = if self.is_behind { self.from_table().await } else { Ok(self.live().await) };
+            let found = if self.is_behind { self.read_table().await } else { Ok(self.live().await) };
             let mut messages = match found {
                 Ok(messages) => messages,
                 Err(error) => {
@@ -197,7 +197,7 @@ impl Listener {
     }
 
     /// A page of what lies between the position and what the common reader has handed on.
-    async fn from_table(&mut self) -> Result<Vec<StreamMessage>, ApiError> {
+    async fn read_table(&mut self) -> Result<Vec<StreamMessage>, ApiError> {
         let frontier = *self.listening.frontier.borrow();
         let Some(frontier) = frontier.filter(|frontier| frontier.key > self.key) else {
             self.is_behind = false;

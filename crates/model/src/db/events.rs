@@ -37,14 +37,6 @@ pub const JOB_DISABLED: &str = "job_disabled";
 pub const LEADER_CHANGED: &str = "leader_changed";
 /// An operator asked the leader to step down.
 pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
-/// Somebody made a job.
-pub const JOB_CREATED: &str = "job_created";
-/// Somebody changed the settings of a job, or took earlier ones back.
-pub const JOB_UPDATED: &str = "job_updated";
-/// Somebody deleted a job.
-pub const JOB_DELETED: &str = "job_deleted";
-/// Somebody restored a deleted job.
-pub const JOB_RESTORED: &str = "job_restored";
 /// Somebody paused a job.
 pub const JOB_PAUSED: &str = "job_paused";
 /// Somebody resumed a job.

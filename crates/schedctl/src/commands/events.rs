@@ -56,7 +56,7 @@ pub(crate) enum EventsCommand {
         /// Id of a dispatch; it may have ended already
         #[arg(long, value_name = "ID")]
         dispatch: Option<Uuid>,
-        /// How it is to end, such as completed or dead_letter
+        /// How it is to end, such as completed or `dead_letter`
         #[arg(long, value_name = "STATUS", default_value = "completed", value_parser = final_status)]
         status: DispatchStatus,
         /// Longest wait
