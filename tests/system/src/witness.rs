@@ -28,8 +28,11 @@ const TRIGGERS: &str = "
     CREATE CONSTRAINT TRIGGER witness_commit AFTER INSERT ON job_dispatch DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW WHEN (NEW.term IS NOT NULL) EXECUTE FUNCTION witness.note_commit();";
 
-/// Begins to write down.
-pub(crate) async fn install(sql: &Client) {
+/// Begins to write down what the tables alone do not tell afterwards.
+///
+/// # Panics
+/// When the triggers cannot be made.
+pub async fn install(sql: &Client) {
     sql.batch_execute(TRIGGERS)
         .await
         .unwrap_or_else(|error| panic!("the witness cannot be installed: {error:?}"));
