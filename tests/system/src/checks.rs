@@ -58,11 +58,11 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     Invariant {
         name: "2: every fire time for which the books are settled has a dispatch or lies in a skip (interval jobs anchored at their creation)",
         checked: "SELECT coalesce(sum(greatest(floor(extract(epoch FROM settled_until - created_at) / (schedule_config->>'seconds')::numeric), 0)), 0)::bigint
-         FROM scheduled_jobs WHERE job_type = 'interval' AND version = 1 AND NOT schedule_config ? 'anchor'",
+         FROM scheduled_jobs WHERE job_type = 'interval' AND id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT schedule_config ? 'anchor'",
         broken: "SELECT j.name, fire.at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
          CROSS JOIN LATERAL generate_series(j.created_at + p.period, j.settled_until, p.period) AS fire (at)
-         WHERE j.job_type = 'interval' AND j.version = 1 AND NOT j.schedule_config ? 'anchor'
+         WHERE j.job_type = 'interval' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT j.schedule_config ? 'anchor'
            AND fire.at >= coalesce(j.start_at, '-infinity') AND fire.at < coalesce(j.end_at, 'infinity')
            -- After its last run a job has no fire times.
            AND (j.fired_count < j.max_runs) IS NOT FALSE
@@ -74,7 +74,7 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
         checked: "SELECT count(*) FROM scheduled_jobs WHERE next_run_at IS NOT NULL",
         broken: "SELECT j.name, j.settled_until, j.next_run_at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
-         WHERE (j.next_run_at <= j.settled_until AND j.version = 1)
+         WHERE (j.next_run_at <= j.settled_until AND j.id IN (SELECT job_id FROM witness.unchanged_jobs))
             OR (j.job_type = 'interval' AND j.calendars = '{}' AND j.start_at IS NULL AND j.next_run_at > j.settled_until + p.period)",
     },
     Invariant {
@@ -134,9 +134,9 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     Invariant {
         name: "5: max_instances is never exceeded by attempts that were not lost",
         checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id
-         WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.version = 1 AND l.triggered_by IN ('scheduler', 'dependency')",
+         WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs) AND l.triggered_by IN ('scheduler', 'dependency')",
         broken: "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
-                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.version = 1
+                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
                              -- What is asked for by hand comes on top.
                              AND l.triggered_by IN ('scheduler', 'dependency'))
          SELECT a.job_id, a.id FROM attempts a JOIN scheduled_jobs j ON j.id = a.job_id
@@ -212,9 +212,9 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     },
     Invariant {
         name: "9: never more attempts than the policy allows (released and cancelled ones do not count)",
-        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.version = 1",
+        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
         broken: "SELECT d.id, count(*) FROM job_dispatch d
-         JOIN scheduled_jobs j ON j.id = d.job_id AND j.version = 1
+         JOIN scheduled_jobs j ON j.id = d.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
          JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
          JOIN (SELECT dispatch_id, status FROM job_execution_log
                UNION ALL SELECT dispatch_id, status FROM maintenance.job_execution_log) l ON l.dispatch_id = d.id
@@ -224,14 +224,14 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     },
     Invariant {
         name: "9: no retry earlier than the backoff says",
-        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.version = 1
+        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
          WHERE l.status IN ('FAILED', 'TIMEOUT', 'LOST')",
         broken: "SELECT a.dispatch_id, a.attempt FROM (
              SELECT l.*, lead(started_at) OVER attempts AS next_started_at,
                     count(*) FILTER (WHERE status IN ('FAILED', 'TIMEOUT', 'LOST')) OVER attempts AS failures
              FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
              WINDOW attempts AS (PARTITION BY dispatch_id ORDER BY attempt)) a
-         JOIN scheduled_jobs j ON j.id = a.job_id AND j.version = 1
+         JOIN scheduled_jobs j ON j.id = a.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
          JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
          CROSS JOIN LATERAL (SELECT coalesce(j.retry_policy, f.retry_policy, '{}') AS policy) p
          CROSS JOIN LATERAL (SELECT coalesce((policy->>'backoff_seconds')::double precision, 10) AS base,
@@ -249,9 +249,9 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     },
     Invariant {
         name: "jitter: a dispatch becomes available within the span and not before its fire time",
-        checked: "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.trigger_id IS NULL AND j.version = 1",
+        checked: "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.trigger_id IS NULL AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
         broken: "SELECT d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
-         WHERE d.trigger_id IS NULL AND j.version = 1
+         WHERE d.trigger_id IS NULL AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
            -- One that was handed back is available when that happened.
            AND (d.attempt = 0 OR (d.attempt = 1 AND d.status NOT IN ('PENDING', 'CANCELLED')))
            AND d.available_at NOT BETWEEN d.scheduled_for AND d.scheduled_for + make_interval(secs => j.jitter_seconds)",
