@@ -9,6 +9,7 @@ mod dice;
 mod faults;
 mod fleet;
 mod jobs;
+mod mutants;
 mod place;
 mod plan;
 mod report;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use clap::builder::PossibleValuesParser;
 use tokio::task::LocalSet;
 
 use crate::plan::Intensity;
@@ -53,6 +55,9 @@ struct Cli {
     /// Guards that all daemons do without, separated by commas; takes programs that were built for it
     #[arg(long, value_name = "FENCES", default_value = "")]
     without: String,
+    /// Breaks the product in this way, and ends with status 0 when the checker says so
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(mutants::MUTANTS.iter().map(|mutant| mutant.name)))]
+    mutant: Option<String>,
     /// Keeps the folder, whatever comes of it
     #[arg(long)]
     keep: bool,

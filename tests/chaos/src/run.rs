@@ -13,6 +13,7 @@ use test_support::Pooler;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::Cli;
 use crate::clients::{Client, Office};
@@ -21,6 +22,7 @@ use crate::fleet::{Fleet, program};
 use crate::place::Place;
 use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{Lines, now};
+use crate::mutants::{self, Mutant};
 use crate::{report, settle, setup, watch};
 
 /// On a machine that does much else, what a worker that wakes may need to act, in seconds.
@@ -44,9 +46,12 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
     };
+    let mutant = cli.mutant.as_deref().and_then(mutants::named);
     let (is_kept, code) = match &outcome {
         None => (false, ExitCode::from(130)),
         Some(Err(_)) => (true, ExitCode::FAILURE),
+        Some(Ok(outcome)) if mutant.is_some_and(|mutant| kills(&outcome.verdicts, mutant)) => (cli.keep, ExitCode::SUCCESS),
+        Some(Ok(_)) if mutant.is_some() => (cli.keep, ExitCode::FAILURE),
         Some(Ok(outcome)) => {
             let holds = outcome.verdicts.iter().all(Verdict::holds);
             (!holds || cli.keep, if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -64,9 +69,30 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
     }
     let outcome = outcome?;
     print!("\n{}\n{}", Verdict::table(&outcome.verdicts), outcome.figures);
+    if let Some(mutant) = mutant {
+        let end = if code == ExitCode::SUCCESS { "killed" } else { "SURVIVED" };
+        println!("mutant: {}|{}|{}|{end}", mutant.name, mutant.what, mutant.finding);
+        return Ok(code);
+    }
     let verdict = if code == ExitCode::SUCCESS { "every invariant holds" } else { "BROKEN" };
     println!("\nseed {}, {:.1} minutes, intensity {:?}: {verdict}", cli.seed, cli.minutes, cli.intensity);
     Ok(code)
+}
+
+/// Whether the checker says what a mutant does.
+fn kills(verdicts: &[Verdict], mutant: &Mutant) -> bool {
+    verdicts.iter().any(|verdict| verdict.violations > 0 && verdict.invariant.starts_with(mutant.finding))
+}
+
+/// Does the second part of a mutant, however often the database is away meanwhile.
+async fn mutate(place: Arc<Place>, mutant: Option<&'static Mutant>, after: Duration) {
+    let Some(mutant) = mutant.filter(|mutant| !mutant.then.is_empty()) else { return };
+    sleep(after).await;
+    let attempt = async || place.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
+    while let Err(error) = attempt().await {
+        eprintln!("the mutant is not done yet: {error:#}");
+        sleep(Duration::from_millis(500)).await;
+    }
 }
 
 async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Result<Outcome> {
@@ -80,6 +106,10 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let schedulers: Vec<_> = fleet.all(Kind::Scheduler).map(|scheduler| scheduler.address).collect();
     setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer).await?;
 
+    let mutant = cli.mutant.as_deref().and_then(mutants::named);
+    if let Some(mutant) = mutant {
+        place.client().await?.batch_execute(mutant.install).await.context("the mutant cannot be made")?;
+    }
     let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
     let victims = Arc::new(Victims {
         fleet,
@@ -95,6 +125,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));
+    watching.spawn(mutate(place.clone(), mutant, length / 3));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let client = Client::new(number, office.clone());
@@ -106,7 +137,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     victims.fleet.heal().await?;
     let quiet_at = now();
     println!("the faults are over; the installation settles");
-    settle::settle(place, &office, &mut clients).await?;
+    settle::settle(place, &office, &mut clients, mutant.is_some()).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else { anyhow::bail!("a fault goes on") };
     let ends = fleet.end().await;

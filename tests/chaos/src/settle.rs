@@ -22,7 +22,7 @@ const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at
     (SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at < now() - interval '2 seconds')";
 
 /// Returns when nothing is open.
-pub(crate) async fn settle(place: &Place, office: &Office, clients: &mut [Client]) -> anyhow::Result<()> {
+pub(crate) async fn settle(place: &Place, office: &Office, clients: &mut [Client], is_broken: bool) -> anyhow::Result<()> {
     for client in clients {
         ensure!(client.finish().await, "a trigger is not answered without faults");
     }
@@ -37,7 +37,9 @@ pub(crate) async fn settle(place: &Place, office: &Office, clients: &mut [Client
         ensure!(answer.status == 200, "a job is not paused: {}", answer.body);
     }
     let mut seen = String::new();
-    for _ in 0..LIMIT.as_millis() / LOOK.as_millis() {
+    // What is broken may never end.
+    let limit = if is_broken { LIMIT / 6 } else { LIMIT };
+    for _ in 0..limit.as_millis() / LOOK.as_millis() {
         let row = sql.query_one(OPEN, &[]).await?;
         let (open, ends, due): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
         if open == 0 && ends == 0 && due == 0 {
@@ -50,6 +52,6 @@ pub(crate) async fn settle(place: &Place, office: &Office, clients: &mut [Client
     if seen.is_empty() {
         bail!("nothing was looked at");
     }
-    println!("not settled after {LIMIT:?}: {seen}");
+    println!("not settled after {limit:?}: {seen}");
     Ok(())
 }
