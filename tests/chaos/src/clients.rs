@@ -102,7 +102,9 @@ impl Client {
             Deed::Retry => self.retry().await,
             Deed::Peek { page } => self.peek(page).await,
             Deed::StepDown => {
-                let answer = self.ask("POST", "/api/v1/scheduler-instances/leader/step-down", &[], Some(&json!({}))).await;
+                let answer = self
+                    .ask("POST", "/api/v1/scheduler-instances/leader/step-down", &[], Some(&json!({})))
+                    .await;
                 self.note("step-down", "leader", answer.as_ref(), json!({}));
             }
             Deed::Again => {}
@@ -114,9 +116,15 @@ impl Client {
         let Some(trigger) = self.triggers.get(number).cloned() else { return true };
         let path = format!("/api/v1/jobs/{}/trigger", trigger.job);
         for _ in 0..TRIES {
-            let answer = self.ask("POST", &path, &[("idempotency-key", &trigger.key)], Some(&json!({}))).await;
+            let answer =
+                self.ask("POST", &path, &[("idempotency-key", &trigger.key)], Some(&json!({}))).await;
             let body = answer.as_ref().map(body_of).unwrap_or_default();
-            self.note("trigger", &trigger.job, answer.as_ref(), json!({"key": trigger.key, "id": body["dispatch_id"]}));
+            self.note(
+                "trigger",
+                &trigger.job,
+                answer.as_ref(),
+                json!({"key": trigger.key, "id": body["dispatch_id"]}),
+            );
             if answer.is_some_and(|answer| answer.status == 202) {
                 if let Some(trigger) = self.triggers.get_mut(number) {
                     trigger.dispatch = body["dispatch_id"].as_str().map(str::to_owned);
@@ -139,7 +147,12 @@ impl Client {
     async fn apply(&mut self, job: usize, choice: u64) {
         let spec = jobs::changed(job, choice);
         let answer = self.ask("POST", "/api/v1/apply", &[], Some(&json!({"jobs": [spec]}))).await;
-        self.note("apply", &format!("changed-{job}"), answer.as_ref(), json!({"state": spec["schedule_config"].to_string()}));
+        self.note(
+            "apply",
+            &format!("changed-{job}"),
+            answer.as_ref(),
+            json!({"state": spec["schedule_config"].to_string()}),
+        );
     }
 
     async fn change(&mut self, job: usize, how: &str, body: Value) {
@@ -152,8 +165,11 @@ impl Client {
     }
 
     async fn cancel(&mut self) {
-        let Some(dispatch) = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone()) else { return };
-        let answer = self.ask("POST", &format!("/api/v1/dispatches/{dispatch}/cancel"), &[], Some(&json!({}))).await;
+        let Some(dispatch) = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone()) else {
+            return;
+        };
+        let answer =
+            self.ask("POST", &format!("/api/v1/dispatches/{dispatch}/cancel"), &[], Some(&json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         self.note("cancel", &dispatch, answer.as_ref(), json!({"id": dispatch, "state": body["state"]}));
     }
@@ -161,10 +177,13 @@ impl Client {
     async fn retry(&mut self) {
         let Some(page) = self.ask("GET", "/api/v1/dead-letters?limit=1", &[], None).await else { return };
         let page = body_of(&page);
-        let Some(dead) = page["items"][0]["dispatch_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str()) else {
+        let Some(dead) =
+            page["items"][0]["dispatch_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str())
+        else {
             return;
         };
-        let answer = self.ask("POST", &format!("/api/v1/dead-letters/{dead}/retry"), &[], Some(&json!({}))).await;
+        let answer =
+            self.ask("POST", &format!("/api/v1/dead-letters/{dead}/retry"), &[], Some(&json!({}))).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         self.note("retry", dead, answer.as_ref(), json!({"id": body["dispatch_id"]}));
     }
@@ -202,7 +221,13 @@ impl Client {
     }
 
     /// Asks one API, and another when that does not answer; a request that may have been heard is not sent twice.
-    async fn ask(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Option<Answer> {
+    async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Option<Answer> {
         for _ in 0..self.office.apis.len() {
             let api = self.office.apis.get(self.api % self.office.apis.len()).copied()?;
             match http::request(api, method, path, headers, body).await {

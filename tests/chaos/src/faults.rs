@@ -29,7 +29,11 @@ pub(crate) struct Victims {
 }
 
 /// Does all of it; returns when the last fault is over.
-pub(crate) async fn inject(victims: &Arc<Victims>, faults: Vec<Fault>, since_start: impl Fn() -> Duration) -> anyhow::Result<()> {
+pub(crate) async fn inject(
+    victims: &Arc<Victims>,
+    faults: Vec<Fault>,
+    since_start: impl Fn() -> Duration,
+) -> anyhow::Result<()> {
     let mut going_on: JoinSet<anyhow::Result<()>> = JoinSet::new();
     for fault in faults {
         sleep(fault.at.saturating_sub(since_start())).await;
@@ -123,7 +127,10 @@ impl Victims {
         );
         // While the server is away there is nothing to end.
         let detail = match self.place.client().await {
-            Ok(sql) => sql.batch_execute(&statement).await.map_or_else(|error| error.to_string(), |()| format!("{count} sessions")),
+            Ok(sql) => sql
+                .batch_execute(&statement)
+                .await
+                .map_or_else(|error| error.to_string(), |()| format!("{count} sessions")),
             Err(error) => error.to_string(),
         };
         self.timeline.fault("terminate", "postgres", began, &detail);

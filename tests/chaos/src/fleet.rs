@@ -82,11 +82,16 @@ impl Fleet {
         for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
             for number in 0..count_of(kind) {
                 let target = Target { kind, number };
-                let server = if POOLED.contains(&target) { Server::Port(pooler) } else { Server::Socket(place.socket().await?) };
+                let server = if POOLED.contains(&target) {
+                    Server::Port(pooler)
+                } else {
+                    Server::Socket(place.socket().await?)
+                };
                 let way = Way::to(server, DATABASE).await?;
                 let name = format!("{}-{number}", word(kind));
                 let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-                let launch = launch(kind, way.url(), address, &place.file("work"))?.env("SCHED_BREAK", broken);
+                let launch =
+                    launch(kind, way.url(), address, &place.file("work"))?.env("SCHED_BREAK", broken);
                 let (orders, told) = mpsc::unbounded_channel();
                 let keeper = Keeper {
                     name: name.clone(),
@@ -101,7 +106,11 @@ impl Fleet {
             }
         }
         for daemon in &fleet.daemons {
-            ensure!(ready(daemon.address, READY_LIMIT).await, "{} is not ready after {READY_LIMIT:?}", daemon.name);
+            ensure!(
+                ready(daemon.address, READY_LIMIT).await,
+                "{} is not ready after {READY_LIMIT:?}",
+                daemon.name
+            );
         }
         Ok(fleet)
     }
@@ -122,7 +131,11 @@ impl Fleet {
             daemon.way.clear();
         }
         for daemon in &self.daemons {
-            ensure!(ready(daemon.address, READY_LIMIT).await, "{} is not ready after the faults", daemon.name);
+            ensure!(
+                ready(daemon.address, READY_LIMIT).await,
+                "{} is not ready after the faults",
+                daemon.name
+            );
         }
         Ok(())
     }
@@ -279,7 +292,9 @@ pub(crate) const fn word(kind: Kind) -> &'static str {
 fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) -> anyhow::Result<Launch> {
     std::fs::create_dir_all(work)?;
     let port = address.port().to_string();
-    let launch = Process::at(&program(&format!("sched-{}", word(kind)))?).env("DATABASE_URL", url).env("LOG_FORMAT", "json");
+    let launch = Process::at(&program(&format!("sched-{}", word(kind)))?)
+        .env("DATABASE_URL", url)
+        .env("LOG_FORMAT", "json");
     let settings: &[(&str, &str)] = match kind {
         Kind::Api => &[("API_PORT", &port)],
         Kind::Scheduler => &[

@@ -19,16 +19,20 @@ const FUNCTIONS: [(&str, u32, &str); 6] = [
     ("hangs", 6000, "well"),
 ];
 
-const CRONS: [&str; 6] = ["*/3 * * * * *", "*/7 * * * * *", "5,10,40 * * * * *", "*/2 * * * *", "0-30/4 * * * * *", "* * * * *"];
+const CRONS: [&str; 6] =
+    ["*/3 * * * * *", "*/7 * * * * *", "5,10,40 * * * * *", "*/2 * * * *", "0-30/4 * * * * *", "* * * * *"];
 const POLICIES: [(&str, u32); 4] = [("skip", 1), ("queue", 1), ("allow", 3), ("skip", 2)];
 const MISFIRES: [&str; 3] = ["fire_once", "skip", "fire_all"];
 
 /// Everything that is there from the beginning, as the body of an `apply`.
 pub(crate) fn manifest(program: &Path, effects: &Path) -> Value {
-    let mut functions: Vec<Value> = FUNCTIONS.iter().map(|(name, work, mode)| {
-        json!({"name": name, "handler_type": "process", "handler_config":
+    let mut functions: Vec<Value> = FUNCTIONS
+        .iter()
+        .map(|(name, work, mode)| {
+            json!({"name": name, "handler_type": "process", "handler_config":
             {"program": program, "args": [effects, work.to_string(), mode], "grace_seconds": 1}})
-    }).collect();
+        })
+        .collect();
     // It does not listen when it is told to end, so it has to be killed.
     let command = Effects::at(effects, 0.0).command("trap '' TERM; work=60");
     functions.push(json!({"name": "stubborn", "handler_type": "process",
@@ -50,7 +54,10 @@ fn jobs() -> Vec<Value> {
         let misfire = MISFIRES.get(number % MISFIRES.len()).copied().unwrap_or("skip");
         let more = json!({"overlap_policy": policy, "max_instances": instances, "misfire_policy": misfire, "misfire_cap": 20,
                           "jitter_seconds": n % 2, "retry_policy": retries(6, 1, "fixed")});
-        jobs.push(with(interval(&format!("steady-{n}"), 1 + n % 5, if n % 3 == 0 { "busy" } else { "quick" }), &more));
+        jobs.push(with(
+            interval(&format!("steady-{n}"), 1 + n % 5, if n % 3 == 0 { "busy" } else { "quick" }),
+            &more,
+        ));
     }
     for (n, expression) in CRONS.iter().enumerate() {
         let config = json!({"expression": expression, "seconds": expression.split(' ').count() == 6});
@@ -65,9 +72,15 @@ fn jobs() -> Vec<Value> {
     let short = json!({"timeout_seconds": 1, "retry_policy": retries(2, 1, "fixed")});
     jobs.push(with(interval("hangs-0", 7, "hangs"), &short));
     jobs.push(with(interval("stubborn-0", 11, "stubborn"), &short));
-    jobs.push(with(interval("long-0", 4, "long"), &json!({"overlap_policy": "queue", "misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")})));
+    jobs.push(with(
+        interval("long-0", 4, "long"),
+        &json!({"overlap_policy": "queue", "misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")}),
+    ));
     for n in 0..4 {
-        jobs.push(with(interval(&format!("narrow-{n}"), 2, "busy"), &json!({"queue": "narrow", "retry_policy": retries(6, 1, "fixed")})));
+        jobs.push(with(
+            interval(&format!("narrow-{n}"), 2, "busy"),
+            &json!({"queue": "narrow", "retry_policy": retries(6, 1, "fixed")}),
+        ));
     }
     jobs.push(after("after-0", json!([{"job": "steady-0"}]), "all"));
     jobs.push(after("after-1", json!([{"job": "steady-1"}, {"job": "steady-2"}]), "all"));
@@ -85,7 +98,8 @@ pub(crate) fn changed(job: usize, choice: u64) -> Value {
     let name = format!("changed-{job}");
     let mut job = match choice {
         6..=9 => {
-            let expression = CRONS.get(usize::try_from(choice - 6).unwrap_or(0)).copied().unwrap_or("* * * * *");
+            let expression =
+                CRONS.get(usize::try_from(choice - 6).unwrap_or(0)).copied().unwrap_or("* * * * *");
             let config = json!({"expression": expression, "seconds": expression.split(' ').count() == 6});
             json!({"name": name, "function": "quick", "job_type": "cron", "schedule_config": config})
         }

@@ -23,7 +23,8 @@ pub(crate) const DATABASE: &str = "sched";
 /// Size of the disk.
 const DISK: &str = "size=640m,mode=0755";
 /// The log is small, so that it is written anew all the time and a full disk is noticed; vacuum comes by within a run.
-const SETTINGS: [&str; 4] = ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
+const SETTINGS: [&str; 4] =
+    ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
 
 /// A run's folder and its server.
 #[derive(Debug)]
@@ -55,7 +56,8 @@ impl Place {
         fs::create_dir_all(folder.join("logs"))?;
         let has_own_disk = may_mount && mount(&disk);
         let options = options(&disk);
-        let cluster = spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
+        let cluster =
+            spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
         let (admin, url) = (cluster.url("postgres"), cluster.url(DATABASE));
         way::connect(&admin).await?.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
         let database = Database::new(&DatabaseSettings::new(&url, "chaos"))?;
@@ -161,13 +163,16 @@ impl Place {
         if let Some(cluster) = self.cluster.lock().await.take() {
             spawn_blocking(move || cluster.stop(StopMode::Immediate)).await??;
         }
-        if self.has_own_disk && !Command::new("umount").arg(&self.disk).status().is_ok_and(|status| status.success()) {
+        if self.has_own_disk
+            && !Command::new("umount").arg(&self.disk).status().is_ok_and(|status| status.success())
+        {
             bail!("failed to unmount {}", self.disk.display());
         }
         if is_kept {
             return Ok(());
         }
-        fs::remove_dir_all(&self.folder).with_context(|| format!("failed to remove {}", self.folder.display()))
+        fs::remove_dir_all(&self.folder)
+            .with_context(|| format!("failed to remove {}", self.folder.display()))
     }
 }
 

@@ -106,26 +106,47 @@ pub(crate) struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deed {
     /// Triggers the job of this number, or the long one.
-    Trigger { job: usize, is_long: bool },
+    Trigger {
+        job: usize,
+        is_long: bool,
+    },
     /// Sends its last trigger once more.
     Again,
     /// Creates a job that fires every so many seconds, or never.
-    Create { seconds: u64 },
+    Create {
+        seconds: u64,
+    },
     /// Gives a changed job another schedule.
-    Apply { job: usize, choice: u64 },
+    Apply {
+        job: usize,
+        choice: u64,
+    },
     /// Pauses one, for so many seconds or until it is resumed.
-    Pause { job: usize, seconds: Option<u64> },
-    Resume { job: usize },
-    Disable { job: usize },
-    Enable { job: usize },
+    Pause {
+        job: usize,
+        seconds: Option<u64>,
+    },
+    Resume {
+        job: usize,
+    },
+    Disable {
+        job: usize,
+    },
+    Enable {
+        job: usize,
+    },
     /// Cancels what it triggered last.
     Cancel,
     /// Cancels what is open of a changed job.
-    CancelJob { job: usize },
+    CancelJob {
+        job: usize,
+    },
     /// Runs a dead letter again.
     Retry,
     /// Looks at what belongs to another tenant.
-    Peek { page: usize },
+    Peek {
+        page: usize,
+    },
     /// Asks the leader to step down.
     StepDown,
 }
@@ -243,7 +264,9 @@ mod tests {
             let faults = faults(seed, Duration::from_secs(600), Intensity::Normal);
             assert!(faults.len() >= 200, "{} faults of seed {seed}", faults.len());
             let has = |wanted: fn(&What) -> bool| faults.iter().any(|fault| wanted(&fault.what));
-            assert!(has(|what| matches!(what, What::Crash(_))) && has(|what| matches!(what, What::Freeze(..))));
+            assert!(
+                has(|what| matches!(what, What::Crash(_))) && has(|what| matches!(what, What::Freeze(..)))
+            );
         }
     }
 }

@@ -8,7 +8,10 @@ use serde_json::Value;
 use test_support::Client;
 
 const FIGURES: [(&str, &str); 8] = [
-    ("fire times expected", "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.at <= j.settled_until"),
+    (
+        "fire times expected",
+        "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.at <= j.settled_until",
+    ),
     ("dispatched", "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL"),
     ("skipped", "SELECT coalesce(sum(fire_count), 0)::bigint FROM skipped_fires WHERE trigger_id IS NULL"),
     ("other dispatches", "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NOT NULL"),
@@ -29,7 +32,10 @@ pub(crate) async fn figures(sql: &Client, timeline: &Path, planned: usize) -> an
     let ended = kinds.remove("exit").unwrap_or(0);
     let total: usize = kinds.values().sum();
     let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let mut text = format!("{total} faults of {planned} planned: {}\n{ended} daemons ended by themselves and were started again\n", kinds.join(", "));
+    let mut text = format!(
+        "{total} faults of {planned} planned: {}\n{ended} daemons ended by themselves and were started again\n",
+        kinds.join(", ")
+    );
     let mut figures = Vec::new();
     for (name, statement) in FIGURES {
         let count: i64 = sql.query_one(statement, &[]).await?.get(0);

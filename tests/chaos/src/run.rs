@@ -19,10 +19,10 @@ use crate::Cli;
 use crate::clients::{Client, Office};
 use crate::faults::{self, Victims};
 use crate::fleet::{Fleet, program};
+use crate::mutants::{self, Mutant};
 use crate::place::Place;
 use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{Lines, now};
-use crate::mutants::{self, Mutant};
 use crate::{report, settle, setup, watch};
 
 /// On a machine that does much else, what a worker that wakes may need to act, in seconds.
@@ -50,7 +50,9 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
     let (is_kept, code) = match &outcome {
         None => (false, ExitCode::from(130)),
         Some(Err(_)) => (true, ExitCode::FAILURE),
-        Some(Ok(outcome)) if mutant.is_some_and(|mutant| kills(&outcome.verdicts, mutant)) => (cli.keep, ExitCode::SUCCESS),
+        Some(Ok(outcome)) if mutant.is_some_and(|mutant| kills(&outcome.verdicts, mutant)) => {
+            (cli.keep, ExitCode::SUCCESS)
+        }
         Some(Ok(_)) if mutant.is_some() => (cli.keep, ExitCode::FAILURE),
         Some(Ok(outcome)) => {
             let holds = outcome.verdicts.iter().all(Verdict::holds);
@@ -88,7 +90,8 @@ fn kills(verdicts: &[Verdict], mutant: &Mutant) -> bool {
 async fn mutate(place: Arc<Place>, mutant: Option<&'static Mutant>, after: Duration) {
     let Some(mutant) = mutant.filter(|mutant| !mutant.then.is_empty()) else { return };
     sleep(after).await;
-    let attempt = async || place.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
+    let attempt =
+        async || place.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
     while let Err(error) = attempt().await {
         eprintln!("the mutant is not done yet: {error:#}");
         sleep(Duration::from_millis(500)).await;
@@ -104,7 +107,8 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let fleet = Fleet::start(place, pooler.address(), &timeline, &cli.without).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
     let schedulers: Vec<_> = fleet.all(Kind::Scheduler).map(|scheduler| scheduler.address).collect();
-    setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer).await?;
+    setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
+        .await?;
 
     let mutant = cli.mutant.as_deref().and_then(mutants::named);
     if let Some(mutant) = mutant {
@@ -139,7 +143,9 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     println!("the faults are over; the installation settles");
     settle::settle(place, &office, &mut clients, mutant.is_some()).await?;
     watching.shutdown().await;
-    let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else { anyhow::bail!("a fault goes on") };
+    let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
+        anyhow::bail!("a fault goes on")
+    };
     let ends = fleet.end().await;
     drop(pooler);
     let run = FinishedRun {
@@ -152,10 +158,19 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     judge(place, &run, ends, planned).await
 }
 
-async fn judge(place: &Place, run: &FinishedRun, ends: Vec<String>, planned: usize) -> anyhow::Result<Outcome> {
+async fn judge(
+    place: &Place,
+    run: &FinishedRun,
+    ends: Vec<String>,
+    planned: usize,
+) -> anyhow::Result<Outcome> {
     let sql = place.client().await?;
     let mut verdicts = run.verdicts(&sql).await;
-    verdicts.push(Verdict::new("stop: every daemon ends in order with status 0", plan::SCHEDULERS + plan::WORKERS + plan::APIS, ends));
+    verdicts.push(Verdict::new(
+        "stop: every daemon ends in order with status 0",
+        plan::SCHEDULERS + plan::WORKERS + plan::APIS,
+        ends,
+    ));
     verdicts.push(left_behind(&run_mark(place)));
     let figures = report::figures(&sql, &run.timeline, planned).await?;
     Ok(Outcome { verdicts, figures })

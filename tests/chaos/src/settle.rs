@@ -22,7 +22,12 @@ const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at
     (SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at < now() - interval '2 seconds')";
 
 /// Returns when nothing is open.
-pub(crate) async fn settle(place: &Place, office: &Office, clients: &mut [Client], is_broken: bool) -> anyhow::Result<()> {
+pub(crate) async fn settle(
+    place: &Place,
+    office: &Office,
+    clients: &mut [Client],
+    is_broken: bool,
+) -> anyhow::Result<()> {
     for client in clients {
         ensure!(client.finish().await, "a trigger is not answered without faults");
     }
@@ -33,7 +38,9 @@ pub(crate) async fn settle(place: &Place, office: &Office, clients: &mut [Client
         let path = format!("/api/v1/jobs/{job}/pause");
         let theirs = [("authorization", office.their_bearer.as_str())];
         let headers: &[(&str, &str)] = if tenant == "default" { &[] } else { &theirs };
-        let answer = http::request(api, "POST", &path, headers, Some(&json!({"reason": "the end", "until": "never"}))).await?;
+        let answer =
+            http::request(api, "POST", &path, headers, Some(&json!({"reason": "the end", "until": "never"})))
+                .await?;
         ensure!(answer.status == 200, "a job is not paused: {}", answer.body);
     }
     let mut seen = String::new();

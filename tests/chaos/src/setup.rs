@@ -41,7 +41,12 @@ pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
 }
 
 /// Puts the jobs of both tenants in.
-pub(crate) async fn populate(api: SocketAddr, program: &Path, effects: &Path, their_bearer: &str) -> anyhow::Result<()> {
+pub(crate) async fn populate(
+    api: SocketAddr,
+    program: &Path,
+    effects: &Path,
+    their_bearer: &str,
+) -> anyhow::Result<()> {
     apply(api, &jobs::manifest(program, effects), &[]).await?;
     apply(api, &jobs::theirs(program, effects), &[("authorization", their_bearer)]).await
 }

@@ -53,7 +53,13 @@ async fn term_of(scheduler: SocketAddr) -> Option<i64> {
 }
 
 /// Tells how the run goes, until it is dropped.
-pub(crate) async fn progress(place: Arc<Place>, timeline: Arc<Lines>, answers: Arc<Lines>, planned: usize, length: Duration) {
+pub(crate) async fn progress(
+    place: Arc<Place>,
+    timeline: Arc<Lines>,
+    answers: Arc<Lines>,
+    planned: usize,
+    length: Duration,
+) {
     const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),
         (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
         coalesce((SELECT extract(epoch FROM max(now() - next_run_at)) FROM scheduled_jobs WHERE next_run_at < now() AND is_enabled), 0)::double precision";
@@ -63,7 +69,8 @@ pub(crate) async fn progress(place: Arc<Place>, timeline: Arc<Lines>, answers: A
         let figures = async { anyhow::Ok(place.client().await?.query_one(FIGURES, &[]).await?) };
         let figures = match timeout(PRESENT, figures).await {
             Ok(Ok(row)) => {
-                let (fires, attempts, open, lag): (i64, i64, i64, f64) = (row.get(0), row.get(1), row.get(2), row.get(3));
+                let (fires, attempts, open, lag): (i64, i64, i64, f64) =
+                    (row.get(0), row.get(1), row.get(2), row.get(3));
                 format!("{fires} fires, {attempts} attempts, {open} open, lag {lag:.1} s")
             }
             _ => "the database is away".to_owned(),

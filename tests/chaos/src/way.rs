@@ -79,7 +79,12 @@ impl Way {
     }
 }
 
-async fn accept(listener: TcpListener, server: Server, weather: watch::Receiver<Weather>, cuts: watch::Receiver<u32>) {
+async fn accept(
+    listener: TcpListener,
+    server: Server,
+    weather: watch::Receiver<Weather>,
+    cuts: watch::Receiver<u32>,
+) {
     let mut connections = JoinSet::new();
     loop {
         // A failure to accept is the client's to notice.
@@ -92,7 +97,12 @@ async fn accept(listener: TcpListener, server: Server, weather: watch::Receiver<
 }
 
 /// Carries one connection until either side ends it or it is cut.
-async fn carry(client: TcpStream, server: Server, weather: watch::Receiver<Weather>, mut cuts: watch::Receiver<u32>) {
+async fn carry(
+    client: TcpStream,
+    server: Server,
+    weather: watch::Receiver<Weather>,
+    mut cuts: watch::Receiver<u32>,
+) {
     cuts.mark_unchanged();
     let (from_client, to_client) = client.into_split();
     // Without a server the client sees its connection end, as it would without the proxy.
@@ -139,7 +149,8 @@ async fn pump(
             return;
         }
         let Some(piece) = buffer.get(..length) else { return };
-        let commits = direction == Direction::Requests && piece.windows(COMMIT.len()).any(|window| window == COMMIT);
+        let commits =
+            direction == Direction::Requests && piece.windows(COMMIT.len()).any(|window| window == COMMIT);
         if (commits && now == Weather::CutBeforeCommit) || to.write_all(piece).await.is_err() {
             return;
         }

@@ -281,7 +281,8 @@ pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdic
     let mut verdicts = Vec::new();
     for invariant in invariants {
         let checked = sql.query_one(invariant.checked, &[]).await;
-        let checked: i64 = checked.unwrap_or_else(|error| panic!("{}: nothing to check: {error:?}", invariant.name)).get(0);
+        let checked: i64 =
+            checked.unwrap_or_else(|error| panic!("{}: nothing to check: {error:?}", invariant.name)).get(0);
         let (violations, rows) = rows_of(sql, invariant).await;
         verdicts.push(Verdict { invariant: invariant.name.to_owned(), checked, violations, rows });
     }
@@ -292,7 +293,8 @@ pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdic
 async fn rows_of(sql: &Client, invariant: &Invariant) -> (i64, Vec<String>) {
     let statement = format!("SELECT v::text, count(*) OVER () FROM ({}) v LIMIT 5", invariant.broken);
     let rows = sql.query(&statement, &[]).await;
-    let rows = rows.unwrap_or_else(|error| panic!("invariant {} cannot be checked: {error:?}", invariant.name));
+    let rows =
+        rows.unwrap_or_else(|error| panic!("invariant {} cannot be checked: {error:?}", invariant.name));
     (rows.first().map_or(0, |row| row.get(1)), rows.iter().map(|row| row.get(0)).collect())
 }
 

@@ -226,17 +226,27 @@ fn repeated(effects: &[Effect]) -> Verdict {
 
 /// Work that nobody knows of.
 fn unaccounted(effects: &[Effect], attempts: &Attempts) -> Verdict {
-    let unknown = effects.iter().filter(|effect| !attempts.contains_key(&(effect.dispatch.clone(), effect.attempt)));
-    verdict("one that no attempt accounts for", effects.len(), unknown.map(|effect| format!("{effect:?}")).collect())
+    let unknown =
+        effects.iter().filter(|effect| !attempts.contains_key(&(effect.dispatch.clone(), effect.attempt)));
+    verdict(
+        "one that no attempt accounts for",
+        effects.len(),
+        unknown.map(|effect| format!("{effect:?}")).collect(),
+    )
 }
 
 /// Attempts that are said to be done and were not.
 fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
-    let done: BTreeSet<(&str, i32)> =
-        effects.iter().filter(|effect| effect.is_complete).map(|effect| (&*effect.dispatch, effect.attempt)).collect();
+    let done: BTreeSet<(&str, i32)> = effects
+        .iter()
+        .filter(|effect| effect.is_complete)
+        .map(|effect| (&*effect.dispatch, effect.attempt))
+        .collect();
     let completed: Vec<_> = attempts.iter().filter(|(_, attempt)| attempt.status == "COMPLETED").collect();
     let undone = completed.iter().filter(|((dispatch, attempt), _)| !done.contains(&(&**dispatch, *attempt)));
-    let rows = undone.map(|((dispatch, attempt), _)| format!("attempt {attempt} of {dispatch} is COMPLETED and was not done"));
+    let rows = undone.map(|((dispatch, attempt), _)| {
+        format!("attempt {attempt} of {dispatch} is COMPLETED and was not done")
+    });
     let rows = rows.collect();
     verdict("an attempt is COMPLETED and was not done", completed.len(), rows)
 }
@@ -247,7 +257,8 @@ fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdi
     let outlives = effects.iter().filter(|effect| {
         ended(effect).is_some_and(|ended| effect.seen > ended + AFTERLIFE) && !excuse.holds(effect.seen)
     });
-    let rows = outlives.map(|effect| format!("{effect:?}, and its attempt ended at {:?}", ended(effect))).collect();
+    let rows =
+        outlives.map(|effect| format!("{effect:?}, and its attempt ended at {:?}", ended(effect))).collect();
     verdict("a program outlives its attempt", effects.len(), rows)
 }
 

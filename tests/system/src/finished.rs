@@ -99,9 +99,11 @@ impl FinishedRun {
              SELECT f.id::uuid, timestamptz 'epoch' + f.at * interval '1 microsecond', f.version
              FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS f (id, at, version)";
         sql.execute(into_fires, &[&ids, &instants, &versions]).await.expect("the fire times can be loaded");
-        sql.batch_execute("ANALYZE run.fires; ANALYZE job_dispatch; ANALYZE skipped_fires; ANALYZE job_execution_log")
-            .await
-            .expect("statistics");
+        sql.batch_execute(
+            "ANALYZE run.fires; ANALYZE job_dispatch; ANALYZE skipped_fires; ANALYZE job_execution_log",
+        )
+        .await
+        .expect("statistics");
     }
 }
 
@@ -125,14 +127,18 @@ fn ask(python: &Path, jobs: String) -> String {
 
 /// The objects of a file of JSON lines.
 fn lines(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+    let text =
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
 }
 
 /// When workers were frozen.
 fn frozen(faults: &[Value]) -> Vec<Frozen> {
     let of_worker = faults.iter().filter(|fault| {
-        fault["kind"] == "freeze" && fault["target"].as_str().is_some_and(|target| target.starts_with("worker"))
+        fault["kind"] == "freeze"
+            && fault["target"].as_str().is_some_and(|target| target.starts_with("worker"))
     });
     of_worker
         .map(|fault| Frozen {

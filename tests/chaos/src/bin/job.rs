@@ -14,7 +14,8 @@ const PULSE: Duration = Duration::from_millis(100);
 
 fn main() -> io::Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
-    let mut next = || arguments.next().ok_or_else(|| io::Error::other("usage: chaos-job LOG MILLISECONDS MODE"));
+    let mut next =
+        || arguments.next().ok_or_else(|| io::Error::other("usage: chaos-job LOG MILLISECONDS MODE"));
     let (path, milliseconds, mode) = (next()?, next()?, next()?);
     let mut left = Duration::from_millis(milliseconds.parse().map_err(io::Error::other)?);
     let (dispatch, attempt) = (variable("SCHED_DISPATCH_ID")?, variable("SCHED_ATTEMPT")?);
@@ -49,7 +50,10 @@ fn variable(name: &str) -> io::Result<String> {
 
 /// Seconds since the epoch.
 fn now() -> f64 {
-    #[expect(clippy::disallowed_methods, reason = "an effect is dated by who has it; the database runs on the same machine")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an effect is dated by who has it; the database runs on the same machine"
+    )]
     let now = SystemTime::now();
     now.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
