@@ -63,6 +63,13 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
         eprintln!("the database is not written down: {error:#}");
     }
     let folder = place.file("");
+    // What was cut short lets go of it as soon as it is its turn.
+    for _ in 0..100 {
+        if Arc::strong_count(&place) == 1 {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
     let place = Arc::into_inner(place).context("something still uses the folder")?;
     place.close(is_kept).await?;
     let Some(outcome) = outcome else { return Ok(code) };
