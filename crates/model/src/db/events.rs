@@ -23,6 +23,14 @@ pub struct NewEvent {
     pub payload: serde_json::Value,
 }
 
+/// Somebody made a job.
+pub const JOB_CREATED: &str = "job_created";
+/// Somebody changed the settings of a job, or took earlier ones back.
+pub const JOB_UPDATED: &str = "job_updated";
+/// Somebody deleted a job.
+pub const JOB_DELETED: &str = "job_deleted";
+/// Somebody restored a deleted job.
+pub const JOB_RESTORED: &str = "job_restored";
 /// Somebody made a queue.
 pub const QUEUE_CREATED: &str = "queue_created";
 /// Somebody changed a queue: paused or resumed it, or gave it other limits.
