@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::guard;
 use crate::openapi;
 use crate::state::ApiState;
-use crate::table::table;
+use crate::table::{socket, table};
 
 /// Puts an application together.
 pub(crate) fn build(
@@ -31,6 +31,7 @@ pub(crate) fn build(
     App::new()
         .app_data(state)
         .service(api())
+        .service(socket())
         .route("/api/docs", web::get().to(openapi::page))
         .route("/api/docs/{file:.*}", web::get().to(openapi::swagger))
         .configure(|config| health::configure(config, health))

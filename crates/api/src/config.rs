@@ -43,6 +43,13 @@ pub const SETTINGS: &[Setting] = &[
     )
     .default("1000"),
     Setting::new(
+        "api-stream-patience",
+        "API_STREAM_PATIENCE",
+        "DURATION",
+        "How long a client that follows output or events may take over a piece of it before it is left",
+    )
+    .default("30s"),
+    Setting::new(
         "api-key-environment",
         "API_KEY_ENVIRONMENT",
         "WORD",
@@ -83,6 +90,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Requests a second that one key may send; 0 for any number.
     pub request_rate: u32,
+    /// How long a client of a stream may take over a piece of it.
+    pub stream_patience: Duration,
     /// The environment whose keys are made and taken.
     pub key_environment: String,
     /// Tokens that are taken besides API keys.
@@ -111,6 +120,8 @@ impl Config {
             );
         }
         let request_rate = values.integer("api-request-rate", 0..=1_000_000);
+        let stream_patience = values
+            .duration_within("api-stream-patience", Duration::from_millis(100)..=Duration::from_secs(600));
         let key_environment = values.string("api-key-environment");
         if let Err(message) = check_environment(&key_environment)
             && values.are_sound(&["api-key-environment"])
@@ -136,6 +147,7 @@ impl Config {
             port,
             allowed_hosts,
             request_rate,
+            stream_patience,
             key_environment,
             jwt,
             default_timezone,

@@ -5,7 +5,7 @@
 
 use actix_web::error::PayloadError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use sched_model::db::DbError;
 use sched_model::domain::identity::Permission;
@@ -142,10 +142,17 @@ pub(crate) enum ApiError {
     #[error("the request took too long and was given up; whether it took effect is not known")]
     TimedOut,
     /// Too many clients follow what runs.
-    #[error(
-        "too many clients follow the output of dispatches through this API; ask again without follow, or later"
-    )]
+    #[error("too many clients follow output or events through this API; come back later, or ask another one")]
     TooManyFollowers,
+    /// The request for a WebSocket is none.
+    #[error("this path takes WebSockets alone: {0}")]
+    NoUpgrade(String),
+    /// Somebody follows too much at once.
+    #[error("this key holds {limit} streams of this API, which is its share; end one of them first")]
+    TooManyStreams {
+        /// How many it may hold.
+        limit: usize,
+    },
     /// The daemon has not found its database yet.
     #[error("the API has not reached its database yet; try again")]
     Starting,
@@ -220,6 +227,8 @@ impl ApiError {
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, "timed_out"),
             Self::TooManyFollowers => (StatusCode::SERVICE_UNAVAILABLE, "too_many_followers"),
+            Self::NoUpgrade(_) => (StatusCode::UPGRADE_REQUIRED, "upgrade_required"),
+            Self::TooManyStreams { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_streams"),
             Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
             Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
@@ -254,13 +263,16 @@ impl ApiError {
             let challenge = if shown.is_some() { INVALID_TOKEN } else { NO_TOKEN };
             response.insert_header((WWW_AUTHENTICATE, challenge));
         }
+        if let Self::NoUpgrade(_) = self {
+            response.insert_header((UPGRADE, "websocket"));
+        }
         if let Self::TooManyRequests { after_seconds } | Self::QuotaUsedUp { after_seconds, .. } = self {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
         }
         if matches!(self, Self::InFlight) {
             response.insert_header((RETRY_AFTER, "1"));
         }
-        if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE {
+        if self.kind().0 == StatusCode::SERVICE_UNAVAILABLE || matches!(self, Self::TooManyStreams { .. }) {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
         }
         // Strings and numbers only: writing them cannot fail, and an empty body would still carry the status.
@@ -354,6 +366,8 @@ mod tests {
             ApiError::CrossSite,
             ApiError::TimedOut,
             ApiError::TooManyFollowers,
+            ApiError::NoUpgrade(String::new()),
+            ApiError::TooManyStreams { limit: 1 },
             ApiError::Starting,
             ApiError::Unavailable(outage()),
             ApiError::Busy(outage()),

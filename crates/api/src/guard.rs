@@ -17,17 +17,19 @@ use actix_web::http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage, HttpResponse, web};
+use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_runtime::{clock, exit};
-use sched_wire::{BASE_PATH, Problem, REQUEST_ID};
+use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
 use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::error::ApiError;
+use crate::extract::traceparent;
 use crate::once::Once;
 use crate::openapi;
 use crate::permit::{self, Needs};
+use crate::routes::event_socket;
 use crate::state::ApiState;
 use crate::{identity, once, origin};
 
@@ -46,7 +48,7 @@ pub(crate) async fn around(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let facts = Facts::of(&request);
-    let span = tracing::info_span!("request", request.id = facts.id.0);
+    let span = tracing::info_span!("request", request.id = facts.id.0, trace.id = facts.trace);
     let served = serve(request, next, &facts.id.0).instrument(span);
     let served = tokio::time::timeout(REQUEST_WITHIN, served).await;
     let Ok(served) = served else {
@@ -65,10 +67,13 @@ pub(crate) async fn around(
 
 /// Lets the request in, or not.
 async fn serve(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
     id: &str,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
+    if request.path() == EVENTS_SOCKET {
+        event_socket::take_key(request.headers_mut());
+    }
     match admitted(&request, id).await {
         Ok(()) => Ok(next.call(request).await?.map_into_boxed_body()),
         Err(error) => Ok(request.error_response(error)),
@@ -99,6 +104,9 @@ fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
     if openapi::is_public(path) {
         return None;
     }
+    if path == EVENTS_SOCKET {
+        return Some(Needs::Identity);
+    }
     if path.strip_prefix(BASE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
@@ -109,6 +117,7 @@ fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
 /// What is to be remembered of a request, which is consumed by its service.
 struct Facts {
     id: RequestId,
+    trace: String,
     method: String,
     path: String,
     route: Option<String>,
@@ -119,6 +128,7 @@ impl Facts {
     fn of(request: &ServiceRequest) -> Self {
         Self {
             id: id_of(request.headers()),
+            trace: trace_of(request.request()),
             method: request.method().to_string(),
             path: request.path().to_owned(),
             route: None,
@@ -134,6 +144,7 @@ impl Facts {
     fn refuse(&self, error: &ApiError) -> HttpResponse {
         let mut problem: Problem = error.problem();
         problem.request_id.clone_from(&self.id.0);
+        problem.trace_id.clone_from(&self.trace);
         problem.instance = Some(self.path.clone());
         let (request, code, cause) = (&self.id.0, &problem.code, exit::describe(error));
         match error.kind().0 {
@@ -226,6 +237,14 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
 
+/// The trace that the request is part of (W3C `traceparent`), or a new one.
+fn trace_of(request: &HttpRequest) -> String {
+    let given = traceparent(request).and_then(|text| text.split('-').nth(1).map(str::to_owned));
+    // A trace id of zeros is none.
+    let given = given.filter(|id| id.bytes().any(|byte| byte != b'0'));
+    given.unwrap_or_else(|| Uuid::new_v4().simple().to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use actix_web::http::header::HOST;
@@ -243,6 +262,7 @@ mod tests {
             ("/api/v1", here, Some(Needs::Identity)),
             ("/api/v1/jobs", here, Some(Needs::Identity)),
             ("/api/v1/", there, Some(Needs::Identity)),
+            ("/ws/events", here, Some(Needs::Identity)),
             ("/api/v11", here, None),
             ("/api/v1/openapi.json", there, None),
             ("/api/v1/openapi.json/x", there, Some(Needs::Identity)),
@@ -277,5 +297,19 @@ mod tests {
         let body = response.into_body().try_into_bytes().unwrap();
         let problem: Problem = serde_json::from_slice(&body).unwrap();
         assert_eq!((problem.code.as_str(), problem.request_id.as_str()), ("timed_out", "r-1"));
+        assert_eq!(problem.trace_id.len(), 32, "a request that names no trace begins one");
+    }
+
+    #[test]
+    fn a_request_is_part_of_the_trace_that_it_names() {
+        let trace = |value: &str| {
+            trace_of(&TestRequest::get().insert_header(("traceparent", value)).to_http_request())
+        };
+        let given = "0af7651916cd43dd8448eb211c80319c";
+        assert_eq!(trace(&format!("00-{given}-b7ad6b7169203331-01")), given);
+        for none in ["", "00-00000000000000000000000000000000-b7ad6b7169203331-01"] {
+            let new = trace(none);
+            assert!(new.len() == 32 && new != "0".repeat(32), "{new}");
+        }
     }
 }

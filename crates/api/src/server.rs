@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app;
 use crate::config::Config;
+use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
 use crate::session::Sessions;
 use crate::state::{ApiState, Look, Setup};
@@ -140,6 +141,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
         secret_keys,
         identities: Identities::new(config.key_environment, config.request_rate, tokens),
         allowed_hosts: config.allowed_hosts,
+        stream_patience: config.stream_patience,
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
@@ -212,6 +214,8 @@ async fn serve(
     state.open();
     tracing::info!("The database is usable; requests are served.");
     background.spawn("look_for_database", look.run(background.token()));
+    let reader = Reader::new(state.hub.clone(), state.sessions.clone());
+    background.spawn("read_events", reader.run(background.token()));
     Ok(background.run_until(stop).await?)
 }
 

@@ -12,6 +12,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
 use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
 use sched_model::db::migrations::SchemaError;
+use sched_model::db::notify::{self, Hint};
 use sched_model::db::pool::InvalidDatabaseSettings;
 use sched_model::db::roles::{API_ROLE, Scope};
 use sched_model::db::tx::{TransactionError, Work, transact_in};
@@ -153,6 +154,21 @@ impl Sessions {
     /// Whether the database answers.
     pub(crate) async fn look(&self) -> DbResult<()> {
         clock::now(&mut *self.database.conn().await?).await.map(drop)
+    }
+
+    /// Reads the events of all tenants, which is for the one reader that feeds those who follow them ([`crate::events::hub`]).
+    pub(crate) async fn follow<T, F>(&self, name: &'static str, work: F) -> DbResult<T>
+    where
+        T: Send,
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
+    {
+        self.run(Scope::nobody().following().read_only(), name, work).await
+    }
+
+    /// Listens for hints for ever.
+    pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
+        notify::listen(&self.database, channels, on_hint).await;
     }
 
     /// Gives the connections back.

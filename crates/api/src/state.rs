@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
+use crate::events::Hub;
 use crate::identity::Identities;
+use crate::places::{Limits, Places};
 use crate::session::Sessions;
 
 /// Time between two looks for the database.
@@ -24,9 +26,11 @@ const LOOK_PERIOD: Duration = Duration::from_secs(5);
 /// Waits between looks that fail.
 const LOOK_BACKOFF: Backoff = Backoff { initial: Duration::from_millis(500), cap: LOOK_PERIOD };
 
-/// Most clients that read or follow the output of dispatches at once: each holds a page of it, and who follows looks at the database
+/// Clients that read or follow the output of dispatches at once: each holds a page of it, and who follows looks at the database
 /// twice a second.
-const FOLLOWERS: usize = 100;
+const FOLLOWERS: Limits = Limits { all: 100, tenant: 60, key: 30 };
+/// Clients that follow events at once: one reader serves them all, and who has fallen behind holds a page.
+const LISTENERS: Limits = Limits { all: 1000, tenant: 600, key: 200 };
 /// Most passwords that are hashed at once: each takes a core and 19 MiB for some tens of milliseconds.
 const HASHINGS: usize = 2;
 
@@ -39,6 +43,7 @@ pub(crate) struct Setup {
     pub(crate) secret_keys: Option<SecretKeys>,
     pub(crate) identities: Identities,
     pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) stream_patience: Duration,
 }
 
 /// What the requests share.
@@ -49,8 +54,14 @@ pub(crate) struct ApiState {
     /// Silence after which a leader is none.
     pub(crate) leader_lease: Duration,
     secret_keys: Option<SecretKeys>,
-    /// One permit for each client that may follow output.
-    pub(crate) followers: Arc<Semaphore>,
+    /// Places of clients that follow output.
+    pub(crate) followers: Places,
+    /// Places of clients that follow events.
+    pub(crate) listeners: Places,
+    /// What feeds those.
+    pub(crate) hub: Arc<Hub>,
+    /// How long a client of a stream may take over a piece of it.
+    pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
     /// One permit for each password that may be hashed at the same time.
     pub(crate) hashing: Semaphore,
@@ -64,15 +75,25 @@ pub(crate) struct ApiState {
 impl ApiState {
     /// The state of a daemon that starts, and the task that will look for its database.
     pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>) {
-        let Setup { sessions, default_timezone, leader_lease, secret_keys, identities, allowed_hosts } =
-            setup;
+        let Setup {
+            sessions,
+            default_timezone,
+            leader_lease,
+            secret_keys,
+            identities,
+            allowed_hosts,
+            stream_patience,
+        } = setup;
         let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
             sessions,
             default_timezone,
             leader_lease,
             secret_keys,
-            followers: Arc::new(Semaphore::new(FOLLOWERS)),
+            followers: Places::new(FOLLOWERS),
+            listeners: Places::new(LISTENERS),
+            hub: Arc::default(),
+            stream_patience,
             identities,
             hashing: Semaphore::new(HASHINGS),
             allowed_hosts,
@@ -138,6 +159,7 @@ impl StatusSource for ApiState {
             "database_found": self.is_open(),
             "stopping": self.is_stopping.load(Ordering::Relaxed),
             "database_latency_ms": look.last_duration_ms.filter(|_| look.consecutive_failures == 0),
+            "event_streams": self.hub.listeners(),
             "default_timezone": self.default_timezone,
             "secret_keys": self.secret_keys.as_ref().map(|keys| keys.ids().collect::<Vec<_>>()),
         })

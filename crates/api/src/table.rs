@@ -13,9 +13,9 @@ use sched_wire::{Page, PageQuery};
 use crate::openapi::{self, says};
 use crate::permit::{Needs, Path, at};
 use crate::routes::{
-    api_keys, apply, calendars, cancellations, dead_letters, dispatches, executions, explanations, fleet,
-    functions, jobs, logs, me, memberships, previews, queue_switches, queues, retries, secrets, switches,
-    tenants, triggers, users,
+    api_keys, apply, audit_events, calendars, cancellations, dead_letters, dispatches, event_socket, events,
+    executions, explanations, fleet, functions, jobs, logs, me, memberships, previews, queue_switches,
+    queues, retries, secrets, switches, tenants, triggers, users,
 };
 
 use self::resources::resources;
@@ -26,6 +26,11 @@ pub(crate) fn table() -> Vec<Path> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// What is not below the base path, and in no OpenAPI document, which knows no `WebSockets`.
+pub(crate) fn socket() -> Path {
+    at(wire::EVENTS_SOCKET).get(P::RunsRead, event_socket::open, says("Follow what happens over a WebSocket"))
 }
 
 fn documents() -> Vec<Path> {
@@ -342,6 +347,23 @@ fn runs() -> Vec<Path> {
             says("Read the output of a dispatch, or follow it")
                 .query::<wire::LogsQuery>()
                 .streams::<wire::LogEvent>(),
+        ),
+        at("/audit-events").get(
+            P::AuditRead,
+            audit_events::list,
+            says("List who changed what, newest first")
+                .query::<wire::AuditQuery>()
+                .ok::<Page<wire::AuditEvent>>(),
+        ),
+        at("/events").get(
+            P::RunsRead,
+            events::list,
+            says("List what happened, newest first").query::<wire::EventsQuery>().ok::<Page<wire::Event>>(),
+        ),
+        at("/events/stream").get(
+            P::RunsRead,
+            events::stream,
+            says("Follow what happens").query::<wire::EventStreamQuery>().streams::<wire::StreamMessage>(),
         ),
         at("/dead-letters").get(
             P::RunsRead,

@@ -23,6 +23,10 @@ pub const LISTEN: u8 = 5;
 pub const REMOTE: u8 = 6;
 /// The API was reached and refused the request.
 pub const REFUSED: u8 = 7;
+/// What was waited for has ended otherwise.
+pub const ENDED_OTHERWISE: u8 = 8;
+/// What was waited for did not come in time.
+pub const TOO_LATE: u8 = 9;
 
 /// Any error that can cross tasks.
 pub type BoxError = Box<dyn Error + Send + Sync>;

@@ -13,9 +13,9 @@ use sched_wire::{DispatchStatus, ExecutionStatus, JobSort, JobStatus, JobType};
 use uuid::Uuid;
 
 use crate::commands::{
-    ApiKeysCommand, CalendarsCommand, DeadLettersCommand, FunctionsCommand, JobTypesCommand, LeaderCommand,
-    MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand, SecretsCommand, TenantsCommand,
-    UsersCommand, WorkersCommand,
+    ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand, FunctionsCommand,
+    JobTypesCommand, LeaderCommand, MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
+    SecretsCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 
@@ -29,7 +29,9 @@ Exit codes:
   4  the database's schema is missing, older or newer than this program needs
   5  the address or port to listen on is not available
   6  the API cannot be reached
-  7  the API refused the request";
+  7  the API refused the request
+  8  what was waited for has ended otherwise
+  9  what was waited for did not come in time";
 
 /// Controls sched: its schema, its jobs and their history, and a whole private installation for development.
 #[derive(Debug, Parser)]
@@ -74,6 +76,12 @@ pub(crate) enum Command {
     Jobs(JobsCommand),
     /// Print what a dispatch or an execution writes, while it runs or afterwards
     Logs(LogsArgs),
+    /// List who changed what
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Follow what happens, list it, or wait for it
+    #[command(subcommand)]
+    Events(EventsCommand),
     /// List, show, explain, cancel and retry dispatches: fire times and triggers to be executed
     #[command(subcommand)]
     Dispatches(DispatchesCommand),
@@ -539,6 +547,8 @@ mod tests {
             exit::LISTEN,
             exit::REMOTE,
             exit::REFUSED,
+            exit::ENDED_OTHERWISE,
+            exit::TOO_LATE,
         ];
         let named: Vec<u8> = EXIT_CODES
             .lines()

@@ -91,6 +91,9 @@ pub struct Problem {
     /// Id of the request, which is in the log of the API too.
     #[serde(default)]
     pub request_id: String,
+    /// Id of the trace that the request is part of: that of its `traceparent`, or a new one. In the log of the API too.
+    #[serde(default)]
+    pub trace_id: String,
 }
 
 /// What is wrong with one field.
@@ -125,6 +128,7 @@ impl Problem {
             code: code.into(),
             errors: Vec::new(),
             request_id: String::new(),
+            trace_id: String::new(),
         }
     }
 }

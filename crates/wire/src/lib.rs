@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+mod audit;
 mod calendar;
 mod command;
 mod dead_letter;
+mod event;
 mod explain;
 mod fleet;
 mod function;
@@ -22,9 +24,11 @@ mod secret;
 mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
+pub use audit::{AuditEvent, AuditQuery};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
 pub use command::{Cancelled, JobCancelled, ReasonRequest};
 pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount};
+pub use event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
 pub use explain::{
     DispatchExplanation, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires,
     ExplainedPause, ExplainedSkip, Explanation, WaitFor,
@@ -50,12 +54,19 @@ pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, Trigg
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
-    DispatchStatus, DstGap, DstOverlap, ExecutionStatus, FireNote, HandlerType, JobChange, JobSort,
-    JobStatus, JobType, LeaderState, MisfirePolicy, OverlapPolicy, Scope, UnknownWord, WorkerStatus,
+    DispatchStatus, DstGap, DstOverlap, EndReason, EventType, ExecutionStatus, FireNote, HandlerType,
+    JobChange, JobSort, JobStatus, JobType, LeaderState, MisfirePolicy, OverlapPolicy, ResetReason, Scope,
+    UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.
 pub const BASE_PATH: &str = "/api/v1";
+/// Path of the WebSocket of events.
+pub const EVENTS_SOCKET: &str = "/ws/events";
+/// The subprotocol of that WebSocket.
+pub const EVENTS_PROTOCOL: &str = "sched.events.v1";
+/// What stands before the key where a browser, which can set no header of a WebSocket, sends it as a further subprotocol.
+pub const KEY_PROTOCOL: &str = "sched.bearer.";
 /// Media type of problem documents.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Header that names a request that changes something, so that sending it again does nothing again.

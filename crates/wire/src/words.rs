@@ -59,6 +59,124 @@ macro_rules! words {
 }
 
 words! {
+    /// What an event tells.
+    EventType {
+        /// A job was made.
+        JobCreated = "job_created",
+        /// A job was changed.
+        JobUpdated = "job_updated",
+        /// Somebody paused a job.
+        JobPaused = "job_paused",
+        /// Somebody resumed a job.
+        JobResumed = "job_resumed",
+        /// Somebody enabled a job.
+        JobEnabled = "job_enabled",
+        /// Somebody disabled a job, or the scheduler one that it can no longer schedule.
+        JobDisabled = "job_disabled",
+        /// Somebody deleted a job.
+        JobDeleted = "job_deleted",
+        /// Somebody restored a deleted job.
+        JobRestored = "job_restored",
+        /// A task function was made.
+        FunctionCreated = "function_created",
+        /// A task function was changed.
+        FunctionUpdated = "function_updated",
+        /// A task function was deleted.
+        FunctionDeleted = "function_deleted",
+        /// Somebody paused a task function.
+        FunctionPaused = "function_paused",
+        /// Somebody resumed a task function.
+        FunctionResumed = "function_resumed",
+        /// Somebody has a task function accept jobs again.
+        FunctionActivated = "function_activated",
+        /// Somebody has a task function accept no jobs.
+        FunctionDeactivated = "function_deactivated",
+        /// A queue was made.
+        QueueCreated = "queue_created",
+        /// A queue was changed: paused, resumed, or given other limits.
+        QueueUpdated = "queue_updated",
+        /// Somebody paused a queue.
+        QueuePaused = "queue_paused",
+        /// Somebody resumed a queue.
+        QueueResumed = "queue_resumed",
+        /// Somebody deleted a queue.
+        QueueDeleted = "queue_deleted",
+        /// A project was made.
+        ProjectCreated = "project_created",
+        /// A project was changed.
+        ProjectUpdated = "project_updated",
+        /// Somebody deleted a project.
+        ProjectDeleted = "project_deleted",
+        /// Somebody paused a project.
+        ProjectPaused = "project_paused",
+        /// Somebody resumed a project.
+        ProjectResumed = "project_resumed",
+        /// The operator of the installation paused the tenant.
+        TenantPaused = "tenant_paused",
+        /// The operator of the installation resumed the tenant.
+        TenantResumed = "tenant_resumed",
+        /// An attempt has begun.
+        ScheduleExecutionStarted = "schedule_execution_started",
+        /// An attempt has ended, whatever became of it.
+        ScheduleExecutionCompleted = "schedule_execution_completed",
+        /// An attempt was lost with its worker.
+        ScheduleExecutionLost = "schedule_execution_lost",
+        /// A dispatch was given up for good.
+        DispatchDeadLetter = "dispatch_dead_letter",
+        /// A dispatch was given up because nobody had begun it in time.
+        DispatchExpired = "dispatch_expired",
+        /// Somebody cancelled a dispatch that waited.
+        DispatchCancelled = "dispatch_cancelled",
+        /// Somebody wants a running dispatch stopped.
+        DispatchCancelRequested = "dispatch_cancel_requested",
+        /// Somebody had a finished dispatch run again.
+        DispatchRetried = "dispatch_retried",
+        /// Somebody is done with a dead letter.
+        DeadLetterDiscarded = "dead_letter_discarded",
+        /// A worker has registered.
+        WorkerOnline = "worker_online",
+        /// A worker has ended in order.
+        WorkerStopped = "worker_stopped",
+        /// The lease of a worker has expired.
+        WorkerOffline = "worker_offline",
+        /// An operator asked a worker to take nothing new.
+        WorkerDrainRequested = "worker_drain_requested",
+        /// An operator took that back.
+        WorkerDrainEnded = "worker_drain_ended",
+        /// A scheduler has taken over.
+        LeaderChanged = "leader_changed",
+        /// An operator asked the leader to step down.
+        LeaderStepDownRequested = "leader_step_down_requested",
+        /// Dispatches wait in a queue that no living worker serves.
+        QueueUnserved = "queue_unserved",
+        /// The queue is served again, or nothing waits in it any more.
+        QueueUnservedEnded = "queue_unserved_ended",
+    }
+}
+
+words! {
+    /// Why a position in the stream of events is none any more.
+    ResetReason {
+        /// Events that followed it are too old and were removed. The stream goes on with the oldest that there are.
+        Expired = "expired",
+        /// The database is another one by now, such as one restored from a backup. The stream goes on with what happens now.
+        OtherDatabase = "other_database",
+    }
+}
+
+words! {
+    /// Why a stream of events ends.
+    EndReason {
+        /// The API stops; another one may be there already.
+        Stopping = "stopping",
+        /// The key is good no more, or allows this no more.
+        Revoked = "revoked",
+        /// The database cannot be asked.
+        Unavailable = "unavailable",
+    }
+}
+
+words! {
     /// Whether a scheduler leads.
     LeaderState {
         /// One leads and renews its lease.

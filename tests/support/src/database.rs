@@ -17,7 +17,8 @@ const TEMPLATE: &str = "sched_template";
 /// Key of the advisory lock held while the template is made: "test" in ASCII.
 const TEMPLATE_LOCK: i64 = 0x74_65_73_74;
 
-type AnyError = Box<dyn Error + Send + Sync>;
+/// Whatever went wrong.
+pub type AnyError = Box<dyn Error + Send + Sync>;
 
 /// A database that only this test uses. It is dropped with this value.
 #[derive(Debug)]
@@ -163,7 +164,12 @@ fn execute(url: &str, statement: &str) -> Result<(), AnyError> {
     runtime()?.block_on(async { Ok(connect(url).await?.batch_execute(statement).await?) })
 }
 
-async fn connect(url: &str) -> Result<Client, AnyError> {
+/// A connection for plain SQL to the database at `url`.
+///
+/// # Errors
+///
+/// When the server does not take it.
+pub async fn connect(url: &str) -> Result<Client, AnyError> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     #[expect(
         clippy::disallowed_methods,

@@ -13,10 +13,10 @@ mod state;
 mod wait;
 
 pub use cluster::{URL_VARIABLE, server_program, throw_away};
-pub use database::TestDatabase;
+pub use database::{AnyError, TestDatabase, connect};
 pub use pooler::Pooler;
 pub use process::{Finished, Launch, Process};
-pub use proxy::Proxy;
+pub use proxy::{Proxy, socket_of};
 pub use server::OwnServer;
 pub use state::{is_running, process_state};
 pub use tokio_postgres::Client;

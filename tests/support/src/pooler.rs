@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Process, Proxy, wait_for};
+use crate::{Launch, Process, Proxy, wait_for};
 
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,7 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Pooler {
     url: String,
-    _process: Process,
+    at: SocketAddr,
+    launch: Launch,
+    process: Process,
     _proxy: Proxy,
     _folder: TempDir,
 }
@@ -47,16 +49,27 @@ impl Pooler {
         written.unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
         let launch = Process::at(program);
         let launch = if nix::unistd::geteuid().is_root() { launch.args(["-u", "nobody"]) } else { launch };
-        let mut process = launch.arg(&file).start();
-        wait_for("pgbouncer listens", PATIENCE, async || {
-            if let Some(status) = process.exited() {
-                return Err(format!("it ended ({status}): {}", process.stderr()));
-            }
-            TcpStream::connect(at).map(drop).map_err(|error| format!("{error}: {}", process.stderr()))
-        })
-        .await;
+        let launch = launch.arg(&file);
+        let process = listening(launch.clone().start(), at).await;
         let url = format!("postgresql://postgres@{at}/{database}");
-        Self { url, _process: process, _proxy: proxy, _folder: folder }
+        Self { url, at, launch, process, _proxy: proxy, _folder: folder }
+    }
+
+    /// Ends it, all connections with it, and starts it again after `pause` where it was.
+    ///
+    /// # Panics
+    ///
+    /// When it does not listen again.
+    pub async fn restart(&mut self, pause: Duration) {
+        self.process.kill9().await;
+        tokio::time::sleep(pause).await;
+        self.process = listening(self.launch.clone().start(), self.at).await;
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.at
     }
 
     /// URL of the database through it.
@@ -64,6 +77,18 @@ impl Pooler {
     pub fn url(&self) -> &str {
         &self.url
     }
+}
+
+/// Waits until it takes connections.
+async fn listening(mut process: Process, at: SocketAddr) -> Process {
+    wait_for("pgbouncer listens", PATIENCE, async || {
+        if let Some(status) = process.exited() {
+            return Err(format!("it ended ({status}): {}", process.stderr()));
+        }
+        TcpStream::connect(at).map(drop).map_err(|error| format!("{error}: {}", process.stderr()))
+    })
+    .await;
+    process
 }
 
 /// The settings of a pooler before the server at `url`, where it listens, and the name of the database.

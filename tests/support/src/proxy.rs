@@ -203,8 +203,9 @@ async fn pump(
     }
 }
 
-/// The socket that a URL names.
-fn socket_of(url: &str) -> Option<PathBuf> {
+/// The socket that a URL names, if it names one.
+#[must_use]
+pub fn socket_of(url: &str) -> Option<PathBuf> {
     let config: tokio_postgres::Config = url.parse().ok()?;
     let [Host::Unix(folder)] = config.get_hosts() else { return None };
     let port = config.get_ports().first().copied().unwrap_or(5432);

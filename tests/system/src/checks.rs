@@ -1,114 +1,153 @@
-//! The invariants of the protocol as SQL: each statement returns the rows that break it.
+//! The invariants of the protocol as SQL: one statement counts what each of them speaks about, another returns the rows that break it.
+//!
+//! Read-only, and other code than that under test. What the tables alone do not tell is in `effects` and `finished`.
 
 use test_support::Client;
 
-const INVARIANTS: &[(&str, &str)] = &[
-    (
-        "1: terms never overlap in time",
-        "SELECT a.term, b.term FROM leader_terms a JOIN leader_terms b ON a.term < b.term
+use crate::verdict::Verdict;
+
+/// What has to hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Invariant {
+    /// Its number in the protocol, and what it says.
+    pub(crate) name: &'static str,
+    /// How many things it was held against.
+    pub(crate) checked: &'static str,
+    /// The rows that break it.
+    pub(crate) broken: &'static str,
+}
+
+/// What the tables of the product and of the witness tell.
+pub(crate) const OF_HISTORY: &[Invariant] = &[
+    Invariant {
+        name: "1: terms never overlap in time",
+        checked: "SELECT count(*) FROM leader_terms",
+        broken: "SELECT a.term, b.term FROM leader_terms a JOIN leader_terms b ON a.term < b.term
          WHERE coalesce(a.ended_at, 'infinity') > b.started_at",
-    ),
-    (
-        "1: no dispatch is older than its term or younger than the end of it",
-        "SELECT d.id FROM job_dispatch d JOIN leader_terms t ON t.term = d.term
+    },
+    Invariant {
+        name: "1: no dispatch is older than its term or younger than the end of it",
+        checked: "SELECT count(*) FROM job_dispatch WHERE term IS NOT NULL",
+        broken: "SELECT d.id FROM job_dispatch d JOIN leader_terms t ON t.term = d.term
          WHERE d.created_at < t.started_at OR d.created_at > t.ended_at",
-    ),
-    (
-        "1: terms begin in the order of their numbers",
-        "SELECT a.term, b.term FROM leader_terms a JOIN leader_terms b ON a.term < b.term WHERE a.started_at > b.started_at",
-    ),
-    (
-        "1: the open term is the leader's, and no other is open",
-        "SELECT i.id, i.term, t.term FROM (SELECT * FROM scheduler_instances WHERE is_leader) i
+    },
+    Invariant {
+        name: "1: terms begin in the order of their numbers",
+        checked: "SELECT count(*) FROM leader_terms",
+        broken: "SELECT a.term, b.term FROM leader_terms a JOIN leader_terms b ON a.term < b.term WHERE a.started_at > b.started_at",
+    },
+    Invariant {
+        name: "1: the open term is the leader's, and no other is open",
+        checked: "SELECT count(*) FROM scheduler_instances FULL JOIN (SELECT * FROM leader_terms) t ON t.instance_id = scheduler_instances.id",
+        broken: "SELECT i.id, i.term, t.term FROM (SELECT * FROM scheduler_instances WHERE is_leader) i
          FULL JOIN (SELECT * FROM leader_terms WHERE ended_at IS NULL) t ON t.term = i.term AND t.instance_id = i.id
          WHERE i.term IS NULL OR t.term IS NULL",
-    ),
-    (
-        "1: every dispatch of the schedule carries a term there has been, and its holder",
-        "SELECT d.id FROM job_dispatch d LEFT JOIN leader_terms t ON t.term = d.term AND t.instance_id = d.scheduler_instance_id
+    },
+    Invariant {
+        name: "1: every dispatch of the schedule carries a term there has been, and its holder",
+        checked: "SELECT count(*) FROM job_dispatch WHERE triggered_by = 'scheduler'",
+        broken: "SELECT d.id FROM job_dispatch d LEFT JOIN leader_terms t ON t.term = d.term AND t.instance_id = d.scheduler_instance_id
          WHERE d.triggered_by = 'scheduler' AND t.term IS NULL",
-    ),
-    (
-        "1: no dispatch was committed after the end of its term, or before its beginning",
-        "SELECT c.dispatch_id FROM witness.commits c JOIN leader_terms t ON t.term = c.term
+    },
+    Invariant {
+        name: "1: no dispatch was committed after the end of its term, or before its beginning",
+        checked: "SELECT count(*) FROM witness.commits",
+        broken: "SELECT c.dispatch_id FROM witness.commits c JOIN leader_terms t ON t.term = c.term
          WHERE c.at > t.ended_at OR c.at < t.started_at",
-    ),
-    (
-        "2: every fire time for which the books are settled has a dispatch or lies in a skip (interval jobs anchored at their creation)",
-        "SELECT j.name, fire.at FROM scheduled_jobs j
+    },
+    Invariant {
+        name: "2: every fire time for which the books are settled has a dispatch or lies in a skip (interval jobs anchored at their creation)",
+        checked: "SELECT coalesce(sum(greatest(floor(extract(epoch FROM settled_until - created_at) / (schedule_config->>'seconds')::numeric), 0)), 0)::bigint
+         FROM scheduled_jobs WHERE job_type = 'interval' AND id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT schedule_config ? 'anchor'",
+        broken: "SELECT j.name, fire.at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
          CROSS JOIN LATERAL generate_series(j.created_at + p.period, j.settled_until, p.period) AS fire (at)
-         WHERE j.job_type = 'interval' AND j.version = 1 AND NOT j.schedule_config ? 'anchor'
+         WHERE j.job_type = 'interval' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT j.schedule_config ? 'anchor'
            AND fire.at >= coalesce(j.start_at, '-infinity') AND fire.at < coalesce(j.end_at, 'infinity')
            -- After its last run a job has no fire times.
            AND (j.fired_count < j.max_runs) IS NOT FALSE
            AND NOT EXISTS (SELECT 1 FROM job_dispatch d WHERE d.job_id = j.id AND d.scheduled_for = fire.at AND d.trigger_id IS NULL)
            AND NOT EXISTS (SELECT 1 FROM skipped_fires s WHERE s.job_id = j.id AND fire.at BETWEEN s.first_fire_at AND s.last_fire_at)",
-    ),
-    (
-        "2: books are settled up to the cursor and no further",
-        "SELECT j.name, j.settled_until, j.next_run_at FROM scheduled_jobs j
+    },
+    Invariant {
+        name: "2: books are settled up to the cursor and no further",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE next_run_at IS NOT NULL",
+        broken: "SELECT j.name, j.settled_until, j.next_run_at FROM scheduled_jobs j
          CROSS JOIN LATERAL (SELECT make_interval(secs => (j.schedule_config->>'seconds')::double precision) AS period) p
-         WHERE (j.next_run_at <= j.settled_until AND j.version = 1)
+         WHERE (j.next_run_at <= j.settled_until AND j.id IN (SELECT job_id FROM witness.unchanged_jobs))
             OR (j.job_type = 'interval' AND j.calendars = '{}' AND j.start_at IS NULL AND j.next_run_at > j.settled_until + p.period)",
-    ),
-    (
-        "2: no fire time has both a dispatch and a skip",
-        "SELECT d.id FROM job_dispatch d JOIN skipped_fires s ON s.job_id = d.job_id
+    },
+    Invariant {
+        name: "2: no fire time has both a dispatch and a skip",
+        checked: "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL",
+        broken: "SELECT d.id FROM job_dispatch d JOIN skipped_fires s ON s.job_id = d.job_id
            AND d.scheduled_for BETWEEN s.first_fire_at AND s.last_fire_at WHERE d.trigger_id IS NULL",
-    ),
-    (
-        "2: the ledger has no gap (what is due while no scheduler runs is none)",
-        "SELECT kind, job_name, at, detail FROM ledger_gaps WHERE kind <> 'overdue'",
-    ),
-    (
-        "3: no fire time twice",
-        "SELECT job_id, scheduled_for FROM job_dispatch WHERE triggered_by = 'scheduler' GROUP BY 1, 2 HAVING count(*) > 1",
-    ),
-    (
-        "3: no claim token twice",
-        "SELECT claim_token FROM (SELECT claim_token FROM job_execution_log UNION ALL SELECT claim_token FROM maintenance.job_execution_log) l
+    },
+    Invariant {
+        name: "2: the ledger has no gap (what is due while no scheduler runs is none)",
+        checked: "SELECT count(*) FROM occurrence_ledger",
+        broken: "SELECT kind, job_name, at, detail FROM ledger_gaps WHERE kind <> 'overdue'",
+    },
+    Invariant {
+        name: "3: no fire time twice",
+        checked: "SELECT count(*) FROM job_dispatch WHERE triggered_by = 'scheduler'",
+        broken: "SELECT job_id, scheduled_for FROM job_dispatch WHERE triggered_by = 'scheduler' GROUP BY 1, 2 HAVING count(*) > 1",
+    },
+    Invariant {
+        name: "3: no claim token twice",
+        checked: "SELECT count(*) FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l",
+        broken: "SELECT claim_token FROM (SELECT claim_token FROM job_execution_log UNION ALL SELECT claim_token FROM maintenance.job_execution_log) l
          GROUP BY 1 HAVING count(*) > 1",
-    ),
-    (
-        "3: attempts are 1..n without gaps",
-        "SELECT d.id FROM job_dispatch d
+    },
+    Invariant {
+        name: "3: attempts are 1..n without gaps",
+        checked: "SELECT count(*) FROM job_dispatch",
+        broken: "SELECT d.id FROM job_dispatch d
          LEFT JOIN (SELECT dispatch_id, count(*) AS n, max(attempt) AS last FROM
                     (SELECT dispatch_id, attempt FROM job_execution_log UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log) a
                     GROUP BY 1) l ON l.dispatch_id = d.id
          WHERE coalesce(l.n, 0) <> coalesce(l.last, 0)
             OR coalesce(l.n, 0) <> d.attempt - (d.status = 'IN_PROGRESS')::integer",
-    ),
-    (
-        "4: attempts of a dispatch do not overlap unless the earlier was lost",
-        "SELECT a.id, b.id FROM job_execution_log a JOIN job_execution_log b ON a.dispatch_id = b.dispatch_id AND a.attempt < b.attempt
+    },
+    Invariant {
+        name: "4: attempts of a dispatch do not overlap unless the earlier was lost",
+        checked: "SELECT count(*) FROM job_execution_log",
+        broken: "SELECT a.id, b.id FROM job_execution_log a JOIN job_execution_log b ON a.dispatch_id = b.dispatch_id AND a.attempt < b.attempt
          WHERE a.completed_at > b.started_at AND a.status <> 'LOST'",
-    ),
-    (
-        "5: active_dispatches is the number of open dispatches",
-        "SELECT j.name, j.active_dispatches FROM scheduled_jobs j
+    },
+    Invariant {
+        name: "5: active_dispatches is the number of open dispatches",
+        checked: "SELECT count(*) FROM scheduled_jobs",
+        broken: "SELECT j.name, j.active_dispatches FROM scheduled_jobs j
          WHERE j.active_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.completed_at IS NULL)",
-    ),
-    (
-        "5: queued_dispatches is the number of dispatches in line, and no line stands where there is room",
-        "SELECT j.name, j.queued_dispatches FROM scheduled_jobs j
+    },
+    Invariant {
+        name: "5: queued_dispatches is the number of dispatches in line, and no line stands where there is room",
+        checked: "SELECT count(*) FROM scheduled_jobs",
+        broken: "SELECT j.name, j.queued_dispatches FROM scheduled_jobs j
          WHERE j.queued_dispatches <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.claimable_at = 'infinity')
             OR (j.queued_dispatches > 0 AND j.active_dispatches - j.queued_dispatches < j.max_instances
                 -- What a pause holds stands in line too.
                 AND NOT EXISTS (SELECT 1 FROM projects o WHERE o.id = j.project_id AND o.is_paused)
                 AND NOT EXISTS (SELECT 1 FROM task_functions f WHERE f.id = j.task_function_id AND f.is_paused))",
-    ),
-    (
-        "5: max_instances is never exceeded by attempts that were not lost",
-        "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
-                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.version = 1)
+    },
+    Invariant {
+        name: "5: max_instances is never exceeded by attempts that were not lost",
+        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id
+         WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs) AND l.triggered_by IN ('scheduler', 'dependency')",
+        broken: "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
+                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
+                             -- What is asked for by hand comes on top.
+                             AND l.triggered_by IN ('scheduler', 'dependency'))
          SELECT a.job_id, a.id FROM attempts a JOIN scheduled_jobs j ON j.id = a.job_id
          WHERE (SELECT count(*) FROM attempts b WHERE b.job_id = a.job_id AND b.started_at <= a.started_at AND b.completed_at > a.started_at)
                > j.max_instances",
-    ),
-    (
-        "5: max_running of a queue is never exceeded by attempts that were not lost",
-        "WITH attempts AS (SELECT q.tenant_id, q.name, q.max_running, l.id, l.started_at, l.completed_at
+    },
+    Invariant {
+        name: "5: max_running of a queue is never exceeded by attempts that were not lost",
+        checked: "SELECT count(*) FROM job_execution_log l JOIN job_dispatch d ON d.id = l.dispatch_id
+         JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL",
+        broken: "WITH attempts AS (SELECT q.tenant_id, q.name, q.max_running, l.id, l.started_at, l.completed_at
                            FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
                            JOIN job_dispatch d ON d.id = l.dispatch_id
                            JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue
@@ -117,24 +156,27 @@ const INVARIANTS: &[(&str, &str)] = &[
          SELECT a.name, a.id FROM attempts a
          WHERE (SELECT count(*) FROM attempts b WHERE b.tenant_id = a.tenant_id AND b.name = a.name
                 AND b.started_at <= a.started_at AND b.completed_at > a.started_at) > a.max_running",
-    ),
-    (
-        "6: no transition but a legal one, and none out of a final state",
-        "SELECT t.dispatch_id, t.was, t.became FROM witness.transitions t
+    },
+    Invariant {
+        name: "6: no transition but a legal one, and none out of a final state",
+        checked: "SELECT count(*) FROM witness.transitions WHERE was <> became",
+        broken: "SELECT t.dispatch_id, t.was, t.became FROM witness.transitions t
          WHERE t.was <> t.became AND (t.was, t.became) NOT IN (
              ('new', 'PENDING'), ('PENDING', 'IN_PROGRESS'), ('PENDING', 'CANCELLED'), ('PENDING', 'FAILED'), ('IN_PROGRESS', 'PENDING'),
              ('IN_PROGRESS', 'COMPLETED'), ('IN_PROGRESS', 'FAILED'), ('IN_PROGRESS', 'TIMEOUT'),
              ('IN_PROGRESS', 'CANCELLED'), ('IN_PROGRESS', 'DEAD_LETTER'))",
-    ),
-    (
-        "6: each transition begins where the one before ended",
-        "SELECT dispatch_id, was, before FROM (
+    },
+    Invariant {
+        name: "6: each transition begins where the one before ended",
+        checked: "SELECT count(*) FROM witness.transitions",
+        broken: "SELECT dispatch_id, was, before FROM (
              SELECT dispatch_id, was, lag(became) OVER (PARTITION BY dispatch_id ORDER BY id) AS before FROM witness.transitions) t
          WHERE before <> was",
-    ),
-    (
-        "6: a dispatch is in a state in which its last attempt can have left it",
-        "SELECT d.id, d.status, l.status FROM job_dispatch d
+    },
+    Invariant {
+        name: "6: a dispatch is in a state in which its last attempt can have left it",
+        checked: "SELECT count(DISTINCT dispatch_id) FROM job_execution_log",
+        broken: "SELECT d.id, d.status, l.status FROM job_dispatch d
          JOIN (SELECT DISTINCT ON (dispatch_id) dispatch_id, status FROM
                (SELECT dispatch_id, status, attempt FROM job_execution_log
                 UNION ALL SELECT dispatch_id, status, attempt FROM maintenance.job_execution_log) a
@@ -144,46 +186,52 @@ const INVARIANTS: &[(&str, &str)] = &[
              ('FAILED', 'DEAD_LETTER'), ('TIMEOUT', 'DEAD_LETTER'), ('LOST', 'DEAD_LETTER'),
              ('FAILED', 'PENDING'), ('TIMEOUT', 'PENDING'), ('LOST', 'PENDING'), ('RELEASED', 'PENDING'),
              ('FAILED', 'IN_PROGRESS'), ('TIMEOUT', 'IN_PROGRESS'), ('LOST', 'IN_PROGRESS'), ('RELEASED', 'IN_PROGRESS'))",
-    ),
-    (
-        "6: what was given up is a dead letter, and nothing else is; what runs it again is one dispatch, and is named",
-        "SELECT d.id, d.status, l.dispatch_id FROM job_dispatch d FULL JOIN dead_letters l ON l.dispatch_id = d.id
+    },
+    Invariant {
+        name: "6: what was given up is a dead letter, and nothing else is; what runs it again is one dispatch, and is named",
+        checked: "SELECT count(*) FROM dead_letters",
+        broken: "SELECT d.id, d.status, l.dispatch_id FROM job_dispatch d FULL JOIN dead_letters l ON l.dispatch_id = d.id
          WHERE (d.status IS NOT DISTINCT FROM 'DEAD_LETTER') <> (l.dispatch_id IS NOT NULL)
             OR (l.settled_as IS NOT DISTINCT FROM 'retried') <> (l.dispatch_id IS NOT NULL AND EXISTS (
                 SELECT FROM job_dispatch r WHERE r.retry_of = l.dispatch_id AND r.triggered_by = 'retry' AND r.id = l.retried_as))",
-    ),
-    (
-        "7: COMPLETED has exactly one successful attempt, its last",
-        "SELECT d.id FROM job_dispatch d WHERE d.status = 'COMPLETED' AND NOT EXISTS (
+    },
+    Invariant {
+        name: "7: COMPLETED has exactly one successful attempt, its last",
+        checked: "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'",
+        broken: "SELECT d.id FROM job_dispatch d WHERE d.status = 'COMPLETED' AND NOT EXISTS (
              SELECT 1 FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
              WHERE l.dispatch_id = d.id GROUP BY l.dispatch_id
              HAVING count(*) FILTER (WHERE l.status = 'COMPLETED') = 1
                 AND max(l.attempt) FILTER (WHERE l.status = 'COMPLETED') = max(l.attempt))",
-    ),
-    (
-        "8: every running dispatch is named by a claim of its worker",
-        "SELECT d.id FROM job_dispatch d WHERE d.status = 'IN_PROGRESS' AND NOT EXISTS (
+    },
+    Invariant {
+        name: "8: every running dispatch is named by a claim of its worker",
+        checked: "SELECT count(*) FROM witness.transitions WHERE became = 'IN_PROGRESS'",
+        broken: "SELECT d.id FROM job_dispatch d WHERE d.status = 'IN_PROGRESS' AND NOT EXISTS (
              SELECT 1 FROM worker_claims c WHERE c.worker_id = d.worker_id AND d.id = ANY (c.dispatch_ids))",
-    ),
-    (
-        "9: never more attempts than the policy allows (released and cancelled ones do not count)",
-        "SELECT d.id, count(*) FROM job_dispatch d
-         JOIN scheduled_jobs j ON j.id = d.job_id AND j.version = 1
+    },
+    Invariant {
+        name: "9: never more attempts than the policy allows (released and cancelled ones do not count)",
+        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
+        broken: "SELECT d.id, count(*) FROM job_dispatch d
+         JOIN scheduled_jobs j ON j.id = d.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
          JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
          JOIN (SELECT dispatch_id, status FROM job_execution_log
                UNION ALL SELECT dispatch_id, status FROM maintenance.job_execution_log) l ON l.dispatch_id = d.id
          WHERE l.status IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'LOST')
          GROUP BY d.id, coalesce(j.retry_policy, f.retry_policy)
          HAVING count(*) > coalesce((coalesce(j.retry_policy, f.retry_policy)->>'max_attempts')::integer, 3)",
-    ),
-    (
-        "9: no retry earlier than the backoff says",
-        "SELECT a.dispatch_id, a.attempt FROM (
+    },
+    Invariant {
+        name: "9: no retry earlier than the backoff says",
+        checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
+         WHERE l.status IN ('FAILED', 'TIMEOUT', 'LOST')",
+        broken: "SELECT a.dispatch_id, a.attempt FROM (
              SELECT l.*, lead(started_at) OVER attempts AS next_started_at,
                     count(*) FILTER (WHERE status IN ('FAILED', 'TIMEOUT', 'LOST')) OVER attempts AS failures
              FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
              WINDOW attempts AS (PARTITION BY dispatch_id ORDER BY attempt)) a
-         JOIN scheduled_jobs j ON j.id = a.job_id AND j.version = 1
+         JOIN scheduled_jobs j ON j.id = a.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
          JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
          CROSS JOIN LATERAL (SELECT coalesce(j.retry_policy, f.retry_policy, '{}') AS policy) p
          CROSS JOIN LATERAL (SELECT coalesce((policy->>'backoff_seconds')::double precision, 10) AS base,
@@ -192,42 +240,65 @@ const INVARIANTS: &[(&str, &str)] = &[
          WHERE a.status IN ('FAILED', 'TIMEOUT', 'LOST')
            AND a.next_started_at < a.completed_at + make_interval(secs => least(b.cap, b.base *
                CASE b.kind WHEN 'fixed' THEN 1 WHEN 'linear' THEN a.failures ELSE 2 ^ (a.failures - 1) END))",
-    ),
-    (
-        "max_runs: the schedule never fires more often than that",
-        "SELECT name, fired_count FROM scheduled_jobs j WHERE fired_count > max_runs
+    },
+    Invariant {
+        name: "max_runs: the schedule never fires more often than that",
+        checked: "SELECT count(*) FROM scheduled_jobs",
+        broken: "SELECT name, fired_count FROM scheduled_jobs j WHERE fired_count > max_runs
             OR fired_count <> (SELECT count(*) FROM job_dispatch d WHERE d.job_id = j.id AND d.trigger_id IS NULL)",
-    ),
-    (
-        "jitter: a dispatch becomes available within the span and not before its fire time",
-        "SELECT d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
-         WHERE d.trigger_id IS NULL AND j.version = 1
+    },
+    Invariant {
+        name: "jitter: a dispatch becomes available within the span and not before its fire time",
+        checked: "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE d.trigger_id IS NULL AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
+        broken: "SELECT d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id
+         WHERE d.trigger_id IS NULL AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
            -- One that was handed back is available when that happened.
-           AND (d.attempt = 0 OR (d.attempt = 1 AND d.status <> 'PENDING'))
+           AND (d.attempt = 0 OR (d.attempt = 1 AND d.status NOT IN ('PENDING', 'CANCELLED')))
            AND d.available_at NOT BETWEEN d.scheduled_for AND d.scheduled_for + make_interval(secs => j.jitter_seconds)",
-    ),
-    (
-        "10: the cursor of a firing job is set",
-        "SELECT name FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL AND next_run_at IS NULL
+    },
+    Invariant {
+        name: "10: the cursor of a firing job is set",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL",
+        broken: "SELECT name FROM scheduled_jobs WHERE job_type IN ('cron', 'interval') AND is_enabled AND deleted_at IS NULL AND next_run_at IS NULL
            AND end_at IS NULL AND (fired_count >= max_runs) IS NOT TRUE",
-    ),
+    },
 ];
 
 /// What is broken, each with some of the rows that break it; nothing when all is well.
 pub(crate) async fn broken(sql: &Client) -> Vec<String> {
     let mut broken = Vec::new();
-    for (invariant, violations) in INVARIANTS {
-        let rows = sql.query(&format!("SELECT v::text FROM ({violations}) v LIMIT 5"), &[]).await;
-        let rows = rows.unwrap_or_else(|error| panic!("invariant {invariant} cannot be checked: {error:?}"));
-        let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    for invariant in OF_HISTORY {
+        let (_, rows) = rows_of(sql, invariant).await;
         if !rows.is_empty() {
-            broken.push(format!("{invariant}: {rows:?}"));
+            broken.push(format!("{}: {rows:?}", invariant.name));
         }
     }
     broken
 }
 
+/// What became of each invariant.
+pub(crate) async fn decide(sql: &Client, invariants: &[Invariant]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for invariant in invariants {
+        let checked = sql.query_one(invariant.checked, &[]).await;
+        let checked: i64 =
+            checked.unwrap_or_else(|error| panic!("{}: nothing to check: {error:?}", invariant.name)).get(0);
+        let (violations, rows) = rows_of(sql, invariant).await;
+        verdicts.push(Verdict { invariant: invariant.name.to_owned(), checked, violations, rows });
+    }
+    verdicts
+}
+
+/// How many rows break an invariant, and some of them.
+async fn rows_of(sql: &Client, invariant: &Invariant) -> (i64, Vec<String>) {
+    let statement = format!("SELECT v::text, count(*) OVER () FROM ({}) v LIMIT 5", invariant.broken);
+    let rows = sql.query(&statement, &[]).await;
+    let rows =
+        rows.unwrap_or_else(|error| panic!("invariant {} cannot be checked: {error:?}", invariant.name));
+    (rows.first().map_or(0, |row| row.get(1)), rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// The invariants by name.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    INVARIANTS.iter().map(|(name, _)| *name)
+    OF_HISTORY.iter().map(|invariant| invariant.name)
 }

@@ -5,21 +5,29 @@
 //! work. The checker matches these with the attempts: what is reported as done was done, nothing was done that no attempt accounts
 //! for, and no two attempts of a dispatch worked at the same time.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use test_support::{Client, wait_for};
 
 use crate::PATIENCE;
+use crate::verdict::Verdict;
 
-/// How long after it wakes a worker that was frozen may need to kill what it has no right to any more.
+/// How long after it wakes a worker that was frozen may need to kill what it has no right to any more, in seconds.
 const WAKE: f64 = 1.5;
+
+/// How long a program may show signs of life after its attempt was over, in seconds: the attempt is written down once the program is
+/// gone, so this is for the clocks of the two alone.
+const AFTERLIFE: f64 = 0.25;
 
 /// The log that the jobs of a test write to.
 #[derive(Debug)]
 pub struct Effects {
-    folder: TempDir,
+    path: PathBuf,
+    wake: f64,
+    /// Removed with the value.
+    _folder: Option<TempDir>,
 }
 
 /// One effect: what one attempt did.
@@ -50,11 +58,14 @@ impl Effects {
     /// When there is no room for it.
     #[must_use]
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder for the effect log") }
+        let folder = tempfile::tempdir().expect("a folder for the effect log");
+        Self { path: folder.path().join("effects"), wake: WAKE, _folder: Some(folder) }
     }
 
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("effects")
+    /// The log at `path`, which stays; on a machine so busy that who wakes may need `wake` seconds to act.
+    #[must_use]
+    pub fn at(path: &Path, wake: f64) -> Self {
+        Self { path: path.to_owned(), wake, _folder: None }
     }
 
     /// The command of a job that works for as many tenths of a second as `$work` says after `prepare` has run, which may look at
@@ -74,7 +85,7 @@ impl Effects {
     /// What stands in the environment or in the command line of every process of such a job.
     #[must_use]
     pub fn mark(&self) -> String {
-        self.path().display().to_string()
+        self.path.display().to_string()
     }
 
     /// How many lines of a kind (`begin`, `alive`, `end`) there are.
@@ -95,7 +106,7 @@ impl Effects {
     }
 
     fn read(&self) -> String {
-        std::fs::read_to_string(self.path()).unwrap_or_default()
+        std::fs::read_to_string(&self.path).unwrap_or_default()
     }
 
     fn effects(&self) -> Vec<Effect> {
@@ -125,25 +136,51 @@ impl Effects {
     /// # Panics
     /// When the database cannot be asked.
     pub async fn broken(&self, sql: &Client, frozen: &[Frozen]) -> Vec<String> {
-        let effects = self.effects();
-        let mut broken = overlaps(&effects, frozen);
-        broken.extend(repeated(&effects));
-        let attempts = attempts(sql).await;
-        for effect in &effects {
-            if !attempts.contains_key(&(effect.dispatch.clone(), effect.attempt)) {
-                broken.push(format!("effects: one that no attempt accounts for: {effect:?}"));
-            }
-        }
-        for ((dispatch, attempt), status) in attempts.iter().filter(|(_, status)| *status == "COMPLETED") {
-            let is_done = |effect: &Effect| {
-                effect.dispatch == *dispatch && effect.attempt == *attempt && effect.is_complete
-            };
-            if !effects.iter().any(is_done) {
-                broken.push(format!("effects: attempt {attempt} of {dispatch} is {status} and was not done"));
-            }
-        }
-        broken
+        let verdicts = self.verdicts(sql, frozen).await;
+        verdicts
+            .into_iter()
+            .flat_map(|verdict| {
+                let name = verdict.invariant;
+                verdict.rows.into_iter().map(move |row| format!("{name}: {row}"))
+            })
+            .collect()
     }
+
+    /// The same, with how many effects and attempts each rule was held against.
+    ///
+    /// # Panics
+    /// When the database cannot be asked.
+    pub async fn verdicts(&self, sql: &Client, frozen: &[Frozen]) -> Vec<Verdict> {
+        let effects = self.effects();
+        let attempts = attempts(sql).await;
+        let excuse = Excuse { frozen, wake: self.wake };
+        vec![
+            overlaps(&effects, &excuse),
+            repeated(&effects),
+            unaccounted(&effects, &attempts),
+            undone(&effects, &attempts),
+            undead(&effects, &attempts, &excuse),
+        ]
+    }
+}
+
+/// Why something that should not be is nobody's fault.
+struct Excuse<'a> {
+    frozen: &'a [Frozen],
+    wake: f64,
+}
+
+impl Excuse<'_> {
+    fn holds(&self, at: f64) -> bool {
+        self.frozen.iter().any(|frozen| (frozen.from..frozen.until + self.wake).contains(&at))
+    }
+}
+
+/// What the history says of an attempt.
+struct Attempt {
+    status: String,
+    /// Seconds since the epoch; `None` while it runs.
+    ended: Option<f64>,
 }
 
 impl Default for Effects {
@@ -152,35 +189,88 @@ impl Default for Effects {
     }
 }
 
+fn verdict(rule: &str, checked: usize, rows: Vec<String>) -> Verdict {
+    Verdict::new(&format!("effects: {rule}"), checked, rows)
+}
+
 /// Effects of one dispatch that were there at the same time.
-fn overlaps(effects: &[Effect], frozen: &[Frozen]) -> Vec<String> {
-    let is_excused = |at: f64| frozen.iter().any(|frozen| (frozen.from..frozen.until + WAKE).contains(&at));
-    let mut broken = Vec::new();
-    for earlier in effects {
-        for later in effects.iter().filter(|later| later.dispatch == earlier.dispatch) {
-            let is_later = (later.began, later.pid) > (earlier.began, earlier.pid);
-            if is_later && earlier.seen > later.began && !is_excused(earlier.seen) {
-                broken.push(format!("effects: two of one dispatch overlap: {earlier:?} and {later:?}"));
+fn overlaps(effects: &[Effect], excuse: &Excuse<'_>) -> Verdict {
+    let mut of_dispatch = BTreeMap::<&str, Vec<&Effect>>::new();
+    for effect in effects {
+        of_dispatch.entry(&effect.dispatch).or_default().push(effect);
+    }
+    let mut rows = Vec::new();
+    for effects in of_dispatch.values() {
+        for earlier in effects {
+            for later in effects {
+                let is_later = (later.began, later.pid) > (earlier.began, earlier.pid);
+                if is_later && earlier.seen > later.began && !excuse.holds(earlier.seen) {
+                    rows.push(format!("{earlier:?} and {later:?}"));
+                }
             }
         }
     }
-    broken
+    verdict("two of one dispatch overlap", effects.len(), rows)
 }
 
 /// Attempts that ran more than once.
-fn repeated(effects: &[Effect]) -> Vec<String> {
+fn repeated(effects: &[Effect]) -> Verdict {
     let mut counted = BTreeMap::<(&str, i32), usize>::new();
     for effect in effects {
         *counted.entry((&effect.dispatch, effect.attempt)).or_default() += 1;
     }
     let repeated = counted.into_iter().filter(|(_, count)| *count > 1);
-    repeated.map(|(attempt, count)| format!("effects: {attempt:?} ran {count} times")).collect()
+    let rows = repeated.map(|(attempt, count)| format!("{attempt:?} ran {count} times")).collect();
+    verdict("an attempt ran more than once", effects.len(), rows)
 }
 
+/// Work that nobody knows of.
+fn unaccounted(effects: &[Effect], attempts: &Attempts) -> Verdict {
+    let unknown =
+        effects.iter().filter(|effect| !attempts.contains_key(&(effect.dispatch.clone(), effect.attempt)));
+    verdict(
+        "one that no attempt accounts for",
+        effects.len(),
+        unknown.map(|effect| format!("{effect:?}")).collect(),
+    )
+}
+
+/// Attempts that are said to be done and were not.
+fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
+    let done: BTreeSet<(&str, i32)> = effects
+        .iter()
+        .filter(|effect| effect.is_complete)
+        .map(|effect| (&*effect.dispatch, effect.attempt))
+        .collect();
+    let completed: Vec<_> = attempts.iter().filter(|(_, attempt)| attempt.status == "COMPLETED").collect();
+    let undone = completed.iter().filter(|((dispatch, attempt), _)| !done.contains(&(&**dispatch, *attempt)));
+    let rows = undone.map(|((dispatch, attempt), _)| {
+        format!("attempt {attempt} of {dispatch} is COMPLETED and was not done")
+    });
+    let rows = rows.collect();
+    verdict("an attempt is COMPLETED and was not done", completed.len(), rows)
+}
+
+/// Programs that outlive their attempts.
+fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
+    let ended = |effect: &Effect| attempts.get(&(effect.dispatch.clone(), effect.attempt))?.ended;
+    let outlives = effects.iter().filter(|effect| {
+        ended(effect).is_some_and(|ended| effect.seen > ended + AFTERLIFE) && !excuse.holds(effect.seen)
+    });
+    let rows =
+        outlives.map(|effect| format!("{effect:?}, and its attempt ended at {:?}", ended(effect))).collect();
+    verdict("a program outlives its attempt", effects.len(), rows)
+}
+
+type Attempts = BTreeMap<(String, i32), Attempt>;
+
 /// The attempts of all dispatches whose handler writes effects, with how they ended; running ones included.
-async fn attempts(sql: &Client) -> BTreeMap<(String, i32), String> {
-    let statement = "SELECT dispatch_id::text, attempt, status FROM job_execution_log
-                     UNION ALL SELECT id::text, attempt, status FROM job_dispatch WHERE status = 'IN_PROGRESS'";
+async fn attempts(sql: &Client) -> Attempts {
+    let statement = "SELECT dispatch_id::text, attempt, status, extract(epoch FROM completed_at)::double precision FROM job_execution_log
+                     WHERE job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
+                     UNION ALL SELECT id::text, attempt, status, NULL FROM job_dispatch WHERE status = 'IN_PROGRESS'";
     let rows = sql.query(statement, &[]).await.expect("the history can be read");
-    rows.into_iter().map(|row| ((row.get(0), row.get(1)), row.get(2))).collect()
+    rows.into_iter()
+        .map(|row| ((row.get(0), row.get(1)), Attempt { status: row.get(2), ended: row.get(3) }))
+        .collect()
 }

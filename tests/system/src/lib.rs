@@ -11,7 +11,10 @@
 
 mod checks;
 mod effects;
+mod finished;
+mod finished_checks;
 pub mod processes;
+mod verdict;
 mod witness;
 
 use std::net::SocketAddr;
@@ -21,6 +24,9 @@ use serde_json::{Value, json};
 use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
 
 pub use effects::{Effects, Frozen};
+pub use finished::FinishedRun;
+pub use verdict::Verdict;
+pub use witness::install as install_witness;
 
 /// Generous: machines that run tests are slow at times, and a condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);

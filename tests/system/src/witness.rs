@@ -1,5 +1,6 @@
 //! What the tables alone do not tell afterwards, written down as it happens: every state that a dispatch enters, and when the
-//! transaction of each scheduled dispatch was about to commit.
+//! transaction of each scheduled dispatch was about to commit. Beside that, which jobs have had the same settings all the time: rules about
+//! policies speak about these.
 //!
 //! Triggers in the test's database write it, in a schema of their own; no program knows of them.
 
@@ -26,10 +27,17 @@ const TRIGGERS: &str = "
     END $$;
     -- Deferred: it runs when the transaction commits, with its locks still held.
     CREATE CONSTRAINT TRIGGER witness_commit AFTER INSERT ON job_dispatch DEFERRABLE INITIALLY DEFERRED
-        FOR EACH ROW WHEN (NEW.term IS NOT NULL) EXECUTE FUNCTION witness.note_commit();";
+        FOR EACH ROW WHEN (NEW.term IS NOT NULL) EXECUTE FUNCTION witness.note_commit();
 
-/// Begins to write down.
-pub(crate) async fn install(sql: &Client) {
+    -- What a pause changes is no setting.
+    CREATE VIEW witness.unchanged_jobs AS
+    SELECT job_id FROM scheduled_job_versions GROUP BY job_id HAVING count(DISTINCT settings) = 1;";
+
+/// Begins to write down what the tables alone do not tell afterwards.
+///
+/// # Panics
+/// When the triggers cannot be made.
+pub async fn install(sql: &Client) {
     sql.batch_execute(TRIGGERS)
         .await
         .unwrap_or_else(|error| panic!("the witness cannot be installed: {error:?}"));

@@ -5,6 +5,7 @@
 
 pub(crate) mod api_keys;
 pub(crate) mod apply;
+pub(crate) mod audit_events;
 mod auditing;
 mod built_in;
 pub(crate) mod calendars;
@@ -12,6 +13,8 @@ pub(crate) mod cancellations;
 pub(crate) mod dead_letters;
 pub(crate) mod dispatches;
 pub(crate) mod drains;
+pub(crate) mod event_socket;
+pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod explanations;
 pub(crate) mod fleet;

@@ -38,7 +38,11 @@ impl Route {
         let path = self.path.replace("{id}", &uuid::Uuid::nil().to_string());
         let path =
             path.replace("{email}", "nobody@example.com").replace("{job}", "none").replace("{name}", "none");
-        let path = format!("/api/v1{}", path.replace("{key}", "none"));
+        let mut path = format!("/api/v1{}", path.replace("{key}", "none"));
+        if path.ends_with("/stream") {
+            // What has no end is not begun.
+            path.push_str("?after=none");
+        }
         let headers = [("authorization", authorization), ("content-type", "application/json")];
         // No body: whatever would change something is refused for that, once it is known that it may.
         send(app.addr, &self.method, &path, &headers, None).await

@@ -114,7 +114,7 @@ async fn built_in_jobs_are_listed_when_they_are_asked_for() {
     };
     assert_eq!(names("").await, (200, "mine".to_owned()));
     assert_eq!(names("?include=system&limit=5").await, (200, "mine sched.house".to_owned()));
-    assert_eq!(names("?include=all").await.0, 400);
+    assert_eq!(names("?include=everything").await.0, 400);
     assert_eq!(app.get("/api/v1/jobs/sched.house").await.status, 200, "by its name it is always there");
 }
 

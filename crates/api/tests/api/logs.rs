@@ -271,13 +271,13 @@ async fn readers_are_bounded_whether_they_follow_or_not() {
     let mut followers = Vec::new();
     loop {
         let (stream, head) = ask(&app, &claimed, "?follow=true").await;
-        if head == "HTTP/1.1 503" {
+        if head == "HTTP/1.1 429" {
             break;
         }
         followers.push(stream);
         assert!(followers.len() <= 1_000, "no bound");
     }
-    assert_eq!(ask(&app, &claimed, "").await.1, "HTTP/1.1 503", "who reads what is there counts as well");
+    assert_eq!(ask(&app, &claimed, "").await.1, "HTTP/1.1 429", "who reads what is there counts as well");
     drop(followers);
     wait_for("there is room", LIMIT, async || match ask(&app, &claimed, "").await.1 {
         head if head == "HTTP/1.1 200" => Ok(()),

@@ -7,10 +7,12 @@
 )]
 
 mod apply;
+mod audit_events;
 mod bad_requests;
 mod calendars;
 mod commands;
 mod dependencies;
+mod events;
 mod explanations;
 mod functions;
 mod identity;

@@ -1,8 +1,11 @@
 //! The audit log: who changed what, written in the transaction of the change and never updated.
 
+use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
+use serde_json::json;
 
+use super::events::{self, NewEvent};
 use super::schema::audit_log;
 use super::{Conn, DbResult};
 use crate::domain::ids::TenantId;
@@ -29,7 +32,7 @@ pub struct AuditEntry {
     pub request_id: Option<String>,
 }
 
-/// Writes entries.
+/// Writes entries, and the events of those changes that others follow along.
 ///
 /// # Errors
 /// When the database cannot be asked; the change is then rolled back with it.
@@ -37,5 +40,100 @@ pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
     if !entries.is_empty() {
         diesel::insert_into(audit_log::table).values(entries).execute(conn).await?;
     }
-    Ok(())
+    events::append(conn, &entries.iter().filter_map(told).collect::<Vec<_>>()).await
+}
+
+/// An entry as it is kept.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct AuditRecord {
+    pub id: i64,
+    pub created_at: DateTime<Utc>,
+    pub tenant_id: Option<TenantId>,
+    pub actor: String,
+    pub action: String,
+    pub target_type: String,
+    pub target_id: String,
+    pub before: Option<serde_json::Value>,
+    pub after: Option<serde_json::Value>,
+    pub request_id: Option<String>,
+}
+
+/// Which entries to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Of this tenant.
+    pub tenant: TenantId,
+    /// Those of the installation too.
+    pub with_installation: bool,
+    /// Only by whom.
+    pub actor: Option<String>,
+    /// Only what was done.
+    pub action: Option<String>,
+    /// Only to this kind of thing.
+    pub target_type: Option<String>,
+    /// Only to this thing.
+    pub target_id: Option<String>,
+    /// Only at this instant or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only before this instant.
+    pub until: Option<DateTime<Utc>>,
+    /// Only entries older than this one: the last of the page before.
+    pub before: Option<i64>,
+}
+
+/// Entries, newest first, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
+    use audit_log as a;
+    let mut query = a::table.order(a::id.desc()).limit(limit).into_boxed();
+    query = if filter.with_installation {
+        query.filter(a::tenant_id.eq(filter.tenant).or(a::tenant_id.is_null()))
+    } else {
+        query.filter(a::tenant_id.eq(filter.tenant))
+    };
+    if let Some(actor) = &filter.actor {
+        query = query.filter(a::actor.eq(actor));
+    }
+    if let Some(action) = &filter.action {
+        query = query.filter(a::action.eq(action));
+    }
+    if let Some(target_type) = &filter.target_type {
+        query = query.filter(a::target_type.eq(target_type));
+    }
+    if let Some(target) = &filter.target_id {
+        query = query.filter(a::target_id.eq(target));
+    }
+    if let Some(since) = filter.since {
+        query = query.filter(a::created_at.ge(since));
+    }
+    if let Some(until) = filter.until {
+        query = query.filter(a::created_at.lt(until));
+    }
+    if let Some(before) = filter.before {
+        query = query.filter(a::id.lt(before));
+    }
+    Ok(query.load(conn).await?)
+}
+
+/// The event of a change of a queue. Others are told by what makes them, with more to say.
+fn told(entry: &AuditEntry) -> Option<NewEvent> {
+    let event_type = match entry.action {
+        "create_queue" => events::QUEUE_CREATED,
+        "update_queue" => events::QUEUE_UPDATED,
+        _ => return None,
+    };
+    let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
+    // Who, as they are known to others: an address, or the public part of a key.
+    let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
+    Some(NewEvent {
+        tenant_id: entry.tenant_id,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type,
+        payload: json!({"name": name, "by": by}),
+    })
 }

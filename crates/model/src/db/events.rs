@@ -1,15 +1,13 @@
 //! The durable stream of what happened.
 
-use diesel::prelude::*;
+use diesel::sql_types::{Array, Jsonb, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
-use super::schema::events;
 use super::{Conn, DbResult};
 use crate::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 
 /// One event.
-#[derive(Debug, Clone, Insertable)]
-#[diesel(table_name = events, check_for_backend(diesel::pg::Pg))]
+#[derive(Debug, Clone)]
 pub struct NewEvent {
     /// Whose it is; `None` for the installation's.
     pub tenant_id: Option<TenantId>,
@@ -25,12 +23,6 @@ pub struct NewEvent {
     pub payload: serde_json::Value,
 }
 
-/// Somebody disabled a job, or the scheduler one that it can no longer schedule.
-pub const JOB_DISABLED: &str = "job_disabled";
-/// A scheduler has taken over.
-pub const LEADER_CHANGED: &str = "leader_changed";
-/// An operator asked the leader to step down.
-pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
 /// Somebody made a job.
 pub const JOB_CREATED: &str = "job_created";
 /// Somebody changed the settings of a job, or took earlier ones back.
@@ -39,6 +31,20 @@ pub const JOB_UPDATED: &str = "job_updated";
 pub const JOB_DELETED: &str = "job_deleted";
 /// Somebody restored a deleted job.
 pub const JOB_RESTORED: &str = "job_restored";
+/// Somebody made a queue.
+pub const QUEUE_CREATED: &str = "queue_created";
+/// Somebody changed a queue: paused or resumed it, or gave it other limits.
+pub const QUEUE_UPDATED: &str = "queue_updated";
+/// A worker has registered.
+pub const WORKER_ONLINE: &str = "worker_online";
+/// A worker has ended in order.
+pub const WORKER_STOPPED: &str = "worker_stopped";
+/// Somebody disabled a job, or the scheduler one that it can no longer schedule.
+pub const JOB_DISABLED: &str = "job_disabled";
+/// A scheduler has taken over.
+pub const LEADER_CHANGED: &str = "leader_changed";
+/// An operator asked the leader to step down.
+pub const STEP_DOWN_REQUESTED: &str = "leader_step_down_requested";
 /// Somebody paused a job.
 pub const JOB_PAUSED: &str = "job_paused";
 /// Somebody resumed a job.
@@ -109,13 +115,82 @@ pub const WORKER_DRAIN_REQUESTED: &str = "worker_drain_requested";
 /// An operator took that back.
 pub const WORKER_DRAIN_ENDED: &str = "worker_drain_ended";
 
-/// Appends events to the stream.
+/// Every type there is.
+pub const TYPES: &[&str] = &[
+    JOB_CREATED,
+    JOB_UPDATED,
+    JOB_PAUSED,
+    JOB_RESUMED,
+    JOB_ENABLED,
+    JOB_DISABLED,
+    JOB_DELETED,
+    JOB_RESTORED,
+    FUNCTION_CREATED,
+    FUNCTION_UPDATED,
+    FUNCTION_DELETED,
+    FUNCTION_PAUSED,
+    FUNCTION_RESUMED,
+    FUNCTION_ACTIVATED,
+    FUNCTION_DEACTIVATED,
+    QUEUE_CREATED,
+    QUEUE_UPDATED,
+    QUEUE_PAUSED,
+    QUEUE_RESUMED,
+    QUEUE_DELETED,
+    PROJECT_CREATED,
+    PROJECT_UPDATED,
+    PROJECT_DELETED,
+    PROJECT_PAUSED,
+    PROJECT_RESUMED,
+    TENANT_PAUSED,
+    TENANT_RESUMED,
+    EXECUTION_STARTED,
+    EXECUTION_COMPLETED,
+    EXECUTION_LOST,
+    DISPATCH_DEAD_LETTER,
+    DISPATCH_EXPIRED,
+    DISPATCH_CANCELLED,
+    DISPATCH_CANCEL_REQUESTED,
+    DISPATCH_RETRIED,
+    DEAD_LETTER_DISCARDED,
+    WORKER_ONLINE,
+    WORKER_STOPPED,
+    WORKER_OFFLINE,
+    WORKER_DRAIN_REQUESTED,
+    WORKER_DRAIN_ENDED,
+    LEADER_CHANGED,
+    STEP_DOWN_REQUESTED,
+    QUEUE_UNSERVED,
+    QUEUE_UNSERVED_ENDED,
+];
+
+statement! {
+    Append<'a> = "events_append.sql", (
+        tenants: &'a [Option<TenantId>] as Array<Nullable<SqlUuid>>,
+        projects: &'a [Option<ProjectId>] as Array<Nullable<SqlUuid>>,
+        jobs: &'a [Option<JobId>] as Array<Nullable<SqlUuid>>,
+        dispatches: &'a [Option<DispatchId>] as Array<Nullable<SqlUuid>>,
+        types: &'a [&'a str] as Array<Text>,
+        payloads: &'a [&'a serde_json::Value] as Array<Jsonb>,
+    ) -> diesel::sql_types::BigInt
+}
+
+/// Appends events to the stream, in their order. What does not name its project gets that of its job.
 ///
 /// # Errors
 /// When the database cannot be asked; what the caller did is then rolled back with it.
 pub async fn append(conn: &mut Conn, new: &[NewEvent]) -> DbResult<()> {
-    if !new.is_empty() {
-        diesel::insert_into(events::table).values(new).execute(conn).await?;
+    if new.is_empty() {
+        return Ok(());
     }
+    let append = Append {
+        tenants: &new.iter().map(|event| event.tenant_id).collect::<Vec<_>>(),
+        projects: &new.iter().map(|event| event.project_id).collect::<Vec<_>>(),
+        jobs: &new.iter().map(|event| event.job_id).collect::<Vec<_>>(),
+        dispatches: &new.iter().map(|event| event.dispatch_id).collect::<Vec<_>>(),
+        types: &new.iter().map(|event| event.event_type).collect::<Vec<_>>(),
+        payloads: &new.iter().map(|event| &event.payload).collect::<Vec<_>>(),
+    };
+    append.execute(conn).await?;
     Ok(())
 }

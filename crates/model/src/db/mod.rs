@@ -32,6 +32,7 @@ pub mod clock;
 pub mod dead_letters;
 pub mod dependencies;
 pub mod dispatches;
+pub mod event_stream;
 pub mod events;
 pub mod executions;
 pub mod functions;

@@ -22,25 +22,32 @@ pub struct Scope {
     tenant: Option<TenantId>,
     is_system: bool,
     is_read_only: bool,
+    is_following: bool,
 }
 
 impl Scope {
     /// Those of a tenant.
     #[must_use]
     pub const fn tenant(tenant: TenantId) -> Self {
-        Self { tenant: Some(tenant), is_system: false, is_read_only: false }
+        Self { tenant: Some(tenant), is_system: false, is_read_only: false, is_following: false }
     }
 
     /// Nobody's: what the doors find, which need no tenant.
     #[must_use]
     pub const fn nobody() -> Self {
-        Self { tenant: None, is_system: false, is_read_only: false }
+        Self { tenant: None, is_system: false, is_read_only: false, is_following: false }
     }
 
     /// Besides, what belongs to the installation, and what makes and leads tenants. For system operators.
     #[must_use]
     pub const fn with_installation(self) -> Self {
         Self { is_system: true, ..self }
+    }
+
+    /// Besides, the events of everybody, for the one reader of a process that feeds those who follow their own.
+    #[must_use]
+    pub const fn following(self) -> Self {
+        Self { is_following: true, ..self }
     }
 
     /// Nothing is written.
@@ -54,9 +61,11 @@ impl Scope {
         let mode = if self.is_read_only { " READ ONLY" } else { "" };
         let tenant = self.tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
         let system = if self.is_system { "on" } else { "" };
+        // Set only where it is wanted, and gone with the transaction.
+        let follow = if self.is_following { ", set_config('sched.follow', 'on', true)" } else { "" };
         format!(
             "BEGIN{mode}; SELECT set_config('role', '{API_ROLE}', true), set_config('sched.tenant', '{tenant}', true), \
-             set_config('sched.system', '{system}', true)"
+             set_config('sched.system', '{system}', true){follow}"
         )
     }
 }

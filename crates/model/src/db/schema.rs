@@ -43,7 +43,7 @@ diesel::table! {
 }
 
 diesel::table! {
-    /// Who changed what. Written in the transaction of the change; never updated.
+    /// Who changed what. Written in the transaction of the change; never updated, and removed by age alone.
     audit_log (id) {
         /// Identifier.
         id -> Int8,
@@ -127,7 +127,7 @@ diesel::table! {
 diesel::table! {
     /// Durable stream of what happened, by month.
     events (id, created_at) {
-        /// Position in the stream. Ids can commit out of order: see transaction_id.
+        /// Position among the events of one transaction. Ids can commit out of order: see transaction_id.
         id -> Int8,
         /// When, by the database clock.
         created_at -> Timestamptz,

@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{Double, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
+use serde_json::json;
 
+use super::events::{self, NewEvent};
 use super::schema::worker_registration;
 use super::{Conn, DbResult, clock, tx};
 use crate::domain::ids::WorkerId;
@@ -85,12 +87,29 @@ pub enum BeatOutcome {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn register(conn: &mut Conn, worker: &NewWorker) -> DbResult<()> {
-    diesel::insert_into(worker_registration::table)
-        .values(worker)
-        .on_conflict_do_nothing()
-        .execute(conn)
-        .await?;
-    Ok(())
+    tx::transact(conn, "register_worker", async |conn: &mut Conn| {
+        let new = diesel::insert_into(worker_registration::table)
+            .values(worker)
+            .on_conflict_do_nothing()
+            .execute(conn)
+            .await?;
+        if new == 0 {
+            return Ok(());
+        }
+        let payload = json!({
+            "worker_id": worker.worker_id,
+            "hostname": worker.hostname,
+            "version": worker.version,
+            "queues": worker.queues,
+            "concurrency": worker.concurrency,
+        });
+        events::append(conn, &[event(events::WORKER_ONLINE, payload)]).await
+    })
+    .await
+}
+
+fn event(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
+    NewEvent { tenant_id: None, project_id: None, job_id: None, dispatch_id: None, event_type, payload }
 }
 
 /// Renews the lease of a worker.
@@ -172,7 +191,8 @@ pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
         if removed == 0 {
             GiveUp { worker_id }.execute(conn).await?;
         }
-        Ok(())
+        let payload = json!({"worker_id": worker_id, "held_work": removed == 0});
+        events::append(conn, &[event(events::WORKER_STOPPED, payload)]).await
     })
     .await
 }

@@ -44,7 +44,7 @@ const FILL: &str = "SET session_replication_role = replica;
     INSERT INTO maintenance.job_execution_output SELECT * FROM job_execution_output;
     INSERT INTO live_output (tenant_id, dispatch_id, claim_token, seq, stream, starts_at, content)
         SELECT tenant_id, id, 1, 1, 'stdout', 0, 'x' FROM job_dispatch;
-    INSERT INTO live_progress (tenant_id, dispatch_id, claim_token) SELECT tenant_id, id, 1 FROM job_dispatch;
+    INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message) SELECT tenant_id, id, 1, 'x' FROM job_dispatch;
     INSERT INTO queue_usage (tenant_id, queue) VALUES ('{tenant}', 'x');
     INSERT INTO secrets (tenant_id, name, key_id, nonce, ciphertext)
         VALUES ('{tenant}', 'x', 'x', substr(sha256('x'), 1, 12), sha256('x'));
@@ -86,7 +86,7 @@ async fn every_table_of_tenants_is_behind_the_wall_and_so_is_every_partition_mad
     assert_eq!(make_ahead(&mut world.conn().await).await.unwrap(), [last]);
     let client = world.db.client().await;
     let all = names(&client, OF_TENANTS).await;
-    assert!(all.len() > 24 + 5 * 5, "the catalogue shows {} only: {all:?}", all.len());
+    assert!(all.len() >= 24 + 5 * 5, "the catalogue shows {} only: {all:?}", all.len());
     let open = format!(
         "SELECT t.name FROM ({OF_TENANTS}) AS t (name) JOIN pg_class c ON c.oid = t.name::regclass
          WHERE NOT c.relrowsecurity OR NOT c.relforcerowsecurity
@@ -203,7 +203,7 @@ async fn nothing_of_another_tenant_is_seen_changed_taken_or_added_through_any_ta
         }
     }
     println!("{tables} tables and partitions with rows, {tried} statements");
-    assert!(tables > 24, "{tables} only");
+    assert!(tables >= 24, "{tables} only");
 }
 
 /// A statement that adds a row of the tenant as there is one already: whether it is there is not to be found out by that either.

@@ -19,6 +19,7 @@ mod dependencies;
 mod due;
 mod enums;
 mod errors;
+mod event_stream;
 mod fairness;
 mod fixture;
 mod history;

@@ -4,7 +4,7 @@
 //! what it is. A stream may end or break at any point: whoever reads decides whether to ask again.
 
 use reqwest::Response;
-use sched_wire::LogEvent;
+use serde::de::DeserializeOwned;
 
 /// Longest line that is taken; the API sends less.
 const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -39,7 +39,9 @@ impl Events {
     ///
     /// # Errors
     /// When the stream breaks off or holds something else.
-    pub(crate) async fn next(&mut self) -> Result<Option<(Option<String>, LogEvent)>, BrokenStream> {
+    pub(crate) async fn next<T: DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<(Option<String>, T)>, BrokenStream> {
         loop {
             if let Some((id, data)) = self.lines.next_event() {
                 return Ok(Some((id, serde_json::from_str(&data).map_err(BrokenStream::NoEvent)?)));

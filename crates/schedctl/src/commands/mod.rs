@@ -3,9 +3,11 @@
 //! A command reads what it needs, asks or tells the API (or, for migrations and first users, the database), and prints. None keeps state
 //! of its own; one that fails has printed no data.
 
+mod audit;
 mod calendars;
 mod cancel;
 mod dead_letters;
+mod events;
 mod fleet;
 mod functions;
 mod identity;
@@ -33,8 +35,10 @@ use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Output, tell};
 use crate::{dev, place};
 
+pub(crate) use audit::AuditCommand;
 pub(crate) use calendars::CalendarsCommand;
 pub(crate) use dead_letters::DeadLettersCommand;
+pub(crate) use events::EventsCommand;
 pub(crate) use functions::FunctionsCommand;
 pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
@@ -75,6 +79,8 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Migrate(command) => migrate::run(command, &session).await,
         Command::Jobs(command) => jobs::run(command, &session).await,
         Command::Logs(args) => logs::run(args, &session).await,
+        Command::Audit(command) => audit::run(command, &session).await,
+        Command::Events(command) => events::run(command, &session).await,
         Command::Dispatches(command) => runs::dispatches(command, &session).await,
         Command::DeadLetters(command) => dead_letters::run(command, &session).await,
         Command::Executions(command) => runs::executions(command, &session).await,

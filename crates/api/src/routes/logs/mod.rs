@@ -8,11 +8,10 @@
 mod follow;
 mod position;
 
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use actix_web::http::header::{HeaderMap, HeaderName};
-use actix_web::web::{self, Bytes};
+use actix_web::web;
 use actix_web::{HttpRequest, HttpResponse};
 use sched_model::db::{Conn, DbError};
 use sched_model::domain::identity::Permission;
@@ -20,12 +19,13 @@ use sched_model::domain::ids::DispatchId;
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit;
 use sched_wire::{LogEvent, LogsQuery};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::State;
 use crate::error::ApiError;
 use crate::extract::{Query, id};
 use crate::identity::{self, Identity};
+use crate::places::Place;
+use crate::stream::server_sent;
 use follow::Follower;
 use position::Position;
 
@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A sign of life for whatever stands between us and the client, when nothing happens.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Where a browser says what it has seen.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// `GET /dispatches/{id}/logs`
 pub(crate) async fn of_dispatch(
@@ -51,10 +51,11 @@ pub(crate) async fn of_dispatch(
         None => Position::default(),
     };
     // Whether it follows or reads what is there: each holds a page of it, and a client that takes its time does so for long.
-    let permit = state.followers.clone().try_acquire_owned().map_err(|_full| ApiError::TooManyFollowers)?;
+    let place = state.followers.take(&identity)?;
     let mut follower = Follower::new(tenant, id, position);
     // The first look comes before the answer, so that what is wrong is told as everywhere.
     let first = look(&state, &identity, id, &mut follower).await?;
+    let patience = state.stream_patience;
     let stream = Stream {
         state,
         headers: request.headers().clone(),
@@ -65,10 +66,9 @@ pub(crate) async fn of_dispatch(
         waiting: first,
         is_over: false,
         last_sent: monotonic(),
-        _permit: permit,
+        _place: place,
     };
-    let events = futures_util::stream::unfold(stream, |stream| Box::pin(stream.next()));
-    Ok(HttpResponse::Ok().content_type("text/event-stream").streaming(events))
+    Ok(server_sent(futures_util::stream::unfold(stream, Stream::next), patience))
 }
 
 /// One look, in a short transaction of its own. The follower stands where it stood if it fails.
@@ -107,12 +107,12 @@ struct Stream {
     waiting: Seen,
     is_over: bool,
     last_sent: Instant,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Stream {
     /// What is to be sent next; `None` ends the stream.
-    async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+    async fn next(mut self) -> Option<(String, Self)> {
         while !self.is_over {
             let mut text: String = std::mem::take(&mut self.waiting).iter().map(event).collect();
             if !self.follower.has_more() && (!self.is_followed || self.follower.status().is_final()) {
@@ -131,7 +131,7 @@ impl Stream {
             }
             if !text.is_empty() {
                 self.last_sent = monotonic();
-                return Some((Ok(Bytes::from(text)), self));
+                return Some((text, self));
             }
         }
         None

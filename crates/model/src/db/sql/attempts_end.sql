@@ -51,9 +51,15 @@ followed AS (
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
     SELECT tenant_id, project_id, job_id, id, 'schedule_execution_completed',
            jsonb_strip_nulls(jsonb_build_object('execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
-                                                'error_class', error_class))
+                                                'error_class', error_class, 'error', left(error_message, 1000), 'exit_code', exit_code,
+                                                'duration_ms', duration_ms))
     -- An attempt that is lost has an event of its own, and one that is handed back has not ended anything.
     FROM ended WHERE outcome NOT IN ('LOST', 'RELEASED')
+    UNION ALL
+    -- What was lost with its worker is told by the leader.
+    SELECT tenant_id, project_id, job_id, id, 'dispatch_dead_letter',
+           jsonb_strip_nulls(jsonb_build_object('attempt', attempt, 'reason', 'retries_exhausted', 'error_class', error_class))
+    FROM ended WHERE status = 'DEAD_LETTER' AND outcome <> 'LOST'
 ),
 told AS (
     INSERT INTO job_ends (tenant_id, job_id, dispatch_id, status, ended_at)

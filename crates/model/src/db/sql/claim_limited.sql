@@ -130,7 +130,7 @@ started AS (
     -- The claim begins the attempt: its worker starts the work at once, or hands it back within a second.
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
     SELECT d.tenant_id, d.project_id, d.job_id, d.id, 'schedule_execution_started',
-           jsonb_build_object('attempt', d.attempt, 'worker_id', input.worker_id)
+           jsonb_build_object('job_name', d.job_name, 'attempt', d.attempt, 'worker_id', input.worker_id, 'scheduled_for', d.scheduled_for)
     FROM described d, input
 ),
 noted AS (

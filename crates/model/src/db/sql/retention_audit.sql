@@ -1,9 +1,10 @@
+-- The audit log lets nothing go that its own retention keeps (audit_log_kept_from), so nothing else is tried.
 -- Both are read from their oldest end, which is where their keys begin. A term that goes on is never old.
 WITH input AS (SELECT $1::timestamptz AS audit, $2::bigint AS page),
 audited AS (
     DELETE FROM audit_log a
     USING input
-    WHERE a.id IN (SELECT o.id FROM audit_log o ORDER BY o.id LIMIT (SELECT page FROM input)) AND a.created_at < input.audit
+    WHERE a.id IN (SELECT o.id FROM audit_log o ORDER BY o.id LIMIT (SELECT page FROM input)) AND a.created_at < least(input.audit, audit_log_kept_from())
     RETURNING a.id
 ),
 terms AS (

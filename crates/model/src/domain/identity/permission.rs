@@ -50,6 +50,8 @@ text_enum! {
         MembersRead = "members:read",
         /// Say who is a member, and with what role.
         MembersWrite = "members:write",
+        /// Read the audit log: who changed what.
+        AuditRead = "audit:read",
         /// Read workers and schedulers, which serve all tenants.
         FleetRead = "fleet:read",
         /// Operate the installation: tenants, their quotas, users, leadership, workers, kinds of schedule, the keys of secrets.
@@ -69,7 +71,8 @@ impl Permission {
             | Self::SecretsWrite
             | Self::KeysRead
             | Self::KeysWrite
-            | Self::MembersRead => Some(Role::Admin),
+            | Self::MembersRead
+            | Self::AuditRead => Some(Role::Admin),
             Self::MembersWrite => Some(Role::Owner),
             Self::FleetRead | Self::SystemOperate => None,
         }

@@ -30,6 +30,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keys:read", &["admin", "owner"]),
     ("keys:write", &["admin", "owner"]),
     ("members:read", &["admin", "owner"]),
+    ("audit:read", &["admin", "owner"]),
     ("members:write", &["owner"]),
     ("fleet:read", &["system"]),
     ("system:operate", &["system"]),

@@ -1,0 +1,321 @@
+//! The one reader of the stream of events in this process, which feeds all who listen.
+//!
+//! While somebody listens it looks at the database a few times a second, and at once when a notification says that something was
+//! committed; notifications are hints, and losing all of them costs the time between two looks. What it finds goes to the listeners as
+//! batches that say from where to where they go, so that a listener notices whatever it has missed and reads that from the table. Batches
+//! are kept in a ring of fixed size: a listener that is slow misses some, and nobody waits for it. Remembers nothing that the
+//! database does not: a process that dies loses nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use sched_model::db::event_stream::{self, Event, EventKey, Look, Running, WRITES_WITHIN};
+use sched_model::db::{Conn, DbError, notify};
+use sched_runtime::clock::monotonic;
+use sched_runtime::exit::BoxError;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::session::Sessions;
+
+/// Time between two looks when nothing is heard.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Time before the next look after one that failed.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Most events of a batch.
+const BATCH: i64 = 256;
+/// Batches that are kept for listeners; with the most events of each, some megabytes.
+const KEPT: usize = 32;
+/// How long the stream may stand before it is asked who holds it up; transactions of ours are over sooner.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+/// How long it may stand before that is told.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+/// Beyond [`WRITES_WITHIN`], so that clocks which do not run alike do not matter.
+const MARGIN: Duration = Duration::from_secs(10);
+/// What says that something was committed.
+const CHANNELS: &[&str] = &[
+    notify::DISPATCH_CHANNEL,
+    notify::JOBS_CHANNEL,
+    notify::ENDS_CHANNEL,
+    notify::LEADER_CHANNEL,
+    notify::CANCEL_CHANNEL,
+];
+
+/// A piece of the stream.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// What it follows.
+    pub(crate) after: EventKey,
+    /// Where it ends: all events up to here are in it.
+    pub(crate) upto: EventKey,
+    /// When it was read, by the database clock.
+    pub(crate) at: DateTime<Utc>,
+    /// The events, of all tenants.
+    pub(crate) events: Vec<Event>,
+}
+
+/// How far the stream has come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frontier {
+    /// All events up to here have been handed on.
+    pub(crate) key: EventKey,
+    /// When, by the database clock.
+    pub(crate) at: DateTime<Utc>,
+    /// Since when it does not go on although there may be events.
+    pub(crate) held_since: Option<Instant>,
+}
+
+impl Frontier {
+    /// For how long it has not gone on, if that is worth telling.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        self.held_since.map(|since| since.elapsed()).filter(|held| *held >= TELL_AFTER)
+    }
+}
+
+/// What listeners share.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    batches: broadcast::Sender<Arc<Batch>>,
+    /// `None` while nobody listens.
+    frontier: watch::Sender<Option<Frontier>>,
+    listeners: watch::Sender<usize>,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self {
+            batches: broadcast::Sender::new(KEPT),
+            frontier: watch::Sender::new(None),
+            listeners: watch::Sender::new(0),
+        }
+    }
+}
+
+/// Somebody who listens; the reader reads for as long as there is one.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    hub: Arc<Hub>,
+    pub(crate) batches: broadcast::Receiver<Arc<Batch>>,
+    pub(crate) frontier: watch::Receiver<Option<Frontier>>,
+}
+
+impl Hub {
+    /// Listens.
+    pub(crate) fn listen(self: &Arc<Self>) -> Listening {
+        self.listeners.send_modify(|count| *count += 1);
+        Listening {
+            hub: self.clone(),
+            batches: self.batches.subscribe(),
+            frontier: self.frontier.subscribe(),
+        }
+    }
+
+    /// How many listen.
+    pub(crate) fn listeners(&self) -> usize {
+        *self.listeners.borrow()
+    }
+
+    fn publish(&self, frontier: Option<Frontier>) {
+        self.frontier.send_replace(frontier);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.hub.listeners.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    hub: Arc<Hub>,
+    sessions: Sessions,
+    /// Transactions that are not waited for.
+    ignored: Vec<i64>,
+    /// Since when transactions have been seen to run.
+    seen: HashMap<i64, Instant>,
+}
+
+impl Reader {
+    pub(crate) fn new(hub: Arc<Hub>, sessions: Sessions) -> Self {
+        Self { hub, sessions, ignored: Vec::new(), seen: HashMap::new() }
+    }
+
+    /// Reads while somebody listens, until `stop`.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
+        let mut listeners = self.hub.listeners.subscribe();
+        let (sessions, hint) = (self.sessions.clone(), Notify::new());
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                found = listeners.wait_for(|count| *count > 0) => { found?; }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                found = listeners.wait_for(|count| *count == 0) => { found?; }
+                () = sessions.listen(CHANNELS, |_| hint.notify_one()) => {}
+                () = self.read(&hint) => {}
+            }
+            self.hub.publish(None);
+        }
+    }
+
+    /// Reads for ever, beginning with what is written from now on.
+    async fn read(&mut self, hint: &Notify) {
+        let mut at: Option<EventKey> = None;
+        let mut held: Held = Held::default();
+        loop {
+            // Registered before the look, so that what is told during it is not lost.
+            let told = hint.notified();
+            let pause = match self.look(at, &mut held).await {
+                Ok((key, true)) => {
+                    at = Some(key);
+                    continue;
+                }
+                Ok((key, false)) => {
+                    at = Some(key);
+                    LOOK_EVERY
+                }
+                Err(error) => {
+                    held.begin();
+                    let frontier = *self.hub.frontier.borrow();
+                    self.hub.publish(frontier.map(|last| Frontier { held_since: held.since, ..last }));
+                    tracing::warn!(
+                        error = error.with_causes(),
+                        "The stream of events could not be read; trying again."
+                    );
+                    AGAIN_AFTER
+                }
+            };
+            tokio::select! {
+                () = told => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// One look. Says where the stream stands after it, and whether there is more.
+    async fn look(&mut self, at: Option<EventKey>, held: &mut Held) -> Result<(EventKey, bool), DbError> {
+        let after = at.unwrap_or(EventKey::LAST);
+        let ignored = &self.ignored;
+        let look = self
+            .sessions
+            .follow("look_at_events", async |conn: &mut Conn| {
+                event_stream::look(conn, after, ignored, BATCH).await
+            })
+            .await?;
+        if held.stands(&look) >= ASK_AFTER {
+            let running = self
+                .sessions
+                .follow("ask_who_runs", async |conn: &mut Conn| event_stream::running(conn).await)
+                .await?;
+            self.ignored = harmless(&running, &mut self.seen, monotonic());
+            held.tell(&running, &self.ignored);
+        }
+        let is_full = i64::try_from(look.events.len()).is_ok_and(|count| count >= BATCH);
+        let last = look.events.last().map(|event| event.key).filter(|_| is_full);
+        // Never backwards: what was handed on is settled, whatever a later look can prove of it.
+        let upto = last.unwrap_or(look.settled).max(at.unwrap_or_default());
+        let batch = Batch { after: at.unwrap_or(upto), upto, at: look.at, events: look.events };
+        // Without a listener there is nobody to miss it.
+        let _ = self.hub.batches.send(Arc::new(batch));
+        self.hub.publish(Some(Frontier { key: upto, at: look.at, held_since: held.since }));
+        Ok((upto, is_full))
+    }
+}
+
+/// Whether the stream goes on.
+#[derive(Debug, Default)]
+struct Held {
+    /// The oldest transaction that runs, and since when it has been.
+    at: Option<i64>,
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl Held {
+    fn begin(&mut self) {
+        if self.since.is_none() {
+            self.since = Some(monotonic());
+        }
+    }
+
+    /// For how long the stream has been waiting for one and the same transaction.
+    fn stands(&mut self, look: &Look) -> Duration {
+        let waits_for = Some(look.settled.transaction).filter(|oldest| *oldest < look.next_transaction);
+        if waits_for.is_none() || waits_for != self.at {
+            *self = Self { at: waits_for, since: None, is_told: false };
+            metrics::gauge!("sched_api_events_held_back_seconds").set(0.0);
+        }
+        if waits_for.is_none() {
+            return Duration::ZERO;
+        }
+        self.begin();
+        self.since.map(|since| monotonic().saturating_duration_since(since)).unwrap_or_default()
+    }
+
+    /// Tells of a transaction that holds up the stream, if one does.
+    fn tell(&mut self, running: &[Running], ignored: &[i64]) {
+        let Some(by) = running.iter().find(|one| Some(one.transaction) == self.at) else { return };
+        if ignored.contains(&by.transaction) {
+            return;
+        }
+        let held = self.since.map(|since| since.elapsed()).unwrap_or_default();
+        metrics::gauge!("sched_api_events_held_back_seconds").set(held.as_secs_f64());
+        if held >= TELL_AFTER && !self.is_told {
+            self.is_told = true;
+            tracing::warn!(
+                transaction = by.transaction,
+                process = by.process,
+                has_events = by.has_events,
+                "A transaction that has run for long holds up the stream of events."
+            );
+        }
+    }
+}
+
+/// Those that need not be waited for, because they will never write events that are not there yet.
+fn harmless(running: &[Running], seen: &mut HashMap<i64, Instant>, now: Instant) -> Vec<i64> {
+    seen.retain(|transaction, _| running.iter().any(|one| one.transaction == *transaction));
+    let mut harmless = Vec::new();
+    for one in running {
+        let since = *seen.entry(one.transaction).or_insert(now);
+        let is_old = now.saturating_duration_since(since) > WRITES_WITHIN + MARGIN;
+        if one.is_found && (one.is_elsewhere || (is_old && !one.has_events)) {
+            harmless.push(one.transaction);
+        }
+    }
+    harmless
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_write_no_events_is_not_waited_for() {
+        let one = |transaction, is_elsewhere, has_events, is_found| Running {
+            transaction,
+            is_elsewhere,
+            has_events,
+            is_found,
+            process: None,
+        };
+        let running = [
+            one(1, true, false, true),
+            one(2, false, false, true),
+            one(3, false, true, true),
+            one(4, false, false, false),
+        ];
+        let (mut seen, now) = (HashMap::new(), monotonic());
+        assert_eq!(harmless(&running, &mut seen, now), [1]);
+        assert_eq!(harmless(&running, &mut seen, now + WRITES_WITHIN), [1]);
+        let late = now + WRITES_WITHIN + MARGIN + Duration::from_millis(1);
+        assert_eq!(harmless(&running, &mut seen, late), [1, 2], "it may not begin any more");
+        assert_eq!(harmless(&running[2..], &mut seen, late), Vec::<i64>::new());
+        assert_eq!(harmless(&running, &mut seen, late), [1], "it is another one by now");
+    }
+}

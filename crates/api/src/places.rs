@@ -1,0 +1,122 @@
+//! Places of those who read for long, shared fairly.
+//!
+//! A process has so many places; one key has a part of them at most, and so have all keys of one tenant together, so that nobody takes
+//! what others need. A place is held for as long as its [`Place`] lives. Nothing is waited for: who finds no place is told to come back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sched_model::domain::ids::TenantId;
+
+use crate::error::ApiError;
+use crate::identity::Identity;
+
+/// How many places there are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// For everybody together.
+    pub(crate) all: usize,
+    /// For one tenant.
+    pub(crate) tenant: usize,
+    /// For one key.
+    pub(crate) key: usize,
+}
+
+/// Places of one kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    limits: Limits,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    tenants: HashMap<TenantId, usize>,
+    keys: HashMap<String, usize>,
+}
+
+/// One that is taken.
+#[derive(Debug)]
+pub(crate) struct Place {
+    taken: Arc<Mutex<Taken>>,
+    tenant: TenantId,
+    key: String,
+}
+
+impl Places {
+    /// All of them free.
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, taken: Arc::default() }
+    }
+
+    /// Takes one for somebody.
+    ///
+    /// # Errors
+    /// There is none left: for them, or for anybody.
+    pub(crate) fn take(&self, who: &Identity) -> Result<Place, ApiError> {
+        self.take_for(who.tenant(), who.budget())
+    }
+
+    fn take_for(&self, tenant: TenantId, key: &str) -> Result<Place, ApiError> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.keys.get(key).is_some_and(|count| *count >= self.limits.key) {
+            return Err(ApiError::TooManyStreams { limit: self.limits.key });
+        }
+        let of_tenant = taken.tenants.get(&tenant).copied().unwrap_or_default();
+        if of_tenant >= self.limits.tenant || taken.all >= self.limits.all {
+            return Err(ApiError::TooManyFollowers);
+        }
+        taken.all += 1;
+        *taken.tenants.entry(tenant).or_default() += 1;
+        *taken.keys.entry(key.to_owned()).or_default() += 1;
+        Ok(Place { taken: self.taken.clone(), tenant, key: key.to_owned() })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all = taken.all.saturating_sub(1);
+        if let Some(count) = taken.tenants.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                taken.tenants.remove(&self.tenant);
+            }
+        }
+        if let Some(count) = taken.keys.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                taken.keys.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn nobody_takes_the_places_of_all() {
+        let places = Places::new(Limits { all: 5, tenant: 3, key: 2 });
+        let (a, b) = (TenantId(Uuid::from_u128(1)), TenantId(Uuid::from_u128(2)));
+        let take = |tenant, key| places.take_for(tenant, key);
+        let mut held = vec![take(a, "a1").unwrap(), take(a, "a1").unwrap()];
+        assert!(
+            matches!(take(a, "a1"), Err(ApiError::TooManyStreams { limit: 2 })),
+            "its own share is taken"
+        );
+        held.push(take(a, "a2").unwrap());
+        assert!(matches!(take(a, "a3"), Err(ApiError::TooManyFollowers)), "the share of its tenant is");
+        held.extend([take(b, "b1").unwrap(), take(b, "b1").unwrap()]);
+        assert!(matches!(take(b, "b2"), Err(ApiError::TooManyFollowers)), "all are");
+        held.remove(0);
+        held.push(take(a, "a1").unwrap());
+        drop(held);
+        let taken = places.taken.lock().unwrap();
+        assert_eq!((taken.all, taken.tenants.len(), taken.keys.len()), (0, 0, 0));
+    }
+}

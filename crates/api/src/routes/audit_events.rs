@@ -1,0 +1,63 @@
+//! The audit log, as it is read: who changed what. Nothing here writes it, and nobody may change it.
+
+use actix_web::web;
+use sched_model::db::audit::{self, AuditFilter, AuditRecord};
+use sched_model::db::{Conn, clock};
+use sched_wire::{AuditEvent, AuditQuery, Page};
+
+use super::events::{instant, sees_installation};
+use super::{Answer, State};
+use crate::error::ApiError;
+use crate::extract::Query;
+use crate::identity::Identity;
+use crate::page::Limit;
+
+/// `GET /audit-events`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<AuditQuery>,
+) -> Answer<Page<AuditEvent>> {
+    let limit = Limit::new(query.limit)?;
+    let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|error| {
+        ApiError::parameter("cursor", format!("must be the next_cursor of the page before: {error}"))
+    })?;
+    let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
+    let query = &query;
+    let work = async |conn: &mut Conn| {
+        let now = clock::now(conn).await?;
+        let filter = AuditFilter {
+            tenant,
+            with_installation,
+            actor: query.actor.clone(),
+            action: query.action.clone(),
+            target_type: query.target_type.clone(),
+            target_id: query.target_id.clone(),
+            since: instant("since", query.since.as_deref(), now)?,
+            until: instant("until", query.until.as_deref(), now)?,
+            before,
+        };
+        Ok::<_, ApiError>(audit::list(conn, &filter, limit.rows()).await?)
+    };
+    let rows = if with_installation {
+        state.read_installation(&identity, "list_audit_events", work).await?
+    } else {
+        state.read(&identity, "list_audit_events", work).await?
+    };
+    Ok(web::Json(limit.page(rows, |entry| entry.id.to_string(), show)))
+}
+
+fn show(entry: AuditRecord) -> AuditEvent {
+    AuditEvent {
+        id: entry.id,
+        at: entry.created_at,
+        actor: entry.actor,
+        action: entry.action,
+        target_type: entry.target_type,
+        target_id: entry.target_id,
+        before: entry.before,
+        after: entry.after,
+        request_id: entry.request_id,
+        is_installation: entry.tenant_id.is_none(),
+    }
+}

@@ -1,0 +1,180 @@
+//! Events: what happened, as a list and as a stream of server-sent events.
+
+use actix_web::http::header::HeaderMap;
+use actix_web::{HttpRequest, HttpResponse, web};
+use chrono::{DateTime, Utc};
+use sched_model::db::event_stream::{self, EventFilter, EventKey, Span};
+use sched_model::db::{Conn, clock, tenants};
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::DispatchId;
+use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
+
+use super::jobs::filter;
+use super::logs::LAST_EVENT_ID;
+use super::{Answer, State};
+use crate::dto::moment::moment;
+use crate::error::ApiError;
+use crate::events::listener::{Asked, Listener, Start};
+use crate::events::{Position, show};
+use crate::extract::Query;
+use crate::identity::Identity;
+use crate::page::Limit;
+use crate::stream::server_sent;
+
+/// How long a browser waits before it opens a stream again.
+const RETRY: &str = "retry: 1000\n\n";
+
+/// `GET /events`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<EventsQuery>,
+) -> Answer<Page<Event>> {
+    let limit = Limit::new(query.limit)?;
+    let types = types(query.event_type.as_deref())?;
+    let before = match query.cursor.as_deref() {
+        Some(cursor) => position(cursor, "cursor")?.key,
+        None => EventKey::LAST,
+    };
+    let (asked, query) = (&identity, &query);
+    let meant =
+        Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
+    let work = async |conn: &mut Conn| {
+        let mut filter = meant.find(conn, asked, types.clone()).await?;
+        let now = clock::now(conn).await?;
+        filter.since = instant("since", query.since.as_deref(), now)?;
+        filter.until = instant("until", query.until.as_deref(), now)?;
+        let after = match filter.since {
+            Some(since) => event_stream::position_at(conn, asked.tenant(), since).await?,
+            None => EventKey::default(),
+        };
+        let origin = event_stream::origin(conn).await?;
+        let span = Span::Backward { after, before };
+        Ok::<_, ApiError>((origin.server, event_stream::page(conn, &filter, span, limit.rows()).await?))
+    };
+    let (server, rows) = if sees_installation(asked) {
+        state.read_installation(asked, "list_events", work).await?
+    } else {
+        state.read(asked, "list_events", work).await?
+    };
+    let key = |event: &event_stream::Event| Position::new(server, event.key, event.at).to_string();
+    Ok(web::Json(limit.page(rows, key, |event| show(server, &event))))
+}
+
+/// `GET /events/stream`
+pub(crate) async fn stream(
+    state: State,
+    identity: Identity,
+    request: HttpRequest,
+    Query(query): Query<EventStreamQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let patience = state.stream_patience;
+    let asked = asked(state, identity, request.headers(), &query).await?;
+    let listener = Listener::open(asked).await?;
+    let pieces = futures_util::stream::unfold((listener, RETRY), |(mut listener, before)| async move {
+        let messages = listener.next().await?;
+        let text = messages.iter().fold(before.to_owned(), |text, message| text + &sent(message));
+        Some((text, (listener, "")))
+    });
+    Ok(server_sent(pieces, patience))
+}
+
+/// A message as a server-sent event. A sign of life is none that a browser hands on: it moves the position and nothing else.
+fn sent(message: &StreamMessage) -> String {
+    if let StreamMessage::KeepAlive { id } = message {
+        return format!(": nothing new\nid: {id}\n\n");
+    }
+    let id = message.id().map(|id| format!("id: {id}\n")).unwrap_or_default();
+    // Strings and numbers only: writing them cannot fail, and JSON has no line breaks of its own.
+    let data = serde_json::to_string(message).unwrap_or_default();
+    format!("{id}event: {}\ndata: {data}\n\n", message.name())
+}
+
+/// What a client asks for, once its filters are understood.
+pub(super) async fn asked(
+    state: State,
+    identity: Identity,
+    headers: &HeaderMap,
+    query: &EventStreamQuery,
+) -> Result<Asked, ApiError> {
+    let types = types(query.event_type.as_deref())?;
+    let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    let after = header.or(query.after.as_deref()).map(|after| position(after, "after")).transpose()?;
+    let meant =
+        Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
+    let (who, types) = (&identity, &types);
+    let filter = state
+        .read(who, "find_meant", async |conn: &mut Conn| {
+            let mut filter = meant.find(conn, who, types.clone()).await?;
+            filter.since = instant("since", query.since.as_deref(), clock::now(conn).await?)?;
+            Ok::<_, ApiError>(filter)
+        })
+        .await?;
+    let start = match (after, filter.since) {
+        (Some(position), _) => Start::After(position),
+        (None, Some(since)) => Start::At(since),
+        (None, None) => Start::Now,
+    };
+    Ok(Asked { state, identity, headers: headers.clone(), filter, start })
+}
+
+pub(super) fn instant(
+    name: &str,
+    text: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, ApiError> {
+    let found = text.map(|text| moment(text, now, "UTC")).transpose();
+    found.map_err(|message| ApiError::parameter(name, message))
+}
+
+/// What events are to be about, as it is named.
+#[derive(Debug, Clone, Copy)]
+struct Meant<'a> {
+    job: Option<&'a str>,
+    project: Option<&'a str>,
+    dispatch: Option<uuid::Uuid>,
+}
+
+impl Meant<'_> {
+    /// Finds out what is named. Events of the installation are for those who operate it.
+    async fn find(
+        &self,
+        conn: &mut Conn,
+        identity: &Identity,
+        types: Vec<String>,
+    ) -> Result<EventFilter, ApiError> {
+        let tenant = identity.tenant();
+        let job = match self.job {
+            Some(job) => Some(filter(conn, tenant, job).await?),
+            None => None,
+        };
+        let project = match self.project {
+            Some(name) => {
+                let found = tenants::project_by_name(conn, tenant, name).await?;
+                Some(found.ok_or_else(|| ApiError::NotFound { kind: "project", name: name.to_owned() })?)
+            }
+            None => None,
+        };
+        let with_installation = sees_installation(identity);
+        let dispatch = self.dispatch.map(DispatchId);
+        Ok(EventFilter { with_installation, project, job, dispatch, types, ..EventFilter::of(tenant) })
+    }
+}
+
+pub(super) fn sees_installation(identity: &Identity) -> bool {
+    identity.known().permissions.has(Permission::SystemOperate)
+}
+
+fn types(text: Option<&str>) -> Result<Vec<String>, ApiError> {
+    let words = text.into_iter().flat_map(|text| text.split(',')).map(str::trim);
+    words
+        .map(|word| match word.parse::<EventType>() {
+            Ok(known) => Ok(known.as_str().to_owned()),
+            Err(error) => Err(ApiError::parameter("type", error.to_string())),
+        })
+        .collect()
+}
+
+fn position(text: &str, parameter: &str) -> Result<Position, ApiError> {
+    text.parse().map_err(|error| ApiError::parameter(parameter, format!("{error}")))
+}

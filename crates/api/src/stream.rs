@@ -1,0 +1,41 @@
+//! Answers that go on for as long as the client reads them.
+//!
+//! What is sent is made by a task of its own, one piece ahead of what the client has taken. A client that does not take a piece for too
+//! long is left: the task ends and gives back what it held, whatever becomes of the connection. A client that goes ends the task, too.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::web::Bytes;
+use futures_util::{Stream, StreamExt};
+use sched_runtime::tasks::spawn_owned;
+use tokio::sync::mpsc;
+
+/// Server-sent events, made by `pieces`. Each must be taken within `patience`.
+pub(crate) fn server_sent<S>(pieces: S, patience: Duration) -> HttpResponse
+where
+    S: Stream<Item = String> + Send + 'static,
+{
+    let (to, from) = mpsc::channel(1);
+    let task = spawn_owned("stream", async move {
+        let mut pieces = pin!(pieces);
+        while let Some(piece) = pieces.next().await {
+            match tokio::time::timeout(patience, to.send(Bytes::from(piece))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_gone)) => return,
+                Err(_) => {
+                    metrics::counter!("sched_api_streams_left_total").increment(1);
+                    tracing::info!("A client does not read its stream; it is left.");
+                    return;
+                }
+            }
+        }
+    });
+    let body = futures_util::stream::unfold((from, task), |(mut from, task)| async move {
+        let piece = from.recv().await?;
+        Some((Ok::<_, Infallible>(piece), (from, task)))
+    });
+    HttpResponse::Ok().content_type("text/event-stream").streaming(body)
+}

@@ -1,0 +1,477 @@
+//! The stream of events: complete, in order, resumed anywhere, shared fairly, and ended when it should be.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use sched_model::db::event_stream::Event;
+use serde_json::{Value, json};
+use test_support::identity::{api_key, bearer};
+use test_support::{Client, wait_for};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::identity::{make_key, member};
+use crate::support::{LIMIT, TestApp};
+
+/// Somebody who reads a stream of server-sent events.
+struct Follower {
+    stream: TcpStream,
+    text: String,
+}
+
+/// One message: its id, its name and its data.
+type Message = (Option<String>, String, Value);
+
+impl Follower {
+    async fn open(app: &TestApp, authorization: &str, query: &str, headers: &str) -> Self {
+        let mut stream = TcpStream::connect(app.addr).await.unwrap();
+        let request = format!(
+            "GET /api/v1/events/stream{query} HTTP/1.1\r\nhost: {}\r\nauthorization: {authorization}\r\n{headers}\r\n",
+            app.addr
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut follower = Self { stream, text: String::new() };
+        follower.until("the beginning", |follower| follower.text.contains("\r\n\r\n")).await;
+        follower
+    }
+
+    /// Follows with the key of the tests, and waits until the stream is open.
+    async fn of(app: &TestApp, query: &str) -> Self {
+        let mut follower = Self::open(app, bearer(), query, "").await;
+        follower.until("the stream is open", |follower| !follower.messages().is_empty()).await;
+        follower
+    }
+
+    fn status(&self) -> &str {
+        self.text.get(9..12).unwrap_or_default()
+    }
+
+    /// Reads on until it is as it should be.
+    async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let mut buffer = vec![0; 16 * 1024];
+        while !is_so(self) {
+            let read = tokio::time::timeout(LIMIT, self.stream.read(&mut buffer)).await;
+            let count = read.unwrap_or_else(|_| panic!("not in time: {what}: {}", self.text)).unwrap();
+            assert!(count > 0, "the stream ended before {what}: {}", self.text);
+            self.text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        }
+    }
+
+    /// What has come, the sizes of chunks left out.
+    fn messages(&self) -> Vec<Message> {
+        let body = self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let is_size = |line: &&str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let body: String = body.split("\r\n").filter(|line| !is_size(line)).collect();
+        let field = |block: &str, name: &str| {
+            block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::to_owned)
+        };
+        let whole = body.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
+        whole
+            .split("\n\n")
+            .filter_map(|block| {
+                let data = serde_json::from_str(&field(block, "data")?).unwrap();
+                Some((field(block, "id"), field(block, "event")?, data))
+            })
+            .collect()
+    }
+
+    /// The numbers of the events that have come.
+    fn numbers(&self) -> Vec<u64> {
+        self.messages().iter().filter_map(|(_, _, data)| data["data"]["number"].as_u64()).collect()
+    }
+
+    /// Waits for the message that ends the stream.
+    async fn end(&mut self) -> String {
+        self.until("its end", |follower| follower.messages().iter().any(|(_, name, _)| name == "end")).await;
+        let (_, _, data) = self.messages().pop().unwrap();
+        data["reason"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Writes events with these numbers, one transaction each.
+async fn write(client: &Client, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        client
+            .execute(
+                "INSERT INTO events (tenant_id, event_type, payload)
+                 SELECT id, 'job_updated', jsonb_build_object('number', $1::bigint) FROM tenants WHERE slug = 'default'",
+                &[&i64::try_from(number).unwrap()],
+            )
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_is_told_and_a_client_that_was_cut_off_goes_on_where_it_was() {
+    let mut app = TestApp::start().await;
+    let client = app.db.client().await;
+    let mut first = Follower::of(&app, "").await;
+    assert_eq!(first.messages()[0].1, "open");
+    write(&client, 0..3).await;
+    first.until("three events", |follower| follower.numbers().len() == 3).await;
+    assert_eq!(first.numbers(), [0, 1, 2]);
+    let (_, name, data) = first.messages()[1].clone();
+    assert_eq!(
+        (name.as_str(), &data["type"], &data["is_installation"]),
+        ("job_updated", &json!("job_updated"), &json!(false))
+    );
+    let (opened, seen) = (first.messages()[0].0.clone().unwrap(), first.messages()[2].0.clone().unwrap());
+    assert_eq!(data["id"].as_str(), first.messages()[1].0.as_deref());
+    drop(first);
+
+    // Written while the client is away and the API is another one.
+    write(&client, 3..5).await;
+    app.restart_with_keys(&["test"]).await;
+    write(&client, 5..6).await;
+    let mut again = Follower::open(&app, bearer(), "", &format!("last-event-id: {seen}\r\n")).await;
+    again.until("the rest", |follower| follower.numbers().len() == 4).await;
+    write(&client, 6..7).await;
+    again.until("what is new", |follower| follower.numbers().len() == 5).await;
+    assert_eq!(again.numbers(), [2, 3, 4, 5, 6]);
+    let mut whole = Follower::of(&app, &format!("?after={opened}")).await;
+    whole.until("all of it", |follower| follower.numbers().len() == 7).await;
+    assert_eq!(whole.numbers(), [0, 1, 2, 3, 4, 5, 6]);
+
+    let page = app.get("/api/v1/events?type=job_updated&limit=4").await.json();
+    let numbers = |page: &Value| -> Vec<u64> {
+        page["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item["data"]["number"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(numbers(&page), [6, 5, 4, 3], "newest first");
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let rest = app.get(&format!("/api/v1/events?type=job_updated&limit=4&cursor={cursor}")).await.json();
+    assert_eq!((numbers(&rest), &rest["next_cursor"]), (vec![2, 1, 0], &Value::Null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_clients_see_every_event_of_many_writers_once_and_in_one_order() {
+    const CLIENTS: usize = 50;
+    const WRITERS: u64 = 6;
+    const EACH: u64 = 50;
+    let app = TestApp::start().await;
+    let mut followers = join_all((0..CLIENTS).map(|_| Follower::of(&app, "?type=job_updated"))).await;
+    let clients = join_all((0..WRITERS).map(|_| app.db.client())).await;
+    let writing =
+        clients.iter().zip(0..).map(|(client, writer)| write(client, writer * EACH..(writer + 1) * EACH));
+    // One of them opens transactions that later ones overtake.
+    let slow = app.db.client().await;
+    let overtaken = async {
+        for number in 0..10_u64 {
+            slow.batch_execute("BEGIN").await.unwrap();
+            write(&slow, WRITERS * EACH + number..WRITERS * EACH + number + 1).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            slow.batch_execute("COMMIT").await.unwrap();
+        }
+    };
+    let total = usize::try_from(WRITERS * EACH + 10).unwrap();
+    tokio::join!(join_all(writing), overtaken);
+    let mut order: Option<Vec<u64>> = None;
+    for follower in &mut followers {
+        follower.until("every event", |follower| follower.numbers().len() >= total).await;
+        let numbers = follower.numbers();
+        assert_eq!(numbers.iter().collect::<HashSet<_>>().len(), total);
+        assert_eq!(numbers.len(), total, "each once");
+        assert_eq!(order.get_or_insert_with(|| numbers.clone()), &numbers, "all in the same order");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_costs_nobody_and_loses_its_place() {
+    let app = TestApp::start_with(&[("API_STREAM_PATIENCE", "4s")]).await;
+    let client = app.db.client().await;
+    // It opens the stream and never reads; a small window makes that felt soon.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut lazy = socket.connect(app.addr).await.unwrap();
+    let request = format!(
+        "GET /api/v1/events/stream HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\n\r\n",
+        app.addr,
+        bearer()
+    );
+    lazy.write_all(request.as_bytes()).await.unwrap();
+    let mut eager = Follower::of(&app, "").await;
+    let streams = async || app.get("/status").await.json()["status"]["event_streams"].as_u64().unwrap();
+    wait_for("both are there", LIMIT, async || match streams().await {
+        2 => Ok(()),
+        other => Err(format!("{other}")),
+    })
+    .await;
+    // More than all buffers on the way hold.
+    client
+        .execute(
+            "INSERT INTO events (tenant_id, event_type, payload)
+             SELECT t.id, 'job_updated', jsonb_build_object('number', n, 'filler', repeat('x', 4000))
+             FROM tenants t, generate_series(1, 2000) AS n WHERE t.slug = 'default'",
+            &[],
+        )
+        .await
+        .unwrap();
+    eager.until("everything", |follower| follower.text.matches("\"number\":").count() >= 2000).await;
+    wait_for("the lazy one has lost its place", LIMIT, async || match streams().await {
+        1 => Ok(()),
+        other => Err(format!("{other}")),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_tell_what_is_asked_for_and_nothing_of_others() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["a", "b"]).await;
+    let client = app.db.client().await;
+    client.batch_execute("INSERT INTO tenants (slug, name) VALUES ('other', 'Other')").await.unwrap();
+    let foreign = member(&app, "them@example.com", "other", "owner").await;
+    let viewer = member(&app, "viewer@example.com", "default", "viewer").await;
+    let mut of_a = Follower::of(&app, "?job=a&type=job_paused,job_resumed").await;
+    let mut theirs = Follower::open(&app, &foreign, "", "").await;
+    let mut ours = Follower::open(&app, &viewer, "", "").await;
+    theirs.until("open", |follower| follower.messages().len() == 1).await;
+    ours.until("open", |follower| follower.messages().len() == 1).await;
+    for path in ["jobs/b/pause", "jobs/a/pause", "jobs/a/disable", "jobs/a/resume"] {
+        assert_eq!(app.send("POST", &format!("/api/v1/{path}"), &[], None).await.status, 200, "{path}");
+    }
+    client
+        .batch_execute(
+            "INSERT INTO events (event_type) VALUES ('worker_online');
+             INSERT INTO events (tenant_id, event_type) SELECT id, 'queue_created' FROM tenants WHERE slug = 'other'",
+        )
+        .await
+        .unwrap();
+    of_a.until("both", |follower| follower.messages().len() >= 3).await;
+    theirs.until("theirs", |follower| follower.messages().len() >= 2).await;
+    write(&client, 1..2).await;
+    ours.until("the last of ours", |follower| follower.numbers() == [1]).await;
+    let names = |follower: &Follower| -> Vec<String> {
+        follower.messages().into_iter().map(|(_, name, _)| name).filter(|name| name != "open").collect()
+    };
+    assert_eq!(names(&of_a), ["job_paused", "job_resumed"]);
+    assert_eq!(names(&theirs), ["queue_created"]);
+    assert!(
+        !names(&ours).iter().any(|name| name == "worker_online" || name == "queue_created"),
+        "{}",
+        ours.text
+    );
+
+    let owner = app.get("/api/v1/events?type=worker_online").await.json();
+    assert_eq!(owner["items"][0]["is_installation"], true, "who operates the installation sees its events");
+    let listed = app.send("GET", "/api/v1/events", &[("authorization", foreign.as_str())], None).await.json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    for (path, status) in [
+        ("events?type=nonsense", 400),
+        ("events?cursor=nonsense", 400),
+        ("events/stream?after=nonsense", 400),
+        ("events/stream?job=nobody", 404),
+        ("events?project=nowhere", 404),
+    ] {
+        assert_eq!(app.get(&format!("/api/v1/{path}")).await.status, status, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_that_is_none_any_more_is_told_and_not_passed_over() {
+    let app = TestApp::start().await;
+    let client = app.db.client().await;
+    let first = Follower::of(&app, "").await;
+    let id = first.messages()[0].0.clone().unwrap();
+    let parts: Vec<&str> = id.split('.').collect();
+    let [server, transaction, event, micros] = parts.try_into().unwrap();
+    let year_ago = i64::from_str_radix(micros, 16).unwrap() - 366 * 86_400_000_000;
+    for (position, reason) in [
+        (format!("{server}.1.0.{year_ago:x}"), "expired"),
+        (format!("{server}.7fffffffffff.{event}.{micros}"), "other_database"),
+        (format!("00000000.{transaction}.{event}.{micros}"), "other_database"),
+    ] {
+        let mut follower = Follower::of(&app, &format!("?after={position}")).await;
+        follower.until("the reset", |follower| follower.messages().len() >= 2).await;
+        let (id, name, data) = follower.messages()[1].clone();
+        assert_eq!((name.as_str(), data["reason"].as_str()), ("reset", Some(reason)), "{position}");
+        assert!(id.is_some());
+        write(&client, 1..2).await;
+        follower.until("it goes on", |follower| follower.numbers().contains(&1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_ends_when_its_key_is_revoked_and_when_the_api_stops() {
+    let app = TestApp::start().await;
+    let (key, made) = make_key(&app, bearer(), &json!({"name": "follows"})).await;
+    let mut revoked = Follower::open(&app, &key, "", "").await;
+    let mut stopped = Follower::of(&app, "").await;
+    revoked.until("open", |follower| follower.messages().len() == 1).await;
+    let path = format!("/api/v1/api-keys/{}", made["id"].as_str().unwrap());
+    assert_eq!(app.send("DELETE", &path, &[], None).await.status, 204);
+    assert_eq!(revoked.end().await, "revoked");
+    app.ask_to_stop();
+    assert_eq!(stopped.end().await, "stopping");
+    app.ended().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_key_has_a_share_of_the_places_and_no_more() {
+    let app = TestApp::start().await;
+    let other = member(&app, "other@example.com", "default", "viewer").await;
+    let mut held = Vec::new();
+    loop {
+        let follower = Follower::open(&app, bearer(), "", "").await;
+        if follower.status() == "429" {
+            assert!(follower.text.to_lowercase().contains("retry-after"), "{}", follower.text);
+            break;
+        }
+        assert_eq!(follower.status(), "200", "{}", follower.text);
+        held.push(follower);
+        assert!(held.len() <= 1000, "no bound");
+    }
+    assert_eq!(Follower::open(&app, &other, "", "").await.status(), "200", "others still find one");
+    drop(held);
+    wait_for("there is room", LIMIT, async || match Follower::open(&app, bearer(), "", "").await.status() {
+        "200" => Ok(()),
+        other => Err(other.to_owned()),
+    })
+    .await;
+}
+
+/// A client of the WebSocket, by hand.
+struct Socket {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+}
+
+/// A frame: its opcode and what it holds.
+type Frame = (u8, Vec<u8>);
+
+impl Socket {
+    async fn open(app: &TestApp, query: &str, headers: &str) -> Result<(Self, String), String> {
+        let mut stream = TcpStream::connect(app.addr).await.unwrap();
+        let request = format!(
+            "GET /ws/events{query} HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n",
+            app.addr
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut socket = Self { stream, bytes: Vec::new() };
+        let end = loop {
+            if let Some(end) = socket.bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end + 4;
+            }
+            socket.more().await;
+        };
+        let head = String::from_utf8_lossy(&socket.bytes[..end]).into_owned();
+        socket.bytes.drain(..end);
+        if head.starts_with("HTTP/1.1 101") { Ok((socket, head)) } else { Err(head) }
+    }
+
+    async fn more(&mut self) {
+        let mut buffer = [0; 4096];
+        let read = tokio::time::timeout(LIMIT, self.stream.read(&mut buffer)).await;
+        let count = read.unwrap_or_else(|_| panic!("nothing comes")).unwrap();
+        assert!(count > 0, "the connection ended: {:?}", String::from_utf8_lossy(&self.bytes));
+        self.bytes.extend_from_slice(&buffer[..count]);
+    }
+
+    async fn frame(&mut self) -> Frame {
+        loop {
+            let short = self.bytes.get(1).map(|byte| usize::from(byte & 0x7f));
+            let (head, length) = match (short, self.bytes.get(2..4)) {
+                (Some(126), Some(two)) => (4, usize::from(u16::from_be_bytes([two[0], two[1]]))),
+                (Some(short), _) if short < 126 => (2, short),
+                _ => (usize::MAX / 2, 0),
+            };
+            if self.bytes.len() >= head + length {
+                let frame: Vec<u8> = self.bytes.drain(..head + length).collect();
+                return (frame[0] & 0x0f, frame[head..].to_vec());
+            }
+            self.more().await;
+        }
+    }
+
+    /// The next message in JSON.
+    async fn message(&mut self) -> Value {
+        loop {
+            if let (1, text) = self.frame().await {
+                return serde_json::from_slice(&text).unwrap();
+            }
+        }
+    }
+
+    async fn send(&mut self, opcode: u8, content: &[u8]) {
+        let mask = [1, 2, 3, 4];
+        let mut frame = vec![0x80 | opcode, 0x80 | u8::try_from(content.len()).unwrap()];
+        frame.extend_from_slice(&mask);
+        frame.extend(content.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        self.stream.write_all(&frame).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_socket_tells_the_same_and_takes_the_key_of_a_browser() {
+    let app = TestApp::start().await;
+    let client = app.db.client().await;
+    let authorization = format!("authorization: {}\r\n", bearer());
+    let (mut socket, _) = Socket::open(&app, "?type=job_updated", &authorization).await.unwrap();
+    let opened = socket.message().await;
+    assert_eq!(opened["message"], "open");
+    write(&client, 1..3).await;
+    let (one, two) = (socket.message().await, socket.message().await);
+    assert_eq!(
+        (&one["message"], &one["type"], &one["data"]["number"]),
+        (&json!("event"), &json!("job_updated"), &json!(1))
+    );
+    assert_eq!(two["data"]["number"], 2);
+    socket.send(9, b"hello").await;
+    loop {
+        let (opcode, content) = socket.frame().await;
+        if opcode == 10 {
+            assert_eq!(content, b"hello");
+            break;
+        }
+    }
+
+    let protocols = format!("sec-websocket-protocol: sched.events.v1, sched.bearer.{}\r\n", api_key());
+    let after = format!("?type=job_updated&after={}", one["id"].as_str().unwrap());
+    let (mut again, head) = Socket::open(&app, &after, &protocols).await.unwrap();
+    let answered = head.to_lowercase();
+    assert!(answered.contains("sec-websocket-protocol: sched.events.v1\r\n"), "{head}");
+    assert!(!head.contains(api_key()), "the key is not sent back");
+    assert_eq!(again.message().await["message"], "open");
+    assert_eq!(again.message().await, two, "the ids are the same everywhere");
+
+    for (headers, status) in [("", "401"), ("authorization: Bearer sched_live_x_y\r\n", "401")] {
+        let refused = Socket::open(&app, "", headers).await.err().unwrap();
+        assert!(refused.starts_with(&format!("HTTP/1.1 {status}")), "{refused}");
+    }
+    let plain = app.send("GET", "/ws/events", &[("authorization", bearer())], None).await;
+    assert_eq!(
+        (plain.status, plain.json()["code"].as_str()),
+        (426, Some("upgrade_required")),
+        "{}",
+        plain.body
+    );
+    app.ask_to_stop();
+    loop {
+        let message = again.message().await;
+        if message["message"] == "end" {
+            assert_eq!(message["reason"], "stopping");
+            break;
+        }
+    }
+}
+
+/// Types are said in two places: where they are written, and where clients read them.
+#[test]
+fn the_words_of_the_wire_are_those_that_are_written() {
+    use sched_model::db::events;
+    let _shape: fn(&Event) -> &str = |event| &event.event_type;
+    for written in events::TYPES {
+        assert!(sched_wire::EventType::WORDS.contains(written), "{written}");
+    }
+    let documented = include_str!("../../../../docs/events.md");
+    for word in sched_wire::EventType::WORDS {
+        assert!(documented.contains(&format!("`{word}`")), "{word} is not in docs/events.md");
+    }
+}

@@ -1,0 +1,372 @@
+//! Reading the stream of events, in an order in which nothing is ever missed.
+//!
+//! Ids commit out of order: a transaction that took a lower one may commit after others were read. So the order is that of the
+//! transactions that wrote the events, and of ids within each ([`EventKey`]), and a reader goes no further than the oldest transaction that
+//! runs. What is before that is settled: it never changes, so a position in it may be kept for as long as the events are. Reading only;
+//! where a reader stands is remembered by nobody but itself.
+//!
+//! # Design notes
+//! - One transaction that takes hours would stop the stream for hours. Two kinds of them are not waited for: those of other databases of
+//!   the server, which cannot write here; and those that have run for longer than [`WRITES_WITHIN`] without having touched events, because
+//!   the column's default refuses events from them (migration 30). What has written events and goes on is waited for ([`Running`] tells who
+//!   it is). Transactions that only read, such as a backup's, have no number and hold nobody up.
+//! - `created_at` follows the order but for [`WRITES_WITHIN`]: a transaction writes its events within that time of its beginning,
+//!   and it got its number after it began. So an instant is found in the order by halving, without an index by time.
+//! - Numbers of transactions mean nothing on another server. [`origin`] tells servers apart; after a restore from a dump
+//!   [`settle_foreign`] puts what came with it before everything new.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::dsl::sql;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::events::{EXECUTION_COMPLETED, EXECUTION_STARTED};
+use super::schema::events;
+use super::{Conn, DbError, DbResult};
+use crate::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+
+/// How long after its beginning a transaction may write events; the default of `events.transaction_id` says the same.
+pub const WRITES_WITHIN: Duration = Duration::from_secs(120);
+
+/// Where an event stands in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EventKey {
+    /// Number of the transaction that wrote it.
+    pub transaction: i64,
+    /// Its id; 0 stands before all events of the transaction.
+    pub id: i64,
+}
+
+impl EventKey {
+    /// After everything.
+    pub const LAST: Self = Self { transaction: i64::MAX, id: i64::MAX };
+
+    /// Before all events of a transaction.
+    #[must_use]
+    pub const fn before(transaction: i64) -> Self {
+        Self { transaction, id: 0 }
+    }
+}
+
+/// An event as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Where it stands.
+    pub key: EventKey,
+    /// When it was written, by the database clock.
+    pub at: DateTime<Utc>,
+    /// Whose it is; `None` for the installation's.
+    pub tenant_id: Option<TenantId>,
+    /// Project it concerns.
+    pub project_id: Option<ProjectId>,
+    /// Job it concerns.
+    pub job_id: Option<JobId>,
+    /// Dispatch it concerns.
+    pub dispatch_id: Option<DispatchId>,
+    /// What happened.
+    pub event_type: String,
+    /// Details.
+    pub payload: serde_json::Value,
+}
+
+/// What a look at the whole stream has found.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// All events before this are settled, and those among them that follow the position that was asked for are in `events`, if it
+    /// holds less than was asked for.
+    pub settled: EventKey,
+    /// Number of the next transaction: where there would be no wait for any.
+    pub next_transaction: i64,
+    /// When, by the database clock.
+    pub at: DateTime<Utc>,
+    /// The events, in order.
+    pub events: Vec<Event>,
+}
+
+/// The columns of an event: all of them, or none of those that it must have.
+#[derive(Debug, Queryable)]
+struct Row {
+    transaction: Option<i64>,
+    id: Option<i64>,
+    at: Option<DateTime<Utc>>,
+    tenant_id: Option<TenantId>,
+    project_id: Option<ProjectId>,
+    job_id: Option<JobId>,
+    dispatch_id: Option<DispatchId>,
+    event_type: Option<String>,
+    payload: Option<serde_json::Value>,
+}
+
+#[rustfmt::skip]
+type RowTypes = (
+    Nullable<BigInt>, Nullable<BigInt>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>,
+    Nullable<Text>, Nullable<Jsonb>,
+);
+
+statement! {
+    LookAt<'a> = "events_look.sql", (
+        transaction: i64 as BigInt,
+        id: i64 as BigInt,
+        ignored: &'a [i64] as Array<BigInt>,
+        limit: i64 as BigInt,
+    ) -> (BigInt, BigInt, Timestamptz, RowTypes)
+}
+
+/// The events of all tenants that follow `after` and are settled, at most `limit`. Transactions in `ignored` are not waited for.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn look(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> DbResult<Look> {
+    let EventKey { transaction, id } = after;
+    let rows: Vec<(i64, i64, DateTime<Utc>, Row)> =
+        LookAt { transaction, id, ignored, limit }.load(conn).await?;
+    // There is one row at least, whatever was found.
+    let mut seen = None;
+    let mut events = Vec::new();
+    for (ends_at, next_transaction, at, row) in rows {
+        seen = Some((EventKey::before(ends_at), next_transaction, at));
+        events.extend(whole(row));
+    }
+    let (settled, next_transaction, at) = seen.ok_or(DbError::NotFound)?;
+    Ok(Look { settled, next_transaction, at, events })
+}
+
+fn whole(row: Row) -> Option<Event> {
+    Some(Event {
+        key: EventKey { transaction: row.transaction?, id: row.id? },
+        at: row.at?,
+        tenant_id: row.tenant_id,
+        project_id: row.project_id,
+        job_id: row.job_id,
+        dispatch_id: row.dispatch_id,
+        event_type: row.event_type?,
+        payload: row.payload?,
+    })
+}
+
+/// A transaction that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Running {
+    /// Its number.
+    pub transaction: i64,
+    /// Whether it belongs to another database of the server.
+    pub is_elsewhere: bool,
+    /// Whether it may have written events.
+    pub has_events: bool,
+    /// Whether it still ran when it was looked for.
+    pub is_found: bool,
+    /// The server process it runs in; `None` for one that is prepared.
+    pub process: Option<i32>,
+}
+
+statement! {
+    RunningNow = "events_running.sql", () -> (BigInt, Bool, Bool, Bool, Nullable<Int4>)
+}
+
+/// The transactions that run, on the whole server. Dearer than [`look`]: ask when the stream does not go on.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn running(conn: &mut Conn) -> DbResult<Vec<Running>> {
+    Ok(RunningNow {}.load(conn).await?)
+}
+
+/// Of what a position is a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Origin {
+    /// Which server it is; copies of its files are the same one, a restored dump is not.
+    pub server: i64,
+    /// Number of the next transaction.
+    pub next_transaction: i64,
+    /// Beginning of the oldest month that is kept.
+    pub oldest: Option<DateTime<Utc>>,
+}
+
+statement! {
+    OriginOf = "events_origin.sql", () -> (BigInt, BigInt, Nullable<Timestamptz>)
+}
+
+/// Of what positions are positions now.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn origin(conn: &mut Conn) -> DbResult<Origin> {
+    Ok(OriginOf {}.get_result(conn).await?)
+}
+
+statement! {
+    SettleForeign = "events_settle_foreign.sql", (limit: i64 as BigInt) -> BigInt
+}
+
+/// Puts up to `limit` events that came with a dump of another server before everything that is written here; returns how many.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn settle_foreign(conn: &mut Conn, limit: i64) -> DbResult<u64> {
+    let settled: i64 = SettleForeign { limit }.get_result(conn).await?;
+    Ok(u64::try_from(settled).unwrap_or(0))
+}
+
+/// Whose events are read, and which of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventFilter {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Those of the installation too.
+    pub with_installation: bool,
+    /// Only of this project.
+    pub project: Option<ProjectId>,
+    /// Only of this job.
+    pub job: Option<JobId>,
+    /// Only of this dispatch.
+    pub dispatch: Option<DispatchId>,
+    /// Only of these types; empty for all.
+    pub types: Vec<String>,
+    /// Only those written at this instant or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only those written before this instant.
+    pub until: Option<DateTime<Utc>>,
+}
+
+impl EventFilter {
+    /// All events of a tenant.
+    #[must_use]
+    pub const fn of(tenant: TenantId) -> Self {
+        Self {
+            tenant,
+            with_installation: false,
+            project: None,
+            job: None,
+            dispatch: None,
+            types: Vec::new(),
+            since: None,
+            until: None,
+        }
+    }
+
+    /// Whether an event is meant. The same as what [`page`] reads.
+    #[must_use]
+    pub fn takes(&self, event: &Event) -> bool {
+        let is_theirs = match event.tenant_id {
+            Some(tenant) => tenant == self.tenant,
+            None => self.with_installation,
+        };
+        is_theirs
+            && self.project.is_none_or(|project| event.project_id == Some(project))
+            && self.job.is_none_or(|job| event.job_id == Some(job))
+            && self.dispatch.is_none_or(|dispatch| event.dispatch_id == Some(dispatch))
+            && (self.types.is_empty() || self.types.contains(&event.event_type))
+            && self.since.is_none_or(|since| event.at >= since)
+            && self.until.is_none_or(|until| event.at < until)
+    }
+
+    /// Whether it leaves out what most events are.
+    fn is_rare(&self) -> bool {
+        let is_common = |name: &String| [EXECUTION_STARTED, EXECUTION_COMPLETED].contains(&name.as_str());
+        !self.types.is_empty() && !self.types.iter().any(is_common)
+    }
+}
+
+statement! {
+    PositionAt = "events_position.sql", (tenant: TenantId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Nullable<BigInt>
+}
+
+/// A position before all events of an instant or later. Between it and them may stand some that are older.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<EventKey> {
+    let at = at - TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default();
+    let found: Option<i64> = PositionAt { tenant, at }.get_result(conn).await?;
+    Ok(EventKey::before(found.unwrap_or(0)))
+}
+
+/// Which part of the stream a page is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// The first events between two positions, oldest first.
+    Forward {
+        /// After this one.
+        after: EventKey,
+        /// Before this one.
+        before: EventKey,
+    },
+    /// The last events between two positions, newest first.
+    Backward {
+        /// After this one.
+        after: EventKey,
+        /// Before this one.
+        before: EventKey,
+    },
+}
+
+/// Events of a tenant, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn page(conn: &mut Conn, filter: &EventFilter, span: Span, limit: i64) -> DbResult<Vec<Event>> {
+    let (Span::Forward { after, before } | Span::Backward { after, before }) = span;
+    let mut query = events::table
+        .select((
+            sql::<Nullable<BigInt>>("transaction_id::text::bigint"),
+            events::id.nullable(),
+            events::created_at.nullable(),
+            events::tenant_id,
+            events::project_id,
+            events::job_id,
+            events::dispatch_id,
+            events::event_type.nullable(),
+            events::payload.nullable(),
+        ))
+        .limit(limit)
+        .into_boxed();
+    query = if filter.with_installation {
+        query.filter(events::tenant_id.eq(filter.tenant).or(events::tenant_id.is_null()))
+    } else {
+        query.filter(events::tenant_id.eq(filter.tenant))
+    };
+    if after > EventKey::default() {
+        query = query.filter(key("(transaction_id, events.id) > (", after));
+    }
+    if before < EventKey::LAST {
+        query = query.filter(key("(transaction_id, events.id) < (", before));
+    }
+    query = match span {
+        Span::Forward { .. } => query.order(sql::<Bool>("transaction_id, events.id")),
+        Span::Backward { .. } => query.order(sql::<Bool>("transaction_id DESC, events.id DESC")),
+    };
+    if let Some(project) = filter.project {
+        query = query.filter(events::project_id.eq(project));
+    }
+    if let Some(job) = filter.job {
+        query = query.filter(events::job_id.eq(job));
+    }
+    if let Some(dispatch) = filter.dispatch {
+        query = query.filter(events::dispatch_id.eq(dispatch));
+    }
+    if filter.is_rare() {
+        // Says no more than the types do, but in the words of the index.
+        query = query
+            .filter(sql::<Bool>("event_type <> 'schedule_execution_started'"))
+            .filter(sql::<Bool>("event_type <> 'schedule_execution_completed'"));
+    }
+    if !filter.types.is_empty() {
+        query = query.filter(events::event_type.eq_any(&filter.types));
+    }
+    if let Some(since) = filter.since {
+        query = query.filter(events::created_at.ge(since));
+    }
+    if let Some(until) = filter.until {
+        query = query.filter(events::created_at.lt(until));
+    }
+    let rows: Vec<Row> = query.load(conn).await?;
+    Ok(rows.into_iter().filter_map(whole).collect())
+}
+
+/// A comparison of the key with a position. Both are numbers, so that there is nothing to escape.
+fn key(comparison: &str, position: EventKey) -> diesel::expression::SqlLiteral<Bool> {
+    sql::<Bool>(&format!("{comparison}'{}'::xid8, {})", position.transaction, position.id))
+}

@@ -1,0 +1,14 @@
+-- Transactions that run: whose they are, and whether they may have written events that nobody sees yet. A transaction of another database
+-- never can; which database a process or a prepared transaction belongs to is shown to everybody. Those that have ended since the snapshot
+-- was taken are not found any more and count as ours: the next look does not see them.
+SELECT x::text::bigint, coalesce(s.datname <> current_database(), p.database <> current_database(), false),
+       EXISTS (SELECT FROM pg_locks t
+               WHERE t.virtualtransaction = l.virtualtransaction AND t.pid IS NOT DISTINCT FROM l.pid AND t.locktype = 'relation'
+                 AND t.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+                 AND t.relation IN (SELECT relid FROM pg_partition_tree('events'))
+                 AND t.mode NOT IN ('AccessShareLock', 'RowShareLock')),
+       l.virtualtransaction IS NOT NULL, l.pid
+FROM pg_snapshot_xip(pg_current_snapshot()) AS x
+LEFT JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = x::xid AND l.mode = 'ExclusiveLock' AND l.granted
+LEFT JOIN pg_stat_activity s ON s.pid = l.pid
+LEFT JOIN pg_prepared_xacts p ON p.transaction = x::xid

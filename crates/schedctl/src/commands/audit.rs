@@ -1,0 +1,68 @@
+//! `audit`: who changed what. Reads only.
+
+use clap::Subcommand;
+use sched_runtime::exit;
+use sched_wire::{AuditEvent, AuditQuery};
+
+use super::{Session, tell_of_more};
+use crate::cli::at_least_one;
+use crate::failure::CommandResult;
+use crate::output::{Column, or_dash, time};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// List changes, newest first
+    List {
+        /// Only by whom, exactly as it is shown
+        #[arg(long, value_name = "ACTOR")]
+        actor: Option<String>,
+        /// Only what was done, such as `pause_job`
+        #[arg(long, value_name = "ACTION")]
+        action: Option<String>,
+        /// Only to things of this kind, such as job
+        #[arg(long, value_name = "KIND")]
+        target_type: Option<String>,
+        /// Only to this thing
+        #[arg(long, value_name = "ID")]
+        target: Option<String>,
+        /// Only from then on: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        since: Option<String>,
+        /// Only those before then
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        until: Option<String>,
+        /// Most entries to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        limit: usize,
+    },
+}
+
+const LIST: &[Column<AuditEvent>] = &[
+    Column::new("AT", |entry| time(entry.at)),
+    Column::new("ACTOR", |entry| entry.actor.clone()),
+    Column::new("ACTION", |entry| entry.action.clone()),
+    Column::new("KIND", |entry| entry.target_type.clone()),
+    Column::new("TARGET", |entry| entry.target_id.clone()),
+    Column::wide("REQUEST", |entry| or_dash(entry.request_id.as_deref())),
+    Column::wide("BEFORE", |entry| or_dash(entry.before.as_ref())),
+    Column::wide("AFTER", |entry| or_dash(entry.after.as_ref())),
+];
+
+pub(super) async fn run(command: AuditCommand, session: &Session) -> CommandResult {
+    let AuditCommand::List { actor, action, target_type, target, since, until, limit } = command;
+    let page = |limit, cursor| AuditQuery {
+        actor: actor.clone(),
+        action: action.clone(),
+        target_type: target_type.clone(),
+        target_id: target.clone(),
+        since: since.clone(),
+        until: until.clone(),
+        limit: Some(limit),
+        cursor,
+    };
+    let (entries, more): (Vec<AuditEvent>, bool) =
+        session.api()?.list(&["audit-events"], limit, page).await?;
+    session.output.list(&entries, LIST, "nobody has changed anything")?;
+    tell_of_more(more, limit);
+    Ok(exit::OK)
+}

@@ -1,0 +1,1 @@
+DROP POLICY followed ON events;

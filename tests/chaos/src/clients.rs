@@ -1,0 +1,250 @@
+//! Those who use the installation meanwhile: they create, change, pause, trigger and cancel jobs through the API, and write down what they were answered.
+//!
+//! A trigger is repeated with its key until it is answered, by whichever API answers; one that never is, is sent again when the faults are over. Everything else is
+//! asked for once: what became of it without an answer is nobody's claim.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use test_support::http::{self, Answer};
+use tokio::time::sleep;
+
+use crate::jobs;
+use crate::plan::{Deed, Planned};
+use crate::timeline::{Lines, now};
+
+/// Most times that one trigger is sent while there are faults.
+const TRIES: usize = 6;
+/// How long a client waits before it sends it again.
+const AGAIN: Duration = Duration::from_millis(400);
+
+/// What all clients share.
+#[derive(Debug)]
+pub(crate) struct Office {
+    pub(crate) apis: Vec<SocketAddr>,
+    pub(crate) answers: Arc<Lines>,
+    /// The header by which somebody of the other tenant acts.
+    pub(crate) their_bearer: String,
+}
+
+/// What was triggered, and not answered or answered with a dispatch.
+#[derive(Debug, Clone)]
+struct Trigger {
+    job: String,
+    key: String,
+    dispatch: Option<String>,
+}
+
+/// One who sends requests.
+#[derive(Debug)]
+pub(crate) struct Client {
+    number: u64,
+    office: Arc<Office>,
+    triggers: Vec<Trigger>,
+    made: usize,
+    /// To whom it speaks first.
+    api: usize,
+}
+
+impl Client {
+    pub(crate) fn new(number: u64, office: Arc<Office>) -> Self {
+        Self { number, office, triggers: Vec::new(), made: 0, api: 0 }
+    }
+
+    /// Does what is planned; returns the client for what is left to be done when the faults are over.
+    pub(crate) async fn run(mut self, deeds: Vec<Planned>, since_start: impl Fn() -> Duration) -> Self {
+        for planned in deeds {
+            sleep(planned.at.saturating_sub(since_start())).await;
+            self.act(planned.deed).await;
+        }
+        self
+    }
+
+    /// Sends again what was never answered; false while something still is not.
+    pub(crate) async fn finish(&mut self) -> bool {
+        let mut is_done = true;
+        for number in 0..self.triggers.len() {
+            if self.triggers.get(number).is_some_and(|trigger| trigger.dispatch.is_none()) {
+                is_done &= self.send_trigger(number).await;
+            }
+        }
+        is_done
+    }
+
+    async fn act(&mut self, deed: Deed) {
+        match deed {
+            Deed::Trigger { job, is_long } => {
+                let job = if is_long { "by-hand-long".to_owned() } else { format!("by-hand-{job}") };
+                let key = format!("client-{}-{}", self.number, self.triggers.len());
+                self.triggers.push(Trigger { job, key, dispatch: None });
+                self.send_trigger(self.triggers.len() - 1).await;
+            }
+            Deed::Again if !self.triggers.is_empty() => {
+                self.send_trigger(self.triggers.len() - 1).await;
+            }
+            Deed::Create { seconds } => self.create(seconds).await,
+            Deed::Apply { job, choice } => self.apply(job, choice).await,
+            Deed::Pause { job, seconds } => {
+                let until = seconds.map_or_else(|| "never".to_owned(), |seconds| format!("+{seconds}s"));
+                self.change(job, "pause", json!({"reason": "chaos", "until": until})).await;
+            }
+            Deed::Resume { job } => self.change(job, "resume", Value::Null).await,
+            Deed::Disable { job } => self.change(job, "disable", Value::Null).await,
+            Deed::Enable { job } => self.change(job, "enable", Value::Null).await,
+            Deed::Cancel => self.cancel().await,
+            Deed::CancelJob { job } => {
+                let path = format!("/api/v1/jobs/changed-{job}/cancel");
+                let answer = self.ask("POST", &path, &[], Some(&json!({}))).await;
+                self.note("cancel-job", &format!("changed-{job}"), answer.as_ref(), json!({}));
+            }
+            Deed::Retry => self.retry().await,
+            Deed::Peek { page } => self.peek(page).await,
+            Deed::StepDown => {
+                let answer = self
+                    .ask("POST", "/api/v1/scheduler-instances/leader/step-down", &[], Some(&json!({})))
+                    .await;
+                self.note("step-down", "leader", answer.as_ref(), json!({}));
+            }
+            Deed::Again => {}
+        }
+    }
+
+    /// Sends a trigger until it is answered; whether it was.
+    async fn send_trigger(&mut self, number: usize) -> bool {
+        let Some(trigger) = self.triggers.get(number).cloned() else { return true };
+        let path = format!("/api/v1/jobs/{}/trigger", trigger.job);
+        for _ in 0..TRIES {
+            let answer =
+                self.ask("POST", &path, &[("idempotency-key", &trigger.key)], Some(&json!({}))).await;
+            let body = answer.as_ref().map(body_of).unwrap_or_default();
+            self.note(
+                "trigger",
+                &trigger.job,
+                answer.as_ref(),
+                json!({"key": trigger.key, "id": body["dispatch_id"]}),
+            );
+            if answer.is_some_and(|answer| answer.status == 202) {
+                if let Some(trigger) = self.triggers.get_mut(number) {
+                    trigger.dispatch = body["dispatch_id"].as_str().map(str::to_owned);
+                }
+                return true;
+            }
+            sleep(AGAIN).await;
+        }
+        false
+    }
+
+    async fn create(&mut self, seconds: u64) {
+        let name = format!("made-{}-{}", self.number, self.made);
+        self.made += 1;
+        let answer = self.ask("POST", "/api/v1/jobs", &[], Some(&jobs::made(&name, seconds))).await;
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
+        self.note("create", &name, answer.as_ref(), json!({"id": body["id"]}));
+    }
+
+    async fn apply(&mut self, job: usize, choice: u64) {
+        let spec = jobs::changed(job, choice);
+        let answer = self.ask("POST", "/api/v1/apply", &[], Some(&json!({"jobs": [spec]}))).await;
+        self.note(
+            "apply",
+            &format!("changed-{job}"),
+            answer.as_ref(),
+            json!({"state": spec["schedule_config"].to_string()}),
+        );
+    }
+
+    async fn change(&mut self, job: usize, how: &str, body: Value) {
+        let path = format!("/api/v1/jobs/changed-{job}/{how}");
+        let body = (!body.is_null()).then_some(body);
+        let answer = self.ask("POST", &path, &[], body.as_ref()).await;
+        let told = answer.as_ref().map(body_of).unwrap_or_default();
+        let more = json!({"id": told["id"], "version": told["version"], "state": how});
+        self.note("change", &format!("changed-{job}"), answer.as_ref(), more);
+    }
+
+    async fn cancel(&mut self) {
+        let Some(dispatch) = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone()) else {
+            return;
+        };
+        let answer =
+            self.ask("POST", &format!("/api/v1/dispatches/{dispatch}/cancel"), &[], Some(&json!({}))).await;
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
+        self.note("cancel", &dispatch, answer.as_ref(), json!({"id": dispatch, "state": body["state"]}));
+    }
+
+    async fn retry(&mut self) {
+        let Some(page) = self.ask("GET", "/api/v1/dead-letters?limit=1", &[], None).await else { return };
+        let page = body_of(&page);
+        let Some(dead) =
+            page["items"][0]["dispatch_id"].as_str().or_else(|| page["items"][0]["dispatch"]["id"].as_str())
+        else {
+            return;
+        };
+        let answer =
+            self.ask("POST", &format!("/api/v1/dead-letters/{dead}/retry"), &[], Some(&json!({}))).await;
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
+        self.note("retry", dead, answer.as_ref(), json!({"id": body["dispatch_id"]}));
+    }
+
+    /// Reads as somebody of the other tenant.
+    async fn peek(&mut self, page: usize) {
+        let ours = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone());
+        let path = match (page, ours) {
+            (0, _) => "/api/v1/jobs?limit=200".to_owned(),
+            (1, _) => "/api/v1/executions?limit=200".to_owned(),
+            (2, Some(dispatch)) => format!("/api/v1/dispatches/{dispatch}"),
+            _ => "/api/v1/dispatches?limit=200".to_owned(),
+        };
+        let bearer = self.office.their_bearer.clone();
+        let answer = self.ask("GET", &path, &[("authorization", &bearer)], None).await;
+        let body = answer.as_ref().map(body_of).unwrap_or_default();
+        let is_theirs = |item: &Value| {
+            let name = item["job"].as_str().or_else(|| item["name"].as_str());
+            name.is_some_and(|name| name.starts_with("theirs-"))
+        };
+        let is_foreign = match body["items"].as_array() {
+            Some(items) => !items.iter().all(is_theirs),
+            None => answer.as_ref().is_some_and(|answer| answer.status == 200),
+        };
+        self.note("peek", &path, answer.as_ref(), json!({"tenant": "other", "is_foreign": is_foreign}));
+    }
+
+    fn note(&self, action: &str, target: &str, answer: Option<&Answer>, more: Value) {
+        let mut line = json!({"at": now(), "client": self.number, "action": action, "target": target, "tenant": "default",
+                              "status": answer.map(|answer| answer.status)});
+        if let (Some(line), Some(more)) = (line.as_object_mut(), more.as_object()) {
+            line.extend(more.clone());
+        }
+        self.office.answers.add(&line);
+    }
+
+    /// Asks one API, and another when that does not answer; a request that may have been heard is not sent twice.
+    async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Option<Answer> {
+        for _ in 0..self.office.apis.len() {
+            let api = self.office.apis.get(self.api % self.office.apis.len()).copied()?;
+            match http::request(api, method, path, headers, body).await {
+                Ok(answer) => return Some(answer),
+                Err(error) => {
+                    self.api += 1;
+                    if error.kind() != std::io::ErrorKind::ConnectionRefused {
+                        return None;
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The body of an answer as JSON; null when it is none, which the status tells as well.
+pub(crate) fn body_of(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.body).unwrap_or_default()
+}

@@ -1,0 +1,331 @@
+//! The daemons: each has a keeper that does to it what it is told, in order, and starts it again when it has ended, as an init system would.
+//!
+//! Every process ends with its keeper, also when the program is killed (`test_support::Process`). What a keeper did is in the timeline.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use test_support::{Launch, Process, http};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::place::{DATABASE, Place};
+use crate::plan::{Kind, Target, count_of};
+use crate::timeline::{Lines, now};
+use crate::way::{Server, Way};
+
+/// How long a daemon that is asked to end may take, work in flight included.
+const END_LIMIT: Duration = Duration::from_secs(40);
+/// How long after its end a daemon is started again that nobody ended.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How often a keeper looks after its daemon.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a daemon may take to be ready.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// These reach the database through the pooler.
+const POOLED: [Target; 2] =
+    [Target { kind: Kind::Scheduler, number: 2 }, Target { kind: Kind::Worker, number: 5 }];
+
+/// What a keeper is told.
+#[derive(Debug)]
+pub(crate) enum Order {
+    Kill(Duration),
+    Term(Duration),
+    Freeze(Duration),
+    /// Ends it in order and starts it; answers when it is ready.
+    Renew(oneshot::Sender<()>),
+    /// Ends it in order, for good; answers how.
+    End(oneshot::Sender<Option<i32>>),
+}
+
+/// A daemon, whether it runs right now or not.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    pub(crate) target: Target,
+    pub(crate) name: String,
+    pub(crate) way: Way,
+    /// Its pages; of an API also what it is for.
+    pub(crate) address: SocketAddr,
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl Daemon {
+    /// Tells its keeper what to do next.
+    pub(crate) fn order(&self, order: Order) {
+        // A keeper that is gone has been told to end.
+        drop(self.orders.send(order));
+    }
+}
+
+/// All daemons.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) daemons: Vec<Daemon>,
+    keepers: JoinSet<()>,
+}
+
+impl Fleet {
+    /// Starts all of them; returns when they are ready. `broken` names guards that they do without.
+    pub(crate) async fn start(
+        place: &Place,
+        pooler: SocketAddr,
+        timeline: &Arc<Lines>,
+        broken: &str,
+    ) -> anyhow::Result<Self> {
+        let mut fleet = Self { daemons: Vec::new(), keepers: JoinSet::new() };
+        for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
+            for number in 0..count_of(kind) {
+                let target = Target { kind, number };
+                let server = if POOLED.contains(&target) {
+                    Server::Port(pooler)
+                } else {
+                    Server::Socket(place.socket().await?)
+                };
+                let way = Way::to(server, DATABASE).await?;
+                let name = format!("{}-{number}", word(kind));
+                let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+                let launch =
+                    launch(kind, way.url(), address, &place.file("work"))?.env("SCHED_BREAK", broken);
+                let (orders, told) = mpsc::unbounded_channel();
+                let keeper = Keeper {
+                    name: name.clone(),
+                    launch,
+                    process: None,
+                    address,
+                    log: place.file(&format!("logs/{name}.log")),
+                    timeline: timeline.clone(),
+                };
+                fleet.keepers.spawn_local(keeper.run(told));
+                fleet.daemons.push(Daemon { target, name, way, address, orders });
+            }
+        }
+        for daemon in &fleet.daemons {
+            ensure!(
+                ready(daemon.address, READY_LIMIT).await,
+                "{} is not ready after {READY_LIMIT:?}",
+                daemon.name
+            );
+        }
+        Ok(fleet)
+    }
+
+    /// The daemon of a target.
+    pub(crate) fn of(&self, target: Target) -> Option<&Daemon> {
+        self.daemons.iter().find(|daemon| daemon.target == target)
+    }
+
+    /// Those of a kind.
+    pub(crate) fn all(&self, kind: Kind) -> impl Iterator<Item = &Daemon> {
+        self.daemons.iter().filter(move |daemon| daemon.target.kind == kind)
+    }
+
+    /// Fair weather for all, and everybody ready.
+    pub(crate) async fn heal(&self) -> anyhow::Result<()> {
+        for daemon in &self.daemons {
+            daemon.way.clear();
+        }
+        for daemon in &self.daemons {
+            ensure!(
+                ready(daemon.address, READY_LIMIT).await,
+                "{} is not ready after the faults",
+                daemon.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Ends all in order; returns those that did not end well, with their exit code.
+    pub(crate) async fn end(self) -> Vec<String> {
+        let mut ends = Vec::new();
+        for daemon in &self.daemons {
+            let (answer, told) = oneshot::channel();
+            daemon.order(Order::End(answer));
+            ends.push((daemon.name.clone(), told));
+        }
+        let mut bad = Vec::new();
+        for (name, told) in ends {
+            match told.await {
+                Ok(Some(0)) => {}
+                other => bad.push(format!("{name}: {other:?}")),
+            }
+        }
+        bad
+    }
+}
+
+struct Keeper {
+    name: String,
+    launch: Launch,
+    process: Option<Process>,
+    address: SocketAddr,
+    log: PathBuf,
+    timeline: Arc<Lines>,
+}
+
+impl Keeper {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        self.process = Some(self.launch.clone().start());
+        loop {
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(Order::End(answer)) => {
+                        let status = self.term().await;
+                        // Whoever asked may have gone.
+                        let _ = answer.send(status);
+                        return;
+                    }
+                    Some(order) => self.obey(order).await,
+                    None => return,
+                },
+                () = sleep(LOOK) => self.look_after().await,
+            }
+        }
+    }
+
+    async fn obey(&mut self, order: Order) {
+        let began = now();
+        self.look_after().await;
+        match order {
+            Order::Kill(pause) => {
+                if let Some(process) = &mut self.process {
+                    process.kill9().await;
+                }
+                self.start_again(pause).await;
+                self.timeline.fault("kill", &self.name, began, &format!("{pause:?}"));
+            }
+            Order::Term(pause) => {
+                let status = self.term().await;
+                self.start_again(pause).await;
+                self.timeline.fault("term", &self.name, began, &format!("{status:?}, {pause:?}"));
+            }
+            Order::Freeze(lasts) => {
+                if let Some(process) = &mut self.process {
+                    process.pause();
+                    sleep(lasts).await;
+                    process.resume();
+                }
+                self.timeline.fault("freeze", &self.name, began, &format!("{lasts:?}"));
+            }
+            Order::Renew(answer) => {
+                self.term().await;
+                self.start_again(Duration::ZERO).await;
+                ready(self.address, Duration::from_secs(10)).await;
+                // Whoever asked may have gone.
+                let _ = answer.send(());
+            }
+            Order::End(_) => {}
+        }
+    }
+
+    /// Starts the daemon again if it has ended by itself.
+    async fn look_after(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if let Some(status) = process.exited() {
+            let began = now();
+            self.start_again(AGAIN).await;
+            self.timeline.fault("exit", &self.name, began, &format!("{status}"));
+        }
+    }
+
+    async fn start_again(&mut self, pause: Duration) {
+        self.keep_log();
+        self.process = None;
+        sleep(pause).await;
+        self.process = Some(self.launch.clone().start());
+    }
+
+    /// Ends it in order; kills it if it does not. Its exit code, if it has one.
+    async fn term(&mut self) -> Option<i32> {
+        let process = self.process.as_mut()?;
+        if process.exited().is_none() {
+            process.term();
+        }
+        let steps = END_LIMIT.as_millis() / LOOK.as_millis();
+        for _ in 0..steps {
+            if let Some(status) = process.exited() {
+                self.keep_log();
+                return status.code();
+            }
+            sleep(LOOK).await;
+        }
+        process.kill9().await;
+        self.keep_log();
+        None
+    }
+
+    /// What it wrote goes with it otherwise.
+    fn keep_log(&self) {
+        let Some(process) = &self.process else { return };
+        let written = OpenOptions::new().create(true).append(true).open(&self.log);
+        if let Err(error) = written.and_then(|mut file| file.write_all(process.stderr().as_bytes())) {
+            eprintln!("the log of {} is lost: {error}", self.name);
+        }
+    }
+}
+
+/// Waits until a daemon is ready, for so long at most.
+async fn ready(address: SocketAddr, limit: Duration) -> bool {
+    let ask = async || http::get(address, "/health/ready").await.is_ok_and(|answer| answer.status == 200);
+    let waiting = async {
+        while !ask().await {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(limit, waiting).await.is_ok()
+}
+
+pub(crate) const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scheduler => "scheduler",
+        Kind::Worker => "worker",
+        Kind::Api => "api",
+    }
+}
+
+/// Leases are short, so that faults of seconds end them.
+fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) -> anyhow::Result<Launch> {
+    std::fs::create_dir_all(work)?;
+    let port = address.port().to_string();
+    let launch = Process::at(&program(&format!("sched-{}", word(kind)))?)
+        .env("DATABASE_URL", url)
+        .env("LOG_FORMAT", "json");
+    let settings: &[(&str, &str)] = match kind {
+        Kind::Api => &[("API_PORT", &port)],
+        Kind::Scheduler => &[
+            ("HEALTH_PORT", &port),
+            ("LEADER_LEASE", "3s"),
+            ("LEADER_HEARTBEAT_INTERVAL", "300ms"),
+            ("WORKER_OFFLINE_THRESHOLD", "5s"),
+        ],
+        Kind::Worker => &[
+            ("HEALTH_PORT", &port),
+            ("WORKER_OFFLINE_THRESHOLD", "5s"),
+            ("WORKER_HEARTBEAT_INTERVAL", "500ms"),
+            ("WORKER_MAX_POLL_INTERVAL", "2s"),
+            ("WORKER_CONCURRENCY", "4"),
+            ("WORKER_QUEUES", "default,narrow"),
+            ("WORKER_DRAIN_TIMEOUT", "3s"),
+        ],
+    };
+    let launch = launch.env("WORKER_TEMP_DIR", work);
+    Ok(settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
+}
+
+/// A program that was built beside this one.
+pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    ensure!(path.is_file(), "{} is missing; scripts/chaos builds it", path.display());
+    Ok(path)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}

@@ -1,0 +1,139 @@
+//! The jobs there are: of every kind, with every policy, all of them writing down what they do.
+//!
+//! The jobs of the tables `steady`, `cron` and so on are never changed, so that rules which need settings that were always the same have something to speak about. Pure.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use system_tests::Effects;
+
+use crate::plan::{BY_HAND, CHANGED};
+
+/// How a job's function differs from others: its name, how many milliseconds it works, how it ends.
+const FUNCTIONS: [(&str, u32, &str); 6] = [
+    ("quick", 60, "well"),
+    ("busy", 400, "well"),
+    ("long", 2500, "well"),
+    ("flaky", 60, "flaky"),
+    ("broken", 30, "badly"),
+    ("hangs", 6000, "well"),
+];
+
+const CRONS: [&str; 6] =
+    ["*/3 * * * * *", "*/7 * * * * *", "5,10,40 * * * * *", "*/2 * * * *", "0-30/4 * * * * *", "* * * * *"];
+const POLICIES: [(&str, u32); 4] = [("skip", 1), ("queue", 1), ("allow", 3), ("skip", 2)];
+const MISFIRES: [&str; 3] = ["fire_once", "skip", "fire_all"];
+
+/// Everything that is there from the beginning, as the body of an `apply`.
+pub(crate) fn manifest(program: &Path, effects: &Path) -> Value {
+    let mut functions: Vec<Value> = FUNCTIONS
+        .iter()
+        .map(|(name, work, mode)| {
+            json!({"name": name, "handler_type": "process", "handler_config":
+            {"program": program, "args": [effects, work.to_string(), mode], "grace_seconds": 1}})
+        })
+        .collect();
+    // It does not listen when it is told to end, so it has to be killed.
+    let command = Effects::at(effects, 0.0).command("trap '' TERM; work=60");
+    functions.push(json!({"name": "stubborn", "handler_type": "process",
+                          "handler_config": {"shell": true, "command": command, "grace_seconds": 1}}));
+    json!({"task_functions": functions, "jobs": jobs()})
+}
+
+/// What belongs to the other tenant.
+pub(crate) fn theirs(program: &Path, effects: &Path) -> Value {
+    let function = json!({"name": "quick", "handler_type": "process", "handler_config": {"program": program, "args": [effects, "60", "well"]}});
+    let jobs: Vec<Value> = (0..2).map(|n| interval(&format!("theirs-{n}"), 2 + n, "quick")).collect();
+    json!({"task_functions": [function], "jobs": jobs})
+}
+
+fn jobs() -> Vec<Value> {
+    let mut jobs = Vec::new();
+    for (n, number) in (0_u64..12).zip(0_usize..) {
+        let (policy, instances) = POLICIES.get(number % POLICIES.len()).copied().unwrap_or(("skip", 1));
+        let misfire = MISFIRES.get(number % MISFIRES.len()).copied().unwrap_or("skip");
+        let more = json!({"overlap_policy": policy, "max_instances": instances, "misfire_policy": misfire, "misfire_cap": 20,
+                          "jitter_seconds": n % 2, "retry_policy": retries(6, 1, "fixed")});
+        jobs.push(with(
+            interval(&format!("steady-{n}"), 1 + n % 5, if n % 3 == 0 { "busy" } else { "quick" }),
+            &more,
+        ));
+    }
+    for (n, expression) in CRONS.iter().enumerate() {
+        let config = json!({"expression": expression, "seconds": expression.split(' ').count() == 6});
+        let zone = if n % 2 == 0 { "UTC" } else { "Europe/Berlin" };
+        jobs.push(json!({"name": format!("cron-{n}"), "function": "quick", "job_type": "cron", "schedule_config": config, "timezone": zone,
+                         "misfire_policy": MISFIRES.get(n % MISFIRES.len()), "retry_policy": retries(6, 1, "fixed")}));
+    }
+    for (name, kind) in [("flaky-0", "fixed"), ("flaky-1", "linear"), ("flaky-2", "exponential")] {
+        jobs.push(with(interval(name, 3, "flaky"), &json!({"retry_policy": retries(4, 1, kind)})));
+    }
+    jobs.push(with(interval("broken-0", 5, "broken"), &json!({"retry_policy": retries(2, 1, "fixed")})));
+    let short = json!({"timeout_seconds": 1, "retry_policy": retries(2, 1, "fixed")});
+    jobs.push(with(interval("hangs-0", 7, "hangs"), &short));
+    jobs.push(with(interval("stubborn-0", 11, "stubborn"), &short));
+    jobs.push(with(
+        interval("long-0", 4, "long"),
+        &json!({"overlap_policy": "queue", "misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")}),
+    ));
+    for n in 0..4 {
+        jobs.push(with(
+            interval(&format!("narrow-{n}"), 2, "busy"),
+            &json!({"queue": "narrow", "retry_policy": retries(6, 1, "fixed")}),
+        ));
+    }
+    jobs.push(after("after-0", json!([{"job": "steady-0"}]), "all"));
+    jobs.push(after("after-1", json!([{"job": "steady-1"}, {"job": "steady-2"}]), "all"));
+    jobs.push(after("after-2", json!([{"job": "broken-0", "on": "failure"}, {"job": "cron-0"}]), "any"));
+    for n in 0..BY_HAND {
+        jobs.push(by_hand(&format!("by-hand-{n}"), "quick"));
+    }
+    jobs.push(by_hand("by-hand-long", "long"));
+    jobs.extend((0..CHANGED).map(|n| changed(n, u64::try_from(n).unwrap_or(0))));
+    jobs
+}
+
+/// A job that is changed all the time, with one of its schedules.
+pub(crate) fn changed(job: usize, choice: u64) -> Value {
+    let name = format!("changed-{job}");
+    let mut job = match choice {
+        6..=9 => {
+            let expression =
+                CRONS.get(usize::try_from(choice - 6).unwrap_or(0)).copied().unwrap_or("* * * * *");
+            let config = json!({"expression": expression, "seconds": expression.split(' ').count() == 6});
+            json!({"name": name, "function": "quick", "job_type": "cron", "schedule_config": config})
+        }
+        _ => interval(&name, 1 + choice, "quick"),
+    };
+    job["retry_policy"] = retries(3, 1, "fixed");
+    job
+}
+
+/// A job that a client makes.
+pub(crate) fn made(name: &str, seconds: u64) -> Value {
+    if seconds == 0 { by_hand(name, "quick") } else { interval(name, seconds + 4, "quick") }
+}
+
+fn interval(name: &str, seconds: u64, function: &str) -> Value {
+    json!({"name": name, "function": function, "job_type": "interval", "schedule_config": {"seconds": seconds}})
+}
+
+fn by_hand(name: &str, function: &str) -> Value {
+    json!({"name": name, "function": function, "job_type": "manual", "overlap_policy": "allow", "max_instances": 100,
+           "retry_policy": retries(8, 1, "fixed")})
+}
+
+fn after(name: &str, jobs: Value, mode: &str) -> Value {
+    json!({"name": name, "function": "quick", "job_type": "manual", "after": jobs, "after_mode": mode, "overlap_policy": "queue"})
+}
+
+fn retries(attempts: u32, seconds: u32, kind: &str) -> Value {
+    json!({"max_attempts": attempts, "backoff_seconds": seconds, "backoff_type": kind, "max_backoff_seconds": 5, "jitter_percent": 10})
+}
+
+fn with(mut job: Value, more: &Value) -> Value {
+    if let (Some(job), Some(more)) = (job.as_object_mut(), more.as_object()) {
+        job.extend(more.clone());
+    }
+    job
+}

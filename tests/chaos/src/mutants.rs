@@ -1,0 +1,165 @@
+//! Ways to break the product from below, each with what the checker has to say of it: a checker that never fails proves nothing.
+//!
+//! A mutant is a trigger or an index in the run's own database that undoes what the product does, as a mistake in it would; the programs are the ordinary ones, and know
+//! nothing of it. (`scripts/break-it` takes guards out of the programs themselves.) Statements only; they go with the database.
+
+/// A way to break the product.
+#[derive(Debug)]
+pub(crate) struct Mutant {
+    pub(crate) name: &'static str,
+    /// What is different, in words.
+    pub(crate) what: &'static str,
+    /// Done before the faults begin.
+    pub(crate) install: &'static str,
+    /// Done when a third of the run is over.
+    pub(crate) then: &'static str,
+    /// How a finding begins that has to be among those of the checker.
+    pub(crate) finding: &'static str,
+}
+
+/// The mutant of a name.
+pub(crate) fn named(name: &str) -> Option<&'static Mutant> {
+    MUTANTS.iter().find(|mutant| mutant.name == name)
+}
+
+/// All of them.
+pub(crate) const MUTANTS: &[Mutant] = &[
+    Mutant {
+        name: "unique_key",
+        what: "the key of fires is gone, and cursors are set back",
+        install: "ALTER TABLE job_dispatch DROP CONSTRAINT job_dispatch_job_id_scheduled_for_key;
+                  CREATE UNIQUE INDEX refuses_nothing ON job_dispatch (job_id, scheduled_for, trigger_id)",
+        then: "UPDATE scheduled_jobs j SET next_run_at = d.at, settled_until = d.at - interval '1 second'
+               FROM (SELECT job_id, max(scheduled_for) AS at FROM job_dispatch WHERE trigger_id IS NULL GROUP BY job_id) d
+               WHERE d.job_id = j.id AND j.name LIKE 'steady-%' AND j.overlap_policy = 'allow'",
+        finding: "3: no fire time twice",
+    },
+    Mutant {
+        name: "compare_and_set",
+        what: "each move of a cursor passes over a fire time",
+        install: "CREATE FUNCTION witness.pass_over() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.next_run_at := NEW.next_run_at + make_interval(secs => (NEW.schedule_config->>'seconds')::double precision); RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE OF next_run_at ON scheduled_jobs FOR EACH ROW
+                  WHEN (NEW.name = 'steady-3' AND NEW.next_run_at > OLD.next_run_at) EXECUTE FUNCTION witness.pass_over()",
+        then: "",
+        finding: "10: next_run_at is the first fire time",
+    },
+    Mutant {
+        name: "ledger",
+        what: "skips are decided and not recorded",
+        install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON skipped_fires FOR EACH ROW EXECUTE FUNCTION witness.forget()",
+        then: "",
+        finding: "2: every fire time that the oracle expects",
+    },
+    Mutant {
+        name: "time",
+        what: "dispatches stand a millisecond after their fire time",
+        install: "CREATE FUNCTION witness.late() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.scheduled_for := NEW.scheduled_for + interval '1 millisecond'; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON job_dispatch FOR EACH ROW WHEN (NEW.trigger_id IS NULL) EXECUTE FUNCTION witness.late()",
+        then: "",
+        finding: "2: every dispatch of a schedule stands at a fire time",
+    },
+    Mutant {
+        name: "backoff",
+        what: "what failed is tried again at once",
+        install: "CREATE FUNCTION witness.at_once() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.available_at := clock_timestamp(); NEW.claimable_at := NEW.available_at; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE ON job_dispatch FOR EACH ROW
+                  WHEN (OLD.status = 'IN_PROGRESS' AND NEW.status = 'PENDING') EXECUTE FUNCTION witness.at_once()",
+        then: "",
+        finding: "9: no retry earlier than the backoff says",
+    },
+    Mutant {
+        name: "attempts",
+        what: "failures are not counted, so that retries do not end",
+        install: "CREATE FUNCTION witness.never_counted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.retry_count := 0; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE OF retry_count ON job_dispatch FOR EACH ROW EXECUTE FUNCTION witness.never_counted()",
+        then: "",
+        finding: "9: never more attempts than the policy allows",
+    },
+    Mutant {
+        name: "instances",
+        what: "open dispatches are not counted, so that runs overlap",
+        install: "CREATE FUNCTION witness.none_open() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.active_dispatches := 0; NEW.queued_dispatches := 0; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE ON scheduled_jobs FOR EACH ROW WHEN (NEW.name = 'hangs-0' OR NEW.name = 'long-0')
+                  EXECUTE FUNCTION witness.none_open();
+                  UPDATE scheduled_jobs SET overlap_policy = 'skip' WHERE name = 'long-0';
+                  UPDATE scheduled_jobs SET schedule_config = '{\"seconds\": 1}' WHERE name = 'long-0'",
+        then: "",
+        finding: "5: max_instances is never exceeded",
+    },
+    Mutant {
+        name: "dead_letter",
+        what: "what is given up is not kept",
+        install: "CREATE FUNCTION witness.forget() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON dead_letters FOR EACH ROW EXECUTE FUNCTION witness.forget()",
+        then: "",
+        finding: "6: what was given up is a dead letter",
+    },
+    Mutant {
+        name: "idempotency",
+        what: "keys of triggers are not kept, so that a repeated one runs twice",
+        install: "CREATE FUNCTION witness.no_key() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.idempotency_key := NULL; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON job_dispatch FOR EACH ROW EXECUTE FUNCTION witness.no_key()",
+        then: "",
+        finding: "11: every trigger that was accepted is a dispatch",
+    },
+    Mutant {
+        name: "acknowledged",
+        what: "triggers that were accepted are lost, as after a restore of an older copy",
+        install: "",
+        then: "DELETE FROM dead_letters WHERE dispatch_id IN (SELECT id FROM job_dispatch WHERE triggered_by = 'api');
+               DELETE FROM job_dispatch WHERE idempotency_key IS NOT NULL AND completed_at IS NOT NULL",
+        finding: "11: every trigger that was accepted is a dispatch",
+    },
+    Mutant {
+        name: "term",
+        what: "terms end, by the books, when they begin",
+        install: "CREATE FUNCTION witness.short_term() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.ended_at := NEW.started_at; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE OF ended_at ON leader_terms FOR EACH ROW WHEN (NEW.ended_at IS NOT NULL)
+                  EXECUTE FUNCTION witness.short_term()",
+        then: "",
+        finding: "1: no dispatch was committed after the end of its term",
+    },
+    Mutant {
+        name: "final_state",
+        what: "what has ended is waiting again",
+        install: "",
+        then: "UPDATE job_dispatch d SET status = 'PENDING', completed_at = NULL, available_at = now(), claimable_at = now()
+               WHERE id IN (SELECT id FROM job_dispatch WHERE status = 'COMPLETED' ORDER BY completed_at DESC LIMIT 3)",
+        finding: "6: no transition but a legal one",
+    },
+    Mutant {
+        name: "tenant",
+        what: "the key of one tenant acts in another",
+        install: "",
+        then: "UPDATE api_keys k SET tenant_id = m.tenant_id, user_id = m.user_id
+               FROM memberships m JOIN tenants t ON t.id = m.tenant_id WHERE t.slug = 'default' AND k.name = 'chaos'",
+        finding: "12: no answer shows anything of another tenant",
+    },
+    Mutant {
+        name: "effect",
+        what: "attempts are written down as done that were not",
+        install: "CREATE FUNCTION witness.well_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'COMPLETED'; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON job_execution_log FOR EACH ROW WHEN (NEW.status = 'FAILED') EXECUTE FUNCTION witness.well_done()",
+        then: "",
+        finding: "effects: an attempt is COMPLETED and was not done",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_of_mutants_are_distinct_and_each_does_something() {
+        let names: BTreeSet<&str> = MUTANTS.iter().map(|mutant| mutant.name).collect();
+        assert_eq!(names.len(), MUTANTS.len());
+        assert!(MUTANTS.iter().all(|mutant| !mutant.install.is_empty() || !mutant.then.is_empty()));
+    }
+}

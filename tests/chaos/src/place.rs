@@ -1,0 +1,187 @@
+//! The folder of a run, the PostgreSQL in it, and what is done to that.
+//!
+//! The server is private, durable, and on a Unix socket. Its data lies on a small disk of its own (tmpfs) where mounting is allowed, so that the disk can be full. The
+//! server ends with its owner in any case (`devdb`); the folder is removed by whoever ends well, or by the next run.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use devdb::{Cluster, OpenOptions, Status, StopMode};
+use sched_model::db::{Database, DatabaseSettings, migrations};
+use test_support::Client;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+
+use crate::way;
+
+/// Name of the database.
+pub(crate) const DATABASE: &str = "sched";
+/// Size of the disk.
+const DISK: &str = "size=640m,mode=0755";
+/// The log is small, so that it is written anew all the time and a full disk is noticed; vacuum comes by within a run.
+const SETTINGS: [&str; 4] =
+    ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
+
+/// A run's folder and its server.
+#[derive(Debug)]
+pub(crate) struct Place {
+    folder: PathBuf,
+    disk: PathBuf,
+    /// Whether the disk can be filled without harm to others.
+    pub(crate) has_own_disk: bool,
+    url: String,
+    cluster: Mutex<Option<Cluster>>,
+    _lock: File,
+}
+
+impl Place {
+    /// A fresh folder below `into` with a migrated database. Mounts a disk in it if that is allowed.
+    pub(crate) async fn open(into: &Path, may_mount: bool) -> anyhow::Result<Self> {
+        fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
+        let into = into.canonicalize()?;
+        let lock = File::create(into.join("lock"))?;
+        if lock.try_lock().is_err() {
+            bail!("another run is going on in {}", into.display());
+        }
+        let folder = into.join("run");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("failed to remove {}", folder.display()))?;
+        }
+        let disk = folder.join("disk");
+        fs::create_dir_all(&disk)?;
+        fs::create_dir_all(folder.join("logs"))?;
+        let has_own_disk = may_mount && mount(&disk);
+        let options = options(&disk);
+        let cluster =
+            spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
+        let (admin, url) = (cluster.url("postgres"), cluster.url(DATABASE));
+        way::connect(&admin).await?.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
+        let database = Database::new(&DatabaseSettings::new(&url, "chaos"))?;
+        migrations::up(&database).await.context("failed to migrate")?;
+        database.close();
+        Ok(Self { folder, disk, has_own_disk, url, cluster: Mutex::new(Some(cluster)), _lock: lock })
+    }
+
+    /// A file of the run.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The URL of the database, straight.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Path of the server's socket.
+    pub(crate) async fn socket(&self) -> anyhow::Result<PathBuf> {
+        let socket = test_support::socket_of(&self.url);
+        socket.with_context(|| format!("{} names no Unix socket", self.url))
+    }
+
+    /// A connection for plain SQL; fails while the database is away.
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        way::connect(&self.url).await
+    }
+
+    /// Stops the server and starts it after `pause`.
+    pub(crate) async fn restart(&self, mode: StopMode, pause: Duration) -> anyhow::Result<()> {
+        let mut place = self.cluster.lock().await;
+        if let Some(cluster) = place.take() {
+            spawn_blocking(move || cluster.stop(mode)).await?.context("failed to stop PostgreSQL")?;
+        }
+        tokio::time::sleep(pause).await;
+        self.start(&mut place).await
+    }
+
+    async fn start(&self, place: &mut Option<Cluster>) -> anyhow::Result<()> {
+        let mut last = None;
+        // With a full disk it does not start; the disk is emptied meanwhile.
+        for _ in 0..60 {
+            let options = options(&self.disk);
+            match spawn_blocking(move || Cluster::open(options)).await? {
+                Ok(cluster) => {
+                    *place = Some(cluster);
+                    return Ok(());
+                }
+                Err(error) => last = Some(error),
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        match last {
+            Some(error) => Err(error).context("PostgreSQL does not start any more"),
+            None => Ok(()),
+        }
+    }
+
+    /// Fills the disk, empties it after `lasts`, and starts the server if it did not survive.
+    pub(crate) async fn fill(&self, lasts: Duration) -> anyhow::Result<()> {
+        let filler = self.disk.join("filler");
+        let path = filler.clone();
+        spawn_blocking(move || -> std::io::Result<()> {
+            let mut file = File::create(path)?;
+            let megabyte = vec![1_u8; 1 << 20];
+            // Until nothing fits any more, which is what this is for.
+            while file.write_all(&megabyte).is_ok() {}
+            Ok(())
+        })
+        .await??;
+        tokio::time::sleep(lasts).await;
+        fs::remove_file(&filler)?;
+        self.revive().await
+    }
+
+    /// Starts the server if it is gone.
+    pub(crate) async fn revive(&self) -> anyhow::Result<()> {
+        let mut place = self.cluster.lock().await;
+        let is_gone = place.as_mut().is_none_or(|cluster| matches!(cluster.status(), Status::Gone(_)));
+        if is_gone {
+            drop(place.take());
+            self.start(&mut place).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the whole database down beside the other files, for whoever looks for the cause of a failure.
+    pub(crate) async fn dump(&self) -> anyhow::Result<()> {
+        let place = self.cluster.lock().await;
+        let cluster = place.as_ref().context("the server was stopped")?;
+        let mut command = Command::new(cluster.bin("pg_dump"));
+        command.arg("--file").arg(self.file("database.sql")).arg("--dbname").arg(&self.url);
+        let status = spawn_blocking(move || command.status()).await?.context("failed to run pg_dump")?;
+        if !status.success() {
+            bail!("pg_dump failed ({status})");
+        }
+        Ok(())
+    }
+
+    /// Stops the server; removes the folder unless it is to be kept.
+    pub(crate) async fn close(self, is_kept: bool) -> anyhow::Result<()> {
+        if let Some(cluster) = self.cluster.lock().await.take() {
+            spawn_blocking(move || cluster.stop(StopMode::Immediate)).await??;
+        }
+        if self.has_own_disk
+            && !Command::new("umount").arg(&self.disk).status().is_ok_and(|status| status.success())
+        {
+            bail!("failed to unmount {}", self.disk.display());
+        }
+        if is_kept {
+            return Ok(());
+        }
+        fs::remove_dir_all(&self.folder)
+            .with_context(|| format!("failed to remove {}", self.folder.display()))
+    }
+}
+
+fn options(disk: &Path) -> OpenOptions {
+    let settings = SETTINGS.iter().map(ToString::to_string).collect();
+    OpenOptions { settings, ..OpenOptions::durable(disk.join("pg")) }
+}
+
+fn mount(disk: &Path) -> bool {
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "chaos"]).arg(disk).status();
+    mounted.is_ok_and(|status| status.success())
+}

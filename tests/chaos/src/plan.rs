@@ -1,0 +1,272 @@
+//! What will be done to the installation, and when: drawn from the seed before anything runs, so that a run can be repeated.
+//!
+//! Faults and the deeds of each client are streams of their own; neither looks at what comes of it. When a fault really began and ended is in the timeline. Pure.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::dice::Dice;
+
+/// How many schedulers there are.
+pub(crate) const SCHEDULERS: usize = 3;
+/// How many workers.
+pub(crate) const WORKERS: usize = 6;
+/// How many instances of the API.
+pub(crate) const APIS: usize = 2;
+/// How many clients send requests at once.
+pub(crate) const CLIENTS: u64 = 3;
+/// How many jobs there are that are changed all the time.
+pub(crate) const CHANGED: usize = 8;
+/// How many jobs are triggered by hand.
+pub(crate) const BY_HAND: usize = 4;
+/// At the end, how long nothing new begins.
+const LAST: Duration = Duration::from_secs(3);
+
+/// How often something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Intensity {
+    /// A fault every four to eight seconds.
+    Low,
+    /// A fault every one and a half to three seconds.
+    Normal,
+    /// A fault every half to one and a half seconds.
+    High,
+}
+
+/// The kinds of daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Scheduler,
+    Worker,
+    Api,
+}
+
+/// A daemon: its kind and its number among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    pub(crate) number: usize,
+}
+
+/// What the network between a daemon and its database does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Passes everything on.
+    Fair,
+    /// Passes nothing on, in either direction, and loses nothing.
+    Held,
+    /// Passes requests on and holds the answers.
+    HalfOpen,
+    /// Passes each piece on after so long.
+    Delayed(Duration),
+    /// Breaks every connection, and each new one at once.
+    Refused,
+    /// Breaks a connection that wants to commit, before the server sees it.
+    CutBeforeCommit,
+    /// Lets the server see it, and nobody the answer.
+    CutAfterCommit,
+}
+
+/// A fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// `kill -9`; started again after so long.
+    Kill(Target, Duration),
+    /// SIGTERM; started again so long after its end.
+    Term(Target, Duration),
+    /// SIGSTOP, and SIGCONT after so long.
+    Freeze(Target, Duration),
+    /// The network of a daemon is bad for so long.
+    Network(Target, Weather, Duration),
+    /// Every connection of a daemon breaks at once.
+    Cut(Target),
+    /// The database is stopped at once and recovers after so long.
+    Crash(Duration),
+    /// The database is stopped in order and started after so long.
+    Restart(Duration),
+    /// So many of its sessions are ended by the server.
+    Terminate(u64),
+    /// The pooler ends and is started after so long.
+    Pooler(Duration),
+    /// The disk of the database is full for so long.
+    DiskFull(Duration),
+    /// Each daemon of a kind is ended and started, one after the other.
+    Rolling(Kind),
+}
+
+/// A fault and when it begins, from the start of the run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) at: Duration,
+    pub(crate) what: What,
+}
+
+/// What a client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Triggers the job of this number, or the long one.
+    Trigger {
+        job: usize,
+        is_long: bool,
+    },
+    /// Sends its last trigger once more.
+    Again,
+    /// Creates a job that fires every so many seconds, or never.
+    Create {
+        seconds: u64,
+    },
+    /// Gives a changed job another schedule.
+    Apply {
+        job: usize,
+        choice: u64,
+    },
+    /// Pauses one, for so many seconds or until it is resumed.
+    Pause {
+        job: usize,
+        seconds: Option<u64>,
+    },
+    Resume {
+        job: usize,
+    },
+    Disable {
+        job: usize,
+    },
+    Enable {
+        job: usize,
+    },
+    /// Cancels what it triggered last.
+    Cancel,
+    /// Cancels what is open of a changed job.
+    CancelJob {
+        job: usize,
+    },
+    /// Runs a dead letter again.
+    Retry,
+    /// Looks at what belongs to another tenant.
+    Peek {
+        page: usize,
+    },
+    /// Asks the leader to step down.
+    StepDown,
+}
+
+/// What a client does, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) at: Duration,
+    pub(crate) deed: Deed,
+}
+
+/// The faults of a seed.
+pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<Fault> {
+    let mut dice = Dice::new(seed, 0);
+    let (least, most) = match intensity {
+        Intensity::Low => (4000, 8000),
+        Intensity::Normal => (1500, 3000),
+        Intensity::High => (500, 1500),
+    };
+    let mut faults = Vec::new();
+    let mut at = dice.span(least, most);
+    while at + LAST < length {
+        faults.push(Fault { at, what: fault(&mut dice) });
+        at += dice.span(least, most);
+    }
+    faults
+}
+
+fn target(dice: &mut Dice) -> Target {
+    let kind = dice.choose(&[(4, Kind::Scheduler), (5, Kind::Worker), (2, Kind::Api)], Kind::Worker);
+    Target { kind, number: dice.below(count_of(kind)) }
+}
+
+/// How many daemons of a kind there are.
+pub(crate) const fn count_of(kind: Kind) -> usize {
+    match kind {
+        Kind::Scheduler => SCHEDULERS,
+        Kind::Worker => WORKERS,
+        Kind::Api => APIS,
+    }
+}
+
+fn fault(dice: &mut Dice) -> What {
+    let target = target(dice);
+    match dice.between(0, 99) {
+        0..24 => What::Kill(target, dice.span(100, 4000)),
+        24..42 => {
+            let most = if dice.between(0, 3) == 0 { 20_000 } else { 7000 };
+            What::Freeze(target, dice.span(1000, most))
+        }
+        42..52 => What::Term(target, dice.span(0, 2000)),
+        52..60 => What::Network(target, Weather::Held, dice.span(1000, 12_000)),
+        60..65 => What::Network(target, Weather::HalfOpen, dice.span(1000, 10_000)),
+        65..70 => What::Network(target, Weather::Delayed(dice.span(20, 600)), dice.span(2000, 8000)),
+        70..75 => What::Cut(target),
+        75..78 => What::Network(target, Weather::Refused, dice.span(500, 6000)),
+        78..82 => What::Network(target, Weather::CutBeforeCommit, dice.span(500, 4000)),
+        82..86 => What::Network(target, Weather::CutAfterCommit, dice.span(500, 4000)),
+        86..90 => What::Terminate(dice.between(1, 8)),
+        90..93 => What::Crash(dice.span(0, 3000)),
+        93..95 => What::Restart(dice.span(0, 3000)),
+        95..97 => What::Pooler(dice.span(0, 2000)),
+        97 => What::DiskFull(dice.span(1000, 4000)),
+        _ => What::Rolling(target.kind),
+    }
+}
+
+/// The deeds of one of the clients.
+pub(crate) fn deeds(seed: u64, client: u64, length: Duration) -> Vec<Planned> {
+    let mut dice = Dice::new(seed, client + 1);
+    let mut deeds = Vec::new();
+    let mut at = dice.span(0, 1000);
+    while at + LAST < length {
+        deeds.push(Planned { at, deed: deed(&mut dice) });
+        at += dice.span(200, 1100);
+    }
+    deeds
+}
+
+fn deed(dice: &mut Dice) -> Deed {
+    let job = dice.below(CHANGED);
+    match dice.between(0, 99) {
+        0..28 => Deed::Trigger { job: dice.below(BY_HAND), is_long: dice.between(0, 2) == 0 },
+        28..32 => Deed::Again,
+        32..38 => Deed::Create { seconds: dice.between(0, 6) },
+        38..52 => Deed::Apply { job, choice: dice.between(0, 9) },
+        52..62 => Deed::Pause { job, seconds: (dice.between(0, 1) == 0).then(|| dice.between(2, 12)) },
+        62..72 => Deed::Resume { job },
+        72..76 => Deed::Disable { job },
+        76..82 => Deed::Enable { job },
+        82..89 => Deed::Cancel,
+        89..91 => Deed::CancelJob { job },
+        91..94 => Deed::Retry,
+        94..99 => Deed::Peek { page: dice.below(4) },
+        _ => Deed::StepDown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_plan_and_another_a_different_one() {
+        let length = Duration::from_secs(600);
+        assert_eq!(faults(1, length, Intensity::Normal), faults(1, length, Intensity::Normal));
+        assert_ne!(faults(1, length, Intensity::Normal), faults(2, length, Intensity::Normal));
+        assert_eq!(deeds(1, 0, length), deeds(1, 0, length));
+        assert_ne!(deeds(1, 0, length), deeds(1, 1, length));
+    }
+
+    #[test]
+    fn ten_minutes_have_two_hundred_faults_of_every_kind() {
+        for seed in 0..20 {
+            let faults = faults(seed, Duration::from_secs(600), Intensity::Normal);
+            assert!(faults.len() >= 200, "{} faults of seed {seed}", faults.len());
+            let has = |wanted: fn(&What) -> bool| faults.iter().any(|fault| wanted(&fault.what));
+            assert!(
+                has(|what| matches!(what, What::Crash(_))) && has(|what| matches!(what, What::Freeze(..)))
+            );
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! One run from the empty folder to the verdict.
+//!
+//! Ctrl-C and SIGTERM end it in order, with status 130 and no verdict.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sched_runtime::clock;
+use system_tests::{Effects, FinishedRun, Verdict};
+use test_support::Pooler;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::Cli;
+use crate::clients::{Client, Office};
+use crate::faults::{self, Victims};
+use crate::fleet::{Fleet, program};
+use crate::mutants::{self, Mutant};
+use crate::place::Place;
+use crate::plan::{self, CLIENTS, Kind};
+use crate::timeline::{Lines, now};
+use crate::{report, settle, setup, watch};
+
+/// On a machine that does much else, what a worker that wakes may need to act, in seconds.
+const WAKE: f64 = 5.0;
+
+/// What is left when the daemons have ended.
+struct Outcome {
+    verdicts: Vec<Verdict>,
+    figures: String,
+}
+
+/// Runs it; 0 when everything holds, 1 when not.
+pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode> {
+    let place = Arc::new(Place::open(&cli.into, cli.may_mount).await?);
+    if !place.has_own_disk {
+        println!("the disk is never full in this run: mounting one is not allowed here");
+    }
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let outcome = tokio::select! {
+        outcome = provoke(cli, length, &place) => Some(outcome),
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
+    };
+    let mutant = cli.mutant.as_deref().and_then(mutants::named);
+    let (is_kept, code) = match &outcome {
+        None => (false, ExitCode::from(130)),
+        Some(Err(_)) => (true, ExitCode::FAILURE),
+        Some(Ok(outcome)) if mutant.is_some_and(|mutant| kills(&outcome.verdicts, mutant)) => {
+            (cli.keep, ExitCode::SUCCESS)
+        }
+        Some(Ok(_)) if mutant.is_some() => (cli.keep, ExitCode::FAILURE),
+        Some(Ok(outcome)) => {
+            let holds = outcome.verdicts.iter().all(Verdict::holds);
+            (!holds || cli.keep, if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    };
+    if is_kept && let Err(error) = place.dump().await {
+        eprintln!("the database is not written down: {error:#}");
+    }
+    let folder = place.file("");
+    // What was cut short lets go of it as soon as it is its turn.
+    for _ in 0..100 {
+        if Arc::strong_count(&place) == 1 {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    let place = Arc::into_inner(place).context("something still uses the folder")?;
+    place.close(is_kept).await?;
+    let Some(outcome) = outcome else { return Ok(code) };
+    if is_kept {
+        println!("kept: {}", folder.display());
+    }
+    let outcome = outcome?;
+    print!("\n{}\n{}", Verdict::table(&outcome.verdicts), outcome.figures);
+    if let Some(mutant) = mutant {
+        let end = if code == ExitCode::SUCCESS { "killed" } else { "SURVIVED" };
+        println!("mutant: {}|{}|{}|{end}", mutant.name, mutant.what, mutant.finding);
+        return Ok(code);
+    }
+    let verdict = if code == ExitCode::SUCCESS { "every invariant holds" } else { "BROKEN" };
+    println!("\nseed {}, {:.1} minutes, intensity {:?}: {verdict}", cli.seed, cli.minutes, cli.intensity);
+    Ok(code)
+}
+
+/// Whether the checker says what a mutant does.
+fn kills(verdicts: &[Verdict], mutant: &Mutant) -> bool {
+    verdicts.iter().any(|verdict| verdict.violations > 0 && verdict.invariant.starts_with(mutant.finding))
+}
+
+/// Does the second part of a mutant, however often the database is away meanwhile.
+async fn mutate(place: Arc<Place>, mutant: Option<&'static Mutant>, after: Duration) {
+    let Some(mutant) = mutant.filter(|mutant| !mutant.then.is_empty()) else { return };
+    sleep(after).await;
+    let attempt =
+        async || place.client().await?.batch_execute(mutant.then).await.map_err(anyhow::Error::from);
+    while let Err(error) = attempt().await {
+        eprintln!("the mutant is not done yet: {error:#}");
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Result<Outcome> {
+    let timeline = Arc::new(Lines::create(place.file("timeline.jsonl"))?);
+    let answers = Arc::new(Lines::create(place.file("answers.jsonl"))?);
+    let effects = place.file("effects");
+    let their_bearer = setup::arrange(&place.client().await?).await?;
+    let pooler = Pooler::before(place.url(), "session").await;
+    let fleet = Fleet::start(place, pooler.address(), &timeline, &cli.without).await?;
+    let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
+    let schedulers: Vec<_> = fleet.all(Kind::Scheduler).map(|scheduler| scheduler.address).collect();
+    setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
+        .await?;
+
+    let mutant = cli.mutant.as_deref().and_then(mutants::named);
+    if let Some(mutant) = mutant {
+        place.client().await?.batch_execute(mutant.install).await.context("the mutant cannot be made")?;
+    }
+    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let victims = Arc::new(Victims {
+        fleet,
+        place: place.clone(),
+        pooler: Mutex::new(pooler),
+        timeline: timeline.clone(),
+        server: Mutex::new(()),
+        rolling: Mutex::new(()),
+    });
+    let faults = plan::faults(cli.seed, length, cli.intensity);
+    let planned = faults.len();
+    let start = clock::monotonic();
+    let mut watching = JoinSet::new();
+    watching.spawn(watch::roles(schedulers, answers.clone()));
+    watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));
+    watching.spawn(mutate(place.clone(), mutant, length / 3));
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = Client::new(number, office.clone());
+        clients.spawn(client.run(plan::deeds(cli.seed, number, length), move || start.elapsed()));
+    }
+    faults::inject(&victims, faults, || start.elapsed()).await?;
+    let mut clients: Vec<Client> = clients.join_all().await;
+    place.revive().await?;
+    victims.fleet.heal().await?;
+    let quiet_at = now();
+    println!("the faults are over; the installation settles");
+    settle::settle(place, &office, &mut clients, mutant.is_some()).await?;
+    watching.shutdown().await;
+    let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
+        anyhow::bail!("a fault goes on")
+    };
+    let ends = fleet.end().await;
+    drop(pooler);
+    let run = FinishedRun {
+        effects: Effects::at(&effects, WAKE),
+        timeline: timeline.path().to_owned(),
+        answers: answers.path().to_owned(),
+        quiet_at,
+        python: cli.python.clone(),
+    };
+    judge(place, &run, ends, planned).await
+}
+
+async fn judge(
+    place: &Place,
+    run: &FinishedRun,
+    ends: Vec<String>,
+    planned: usize,
+) -> anyhow::Result<Outcome> {
+    let sql = place.client().await?;
+    let mut verdicts = run.verdicts(&sql).await;
+    verdicts.push(Verdict::new(
+        "stop: every daemon ends in order with status 0",
+        plan::SCHEDULERS + plan::WORKERS + plan::APIS,
+        ends,
+    ));
+    verdicts.push(left_behind(&run_mark(place)));
+    let figures = report::figures(&sql, &run.timeline, planned).await?;
+    Ok(Outcome { verdicts, figures })
+}
+
+/// What stands in the command line of every job.
+fn run_mark(place: &Place) -> String {
+    place.file("effects").display().to_string()
+}
+
+fn left_behind(mark: &str) -> Verdict {
+    let left = system_tests::processes::marked(mark);
+    Verdict::new("stop: no process of a job is left", 1, left.iter().map(ToString::to_string).collect())
+}

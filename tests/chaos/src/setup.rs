@@ -1,0 +1,58 @@
+//! What is there before the faults begin: a key for each of two tenants, a queue in which few may run, the jobs, the witness.
+//!
+//! Tenants, keys and the limit are written with plain SQL, as only their use is tested here; jobs go in through the API, as users put them in.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
+use secrecy::ExposeSecret as _;
+use serde_json::Value;
+use test_support::{Client, http, identity};
+
+use crate::jobs;
+
+const THEIR_USER: &str = "00000000-0000-0000-0000-000000020000";
+
+/// Makes what the clients need; returns the header by which somebody of the other tenant acts.
+pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
+    system_tests::install_witness(sql).await;
+    identity::install(sql).await;
+    let key = ApiKey::new("live", [3; ID_BYTES], [4; SECRET_BYTES]);
+    let hash = key.hash(None).hash;
+    sql.execute(
+        "WITH tenant AS (INSERT INTO tenants (id, slug, name) VALUES (gen_random_uuid(), 'other', 'Other') RETURNING id),
+              project AS (INSERT INTO projects (tenant_id, id, name, display_name) SELECT id, gen_random_uuid(), 'default', 'Default' FROM tenant),
+              queue AS (INSERT INTO queues (tenant_id, name) SELECT id, 'default' FROM tenant),
+              person AS (INSERT INTO users (id, email, display_name) VALUES ($1::text::uuid, 'they@example.com', 'They') RETURNING id),
+              member AS (INSERT INTO memberships (tenant_id, user_id, role) SELECT tenant.id, person.id, 'owner' FROM tenant, person RETURNING tenant_id, user_id)
+         INSERT INTO api_keys (tenant_id, user_id, name, key_prefix, key_hash) SELECT tenant_id, user_id, 'chaos', $2, $3 FROM member",
+        &[&THEIR_USER, &key.prefix(), &&hash[..]],
+    )
+    .await
+    .context("failed to make the other tenant")?;
+    sql.batch_execute(
+        "INSERT INTO queues (tenant_id, name, max_running, updated_at) SELECT id, 'narrow', 2, now() - interval '1 minute' FROM tenants WHERE slug = 'default'",
+    )
+    .await
+    .context("failed to make the queue with a limit")?;
+    Ok(format!("Bearer {}", key.text().expose_secret()))
+}
+
+/// Puts the jobs of both tenants in.
+pub(crate) async fn populate(
+    api: SocketAddr,
+    program: &Path,
+    effects: &Path,
+    their_bearer: &str,
+) -> anyhow::Result<()> {
+    apply(api, &jobs::manifest(program, effects), &[]).await?;
+    apply(api, &jobs::theirs(program, effects), &[("authorization", their_bearer)]).await
+}
+
+async fn apply(api: SocketAddr, manifest: &Value, headers: &[(&str, &str)]) -> anyhow::Result<()> {
+    let answer = http::request(api, "POST", "/api/v1/apply", headers, Some(manifest)).await?;
+    ensure!(answer.status == 200, "the jobs are refused: {}", answer.body);
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Looks on: asks all schedulers again and again whether they lead, and tells how the run goes.
+//!
+//! Two may say so one after the other, when leadership changes hands in between. So the first is asked once more: if it leads the same term before and after the other said
+//! that it leads, and all of that within a second, two held themselves for the leader at once.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sched_runtime::clock;
+use serde_json::{Value, json};
+use test_support::http;
+use tokio::time::{sleep, timeout};
+
+use crate::clients::body_of;
+use crate::place::Place;
+use crate::timeline::{Lines, now};
+
+/// How often schedulers are asked.
+const ASK: Duration = Duration::from_millis(400);
+/// How often progress is told.
+const TELL: Duration = Duration::from_secs(5);
+/// What is answered later than this says nothing about the present.
+const PRESENT: Duration = Duration::from_secs(1);
+
+/// Writes down who held itself for the leader, until it is dropped.
+pub(crate) async fn roles(schedulers: Vec<SocketAddr>, answers: Arc<Lines>) {
+    loop {
+        sleep(ASK).await;
+        let began = clock::monotonic();
+        let mut leaders = Vec::new();
+        for scheduler in &schedulers {
+            if let Some(term) = term_of(*scheduler).await {
+                leaders.push((*scheduler, term));
+            }
+        }
+        let mut is_doubled = false;
+        if let [(first, term), _, ..] = leaders[..] {
+            is_doubled = term_of(first).await == Some(term) && began.elapsed() < PRESENT;
+        }
+        if !leaders.is_empty() {
+            let terms: Vec<i64> = leaders.iter().map(|(_, term)| *term).collect();
+            answers.add(&json!({"at": now(), "action": "roles", "target": format!("{terms:?}"), "is_foreign": is_doubled}));
+        }
+    }
+}
+
+/// The term that a scheduler holds itself to lead.
+async fn term_of(scheduler: SocketAddr) -> Option<i64> {
+    let answer = timeout(PRESENT, http::get(scheduler, "/status")).await.ok()?.ok()?;
+    let status: Value = body_of(&answer);
+    (status["status"]["role"] == "leader").then(|| status["status"]["term"].as_i64())?
+}
+
+/// Tells how the run goes, until it is dropped.
+pub(crate) async fn progress(
+    place: Arc<Place>,
+    timeline: Arc<Lines>,
+    answers: Arc<Lines>,
+    planned: usize,
+    length: Duration,
+) {
+    const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),
+        (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
+        coalesce((SELECT extract(epoch FROM max(now() - next_run_at)) FROM scheduled_jobs WHERE next_run_at < now() AND is_enabled), 0)::double precision";
+    let began = clock::monotonic();
+    loop {
+        sleep(TELL).await;
+        let figures = async { anyhow::Ok(place.client().await?.query_one(FIGURES, &[]).await?) };
+        let figures = match timeout(PRESENT, figures).await {
+            Ok(Ok(row)) => {
+                let (fires, attempts, open, lag): (i64, i64, i64, f64) =
+                    (row.get(0), row.get(1), row.get(2), row.get(3));
+                format!("{fires} fires, {attempts} attempts, {open} open, lag {lag:.1} s")
+            }
+            _ => "the database is away".to_owned(),
+        };
+        println!(
+            "{:>4} of {} s: {} of {planned} faults, {figures}, {} answers",
+            began.elapsed().as_secs(),
+            length.as_secs(),
+            timeline.count(),
+            answers.count()
+        );
+    }
+}

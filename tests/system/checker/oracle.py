@@ -1,0 +1,86 @@
+"""Says when jobs should have fired, without any code of the product.
+
+Reads JSON from standard input: {"until": µs, "jobs": [{"id", "created_at": µs, "versions": [{"version", "changed_at": µs, "settings"}]}]}, instants as
+whole microseconds since 1970. Writes one line for each fire time up to `until`: the job, the microseconds, the version that was in effect.
+
+A version is in effect after the instant of its change, up to and including that of the next; the first from the creation of the job on. While a job is
+disabled it has no fire times; a pause holds them and they remain fire times. Cron expressions are read by cronsim, intervals are counted here. What is not
+understood ends the program: a fire time that is left out would pass for one that nobody owed.
+"""
+
+import json
+import sys
+from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+MICROSECOND = timedelta(microseconds=1)
+SECONDS = {"weeks": 604800, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+UNKNOWN = ("start_at", "end_at", "max_runs", "calendars", "dst_gap", "dst_overlap")
+
+
+def micros(at):
+    return (at - EPOCH) // MICROSECOND
+
+
+def interval(config, created_at, after, until):
+    anchor = created_at
+    if "anchor" in config:
+        anchor = micros(datetime.fromisoformat(config["anchor"].replace("Z", "+00:00")))
+    parts = {key: value for key, value in config.items() if key != "anchor"}
+    if not parts.keys() <= SECONDS.keys() or not parts.keys() & {"hours", "minutes", "seconds"}:
+        raise ValueError(f"an interval that is not understood: {config}")
+    period = sum(SECONDS[key] * value for key, value in parts.items()) * 1_000_000
+    at = anchor + ((after - anchor) // period + 1) * period
+    while at <= until:
+        yield at
+        at += period
+
+
+def cron(config, zone, after, until):
+    if not config.keys() <= {"expression", "seconds"}:
+        raise ValueError(f"a crontab schedule that is not understood: {config}")
+    fields = len(config["expression"].split())
+    if fields != (6 if config.get("seconds") else 5):
+        raise ValueError(f"{fields} fields: {config}")
+    # The last whole second that has passed: a fire at `after` itself is not after it.
+    begin = (EPOCH + timedelta(microseconds=after)).replace(microsecond=0).astimezone(ZoneInfo(zone))
+    for fire in CronSim(config["expression"], begin):
+        at = micros(fire)
+        if at > until:
+            return
+        if at > after:
+            yield at
+
+
+def fires(settings, created_at, after, until):
+    for setting in UNKNOWN:
+        if settings.get(setting):
+            raise ValueError(f"{setting} is not understood: {settings}")
+    kind, config = settings["job_type"], settings["schedule_config"]
+    if kind == "manual" or not settings["is_enabled"]:
+        return iter(())
+    if kind == "interval":
+        return interval(config, created_at, after, until)
+    if kind == "cron":
+        return cron(config, settings.get("timezone") or "UTC", after, until)
+    raise ValueError(f"a kind of schedule that is not understood: {kind}")
+
+
+def main():
+    run = json.load(sys.stdin)
+    for job in run["jobs"]:
+        versions = sorted(job["versions"], key=lambda version: version["version"])
+        if not versions or versions[0]["version"] != 1:
+            raise ValueError(f"the history of {job['id']} does not begin at its first version")
+        ends = [version["changed_at"] for version in versions[1:]] + [run["until"]]
+        for version, end in zip(versions, ends):
+            after = job["created_at"] if version["version"] == 1 else version["changed_at"]
+            for at in fires(version["settings"], job["created_at"], after, min(end, run["until"])):
+                print(job["id"], at, version["version"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+//! The invariants that take more than the product's tables: expected fire times, answers of the API, the end of the faults.
+//!
+//! They speak about the schema `run`, which `finished` fills.
+
+use crate::checks::Invariant;
+
+/// What a run tells besides its tables.
+pub(crate) const OF_RUN: &[Invariant] = &[
+    Invariant {
+        name: "2: every fire time that the oracle expects has exactly one dispatch or lies in exactly one skip",
+        checked: "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.at <= j.settled_until",
+        broken: "SELECT j.name, f.at, f.version, fates.dispatches, fates.skips, j.settled_until
+                 FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id
+                 CROSS JOIN LATERAL (SELECT
+                     (SELECT count(*) FROM job_dispatch d WHERE d.job_id = f.job_id AND d.scheduled_for = f.at AND d.trigger_id IS NULL) AS dispatches,
+                     (SELECT count(*) FROM skipped_fires s WHERE s.job_id = f.job_id AND s.trigger_id IS NULL
+                      AND f.at BETWEEN s.first_fire_at AND s.last_fire_at) AS skips) fates
+                 WHERE f.at <= j.settled_until AND fates.dispatches + fates.skips <> 1",
+    },
+    Invariant {
+        name: "2: every dispatch of a schedule stands at a fire time that the oracle expects",
+        checked: "SELECT count(*) FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id AND j.scope = 'project' WHERE d.trigger_id IS NULL",
+        broken: "SELECT j.name, d.scheduled_for, d.id FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id AND j.scope = 'project'
+                 WHERE d.trigger_id IS NULL
+                   AND NOT EXISTS (SELECT FROM run.fires f WHERE f.job_id = d.job_id AND f.at = d.scheduled_for)",
+    },
+    Invariant {
+        name: "2: every skip holds as many expected fire times as it says, from its first to its last",
+        checked: "SELECT count(*) FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project' WHERE s.trigger_id IS NULL",
+        broken: "SELECT j.name, s.first_fire_at, s.last_fire_at, s.reason, s.fire_count, held.fires
+                 FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
+                 CROSS JOIN LATERAL (SELECT count(*) AS fires, min(f.at) AS first, max(f.at) AS last FROM run.fires f
+                                     WHERE f.job_id = s.job_id AND f.at BETWEEN s.first_fire_at AND s.last_fire_at) held
+                 WHERE s.trigger_id IS NULL AND s.is_count_exact
+                   AND (held.fires, held.first, held.last) IS DISTINCT FROM (s.fire_count, s.first_fire_at, s.last_fire_at)",
+    },
+    Invariant {
+        name: "2: books of what fires are settled up to the end of the faults at least",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at IS NOT NULL",
+        broken: "SELECT j.name, j.next_run_at, q.at FROM scheduled_jobs j CROSS JOIN run.quiet q
+                 WHERE j.scope = 'project' AND j.next_run_at < q.at",
+    },
+    Invariant {
+        name: "10: next_run_at is the first fire time, as the oracle expects them, after the last one handled",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND job_type IN ('cron', 'interval') AND is_enabled",
+        broken: "SELECT j.name, j.settled_until, j.next_run_at, next.at FROM scheduled_jobs j
+                 CROSS JOIN LATERAL (SELECT min(f.at) AS at FROM run.fires f WHERE f.job_id = j.id AND f.at > j.settled_until) next
+                 WHERE j.scope = 'project' AND j.job_type IN ('cron', 'interval') AND j.is_enabled AND j.next_run_at IS DISTINCT FROM next.at",
+    },
+    Invariant {
+        name: "8: what ran when the last fault was over has ended a minute later",
+        checked: "SELECT count(*) FROM job_execution_log l CROSS JOIN run.quiet q WHERE l.started_at < q.at",
+        broken: "SELECT l.dispatch_id, l.attempt, l.started_at, l.completed_at, l.status FROM job_execution_log l CROSS JOIN run.quiet q
+                 WHERE l.started_at < q.at AND l.completed_at > q.at + interval '1 minute'",
+    },
+    Invariant {
+        name: "8: nothing is open at the end, and nothing waits to be told to those who come after",
+        checked: "SELECT count(*) FROM job_dispatch",
+        broken: "SELECT id::text, status, available_at, claimable_at FROM job_dispatch WHERE completed_at IS NULL
+                 UNION ALL SELECT dispatch_id::text, status, ended_at, NULL FROM job_ends",
+    },
+    Invariant {
+        name: "11: every trigger that was accepted is a dispatch, with its key",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'trigger' AND status = 202",
+        broken: "SELECT a.* FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id
+                 WHERE a.action = 'trigger' AND a.status = 202 AND d.idempotency_key IS DISTINCT FROM a.key",
+    },
+    Invariant {
+        name: "11: one key is one dispatch, however often it was sent and whatever became of the answers",
+        checked: "SELECT count(DISTINCT key) FROM run.answers WHERE action = 'trigger'",
+        broken: "SELECT key, count(DISTINCT id) FROM (
+                     SELECT key, id FROM run.answers WHERE action = 'trigger' AND status = 202
+                     UNION ALL SELECT idempotency_key, id FROM job_dispatch WHERE idempotency_key IS NOT NULL) k
+                 GROUP BY key HAVING count(DISTINCT id) <> 1",
+    },
+    Invariant {
+        name: "11: every job whose creation was accepted is there",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'create' AND status = 201",
+        broken: "SELECT a.* FROM run.answers a LEFT JOIN scheduled_jobs j ON j.id = a.id AND j.name = a.target AND j.deleted_at IS NULL
+                 WHERE a.action = 'create' AND a.status = 201 AND j.id IS NULL",
+    },
+    Invariant {
+        name: "11: every version that was answered to a change is one, and no later than its job's",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'change' AND status = 200 AND version IS NOT NULL",
+        broken: "SELECT a.* FROM run.answers a JOIN scheduled_jobs j ON j.id = a.id
+                 LEFT JOIN scheduled_job_versions v ON v.job_id = a.id AND v.version = a.version
+                 WHERE a.action = 'change' AND a.status = 200 AND a.version IS NOT NULL AND (v.version IS NULL OR j.version < a.version)",
+    },
+    Invariant {
+        name: "11: every manifest that was accepted is in effect, or was replaced by a later one",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'apply' AND status = 200",
+        broken: "SELECT a.* FROM run.answers a WHERE a.action = 'apply' AND a.status = 200
+                   AND NOT EXISTS (SELECT FROM scheduled_jobs j JOIN scheduled_job_versions v ON v.tenant_id = j.tenant_id AND v.job_id = j.id
+                                   WHERE j.name = a.target AND v.settings->'schedule_config' @> a.state::jsonb)",
+    },
+    Invariant {
+        name: "11: what was answered to be cancelled is, and what was to be stopped has ended",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'cancel' AND state IN ('cancelled', 'requested')",
+        broken: "SELECT a.*, d.status FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id
+                 WHERE a.action = 'cancel' AND ((a.state = 'cancelled' AND d.status IS DISTINCT FROM 'CANCELLED')
+                    OR (a.state = 'requested' AND (d.cancel_requested_at IS NULL OR d.completed_at IS NULL)))",
+    },
+    Invariant {
+        name: "11: every dead letter that was run again names its dispatch",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'retry' AND status = 202",
+        broken: "SELECT a.* FROM run.answers a LEFT JOIN job_dispatch d ON d.id = a.id AND d.retry_of = a.target::uuid
+                 WHERE a.action = 'retry' AND a.status = 202 AND d.id IS NULL",
+    },
+    Invariant {
+        name: "12: no answer shows anything of another tenant",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'peek' AND status BETWEEN 200 AND 499",
+        broken: "SELECT * FROM run.answers WHERE action = 'peek' AND is_foreign",
+    },
+    Invariant {
+        name: "12: dispatches, attempts and skips belong to the tenant of their job",
+        checked: "SELECT count(*) FROM job_dispatch d JOIN tenants t ON t.id = d.tenant_id AND t.slug <> 'default'",
+        broken: "SELECT r.id, r.tenant_id, j.tenant_id FROM (
+                     SELECT id::text, tenant_id, job_id FROM job_dispatch UNION ALL SELECT id::text, tenant_id, job_id FROM job_execution_log
+                     UNION ALL SELECT id::text, tenant_id, job_id FROM skipped_fires) r
+                 JOIN scheduled_jobs j ON j.id = r.job_id WHERE r.tenant_id <> j.tenant_id",
+    },
+    Invariant {
+        name: "1: no two schedulers held themselves for the leader within a second",
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'roles'",
+        broken: "SELECT * FROM run.answers WHERE action = 'roles' AND is_foreign",
+    },
+];
