@@ -137,7 +137,8 @@ statement! {
     )
 }
 
-/// The quotas of a tenant, and how much of each is used.
+/// The quotas of a tenant, and how much of each is used. The transaction names that tenant, or belongs to who operates the installation
+/// ([`super::roles::Scope`]).
 ///
 /// # Errors
 /// [`DbError::NotFound`] when there is no such tenant.

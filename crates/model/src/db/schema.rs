@@ -449,13 +449,13 @@ diesel::table! {
 }
 
 diesel::table! {
-    /// Groups of jobs within a tenant. Deleting a project deletes its jobs.
+    /// Groups of jobs within a tenant. Deleting a project deletes its jobs; their history stays.
     projects (tenant_id, id) {
         /// Owner.
         tenant_id -> Uuid,
         /// Random identifier.
         id -> Uuid,
-        /// Stable name, unique in the tenant.
+        /// Stable name, unique in the tenant among projects that are not deleted.
         name -> Text,
         /// Name shown to people.
         display_name -> Text,
@@ -775,7 +775,7 @@ diesel::table! {
         tenant_id -> Uuid,
         /// Random identifier.
         id -> Uuid,
-        /// Stable name, unique in the tenant; jobs refer to it.
+        /// Stable name, unique in the tenant among functions that are not deleted; jobs refer to it.
         name -> Text,
         /// Name shown to people.
         display_name -> Text,
@@ -811,13 +811,29 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// How much of its quota of output a tenant has used in one day; only of tenants that have such a quota.
+    tenant_log_usage (tenant_id) {
+        /// The tenant.
+        tenant_id -> Uuid,
+        /// The day (UTC) this counts, by the database clock; an earlier day than today counts nothing.
+        day -> Date,
+        /// Output of attempts that was kept on that day.
+        kept_bytes -> Int8,
+        /// Output of attempts that was not kept on that day, because the quota was used up.
+        dropped_bytes -> Int8,
+        /// How much was kept by the latest statement that stored output.
+        granted_bytes -> Int8,
+    }
+}
+
+diesel::table! {
     /// How much of its quota of dispatches a tenant has used in one minute; only of tenants that have such a quota.
     tenant_usage (tenant_id) {
         /// The tenant.
         tenant_id -> Uuid,
         /// The minute this counts, by the database clock; an earlier minute than the present counts nothing.
         minute -> Timestamptz,
-        /// Dispatches the scheduler made for it in that minute.
+        /// Dispatches that fire times and triggers made for it in that minute.
         dispatched -> Int8,
     }
 }
@@ -833,7 +849,7 @@ diesel::table! {
         name -> Text,
         /// Kill switch: while true nothing of this tenant is dispatched or claimed.
         is_paused -> Bool,
-        /// Limits by name (jobs, dispatches_per_minute, running_dispatches, log_bytes); a missing name means unlimited. In effect: dispatches_per_minute, for the fire times of schedules.
+        /// Limits by name; a missing name means unlimited. jobs, dispatches_per_minute (fire times and triggers), running_dispatches, log_bytes (kept in a day, UTC).
         quotas -> Jsonb,
         /// When the row was written, by the database clock.
         created_at -> Timestamptz,

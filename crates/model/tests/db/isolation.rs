@@ -115,7 +115,13 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
     let doors = "SELECT p.proname, p.proconfig::text LIKE '%search_path=%',
                         p.prorettype = 'trigger'::regtype OR NOT has_function_privilege('public', p.oid, 'EXECUTE')
                  FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef ORDER BY 1";
-    let known = ["delete_dispatches_of_job t t", "find_api_key t t", "find_member t t", "find_user t t"];
+    let known = [
+        "delete_dispatches_of_job t t",
+        "find_api_key t t",
+        "find_member t t",
+        "find_usage t t",
+        "find_user t t",
+    ];
     assert_eq!(names(&client, doors).await, known);
 }
 
