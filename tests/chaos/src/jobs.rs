@@ -76,6 +76,10 @@ fn jobs() -> Vec<Value> {
         interval("long-0", 4, "long"),
         &json!({"overlap_policy": "queue", "misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")}),
     ));
+    jobs.push(with(
+        interval("crowded-0", 1, "long"),
+        &json!({"misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")}),
+    ));
     for n in 0..4 {
         jobs.push(with(
             interval(&format!("narrow-{n}"), 2, "busy"),

@@ -17,8 +17,8 @@ use crate::verdict::Verdict;
 /// How long after it wakes a worker that was frozen may need to kill what it has no right to any more, in seconds.
 const WAKE: f64 = 1.5;
 
-/// How long a program may show signs of life after its attempt was over, in seconds: the attempt is written down once the program is
-/// gone, so this is for the clocks of the two alone.
+/// How long a program may show signs of life after its attempt was over, in seconds: the end is written down once the program is gone,
+/// so this is for the clocks of the two alone.
 const AFTERLIFE: f64 = 0.25;
 
 /// The log that the jobs of a test write to.
@@ -266,9 +266,15 @@ type Attempts = BTreeMap<(String, i32), Attempt>;
 
 /// The attempts of all dispatches whose handler writes effects, with how they ended; running ones included.
 async fn attempts(sql: &Client) -> Attempts {
-    let statement = "SELECT dispatch_id::text, attempt, status, extract(epoch FROM completed_at)::double precision FROM job_execution_log
-                     WHERE job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
-                     UNION ALL SELECT id::text, attempt, status, NULL FROM job_dispatch WHERE status = 'IN_PROGRESS'";
+    // When an attempt was over is told by the witness: in the history its start is dated by the claim, whose answer may have taken its time.
+    let statement = "
+        WITH ends AS (
+            SELECT dispatch_id, at, row_number() OVER (PARTITION BY dispatch_id ORDER BY id) AS attempt
+            FROM witness.transitions WHERE was = 'IN_PROGRESS' AND became <> 'IN_PROGRESS')
+        SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision
+        FROM job_execution_log l LEFT JOIN ends e ON e.dispatch_id = l.dispatch_id AND e.attempt = l.attempt
+        WHERE l.job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
+        UNION ALL SELECT id::text, attempt, status, NULL FROM job_dispatch WHERE status = 'IN_PROGRESS'";
     let rows = sql.query(statement, &[]).await.expect("the history can be read");
     rows.into_iter()
         .map(|row| ((row.get(0), row.get(1)), Attempt { status: row.get(2), ended: row.get(3) }))
