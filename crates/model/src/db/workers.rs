@@ -133,8 +133,10 @@ pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbRe
     Ok(row.map_or(BeatOutcome::LeaseLost, |drain| BeatOutcome::Renewed { drain_requested: drain.is_some() }))
 }
 
-/// Asks a worker to take nothing new, or takes that back: claims obey at once, the worker with its next heartbeat. Returns whether it was
-/// asked before, and the worker as it is; `None` if no such worker lives. Call it in a transaction.
+/// Asks a worker to take nothing new, or takes that back.
+///
+/// Claims obey at once, the worker with its next heartbeat. Returns whether it was asked before, and the worker as it is; `None` if no such
+/// worker lives. Call it in a transaction.
 ///
 /// # Errors
 /// When the database cannot be asked.
