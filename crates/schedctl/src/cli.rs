@@ -255,7 +255,7 @@ pub(crate) struct JobsListArgs {
     /// Only those whose latest finished dispatch ended so, such as FAILED
     #[arg(long, value_name = "STATUS")]
     pub(crate) last_status: Option<DispatchStatus>,
-    /// Order: name, next_run_at, last_run_at or updated_at; with a minus the other way round
+    /// Order: `name`, `next_run_at`, `last_run_at` or `updated_at`; with a minus the other way round
     #[arg(long, value_name = "FIELD", allow_hyphen_values = true)]
     pub(crate) sort: Option<JobSort>,
     /// Most jobs to list

@@ -242,8 +242,3 @@ async fn a_tenant_is_made_with_the_queue_and_the_project_of_what_names_none() {
     let slugs = tenants::list(&mut conn, Some("acme"), 10).await.unwrap();
     assert_eq!(slugs.iter().map(|tenant| tenant.slug.as_str()).collect::<Vec<_>>(), ["default"]);
 }
-
-/// An owner, who may revoke any key.
-fn owner(source: &str) -> api_keys::Revoker<'_> {
-    api_keys::Revoker { user: None, may_owners: true, source }
-}

@@ -160,9 +160,9 @@ async fn output_beyond_the_quota_of_the_day_is_not_kept_and_that_is_told() {
         world.rows(kept).await,
         [["free", "0"], ["12345", "0"], ["678", "0"], ["9", "0"], [marker, "10"]]
     );
-    let (limits, used) = used(&world).await;
+    let (limits, spent) = used(&world).await;
     assert_eq!(limits.log_bytes, Some(10));
-    assert_eq!((used.log_bytes, used.log_bytes_dropped), (Some(9), Some(10)));
+    assert_eq!((spent.log_bytes, spent.log_bytes_dropped), (Some(9), Some(10)));
     world.sql("UPDATE tenant_log_usage SET day = day - 1").await;
     run_with_output(&world, &["1234567890"]).await;
     let (_, used) = used(&world).await;

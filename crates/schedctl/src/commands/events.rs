@@ -99,7 +99,7 @@ fn final_status(text: &str) -> Result<DispatchStatus, String> {
 const LIST: &[Column<Event>] = &[
     Column::new("AT", |event| time(event.at)),
     Column::new("TYPE", |event| event.event_type.clone()),
-    Column::new("DATA", |event| summary(event)),
+    Column::new("DATA", summary),
     Column::wide("JOB", |event| or_dash(event.job_id)),
     Column::wide("DISPATCH", |event| or_dash(event.dispatch_id)),
     Column::wide("ID", |event| event.id.clone()),

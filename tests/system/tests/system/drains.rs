@@ -8,7 +8,7 @@ const DRAINED: &str = "SELECT count(*) FROM worker_registration WHERE status = '
 
 async fn ask(system: &Installation, worker: &str, what: &str) {
     let path = format!("/api/v1/workers/{worker}/{what}");
-    let answer = http::post(system.api_addr(), &path, &json!({})).await.expect("the API answers");
+    let answer = http::post(system.api_addr(), &path, &json!({})).await.unwrap();
     assert_eq!(answer.status, 202, "{}", answer.body);
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum TenantsCommand {
         /// Name for people
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// A quota and its limit, or `none`: jobs, dispatches_per_minute, running_dispatches, log_bytes (per day); may be repeated
+        /// A quota and its limit, or `none`: `jobs`, `dispatches_per_minute`, `running_dispatches`, `log_bytes` (per day); may be repeated
         #[arg(long = "quota", value_name = "QUOTA=LIMIT", value_parser = quota)]
         quotas: Vec<Quota>,
     },
