@@ -30,8 +30,8 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keys:read", &["admin", "owner"]),
     ("keys:write", &["admin", "owner"]),
     ("members:read", &["admin", "owner"]),
-    ("audit:read", &["admin", "owner"]),
     ("members:write", &["owner"]),
+    ("audit:read", &["admin", "owner"]),
     ("fleet:read", &["system"]),
     ("system:operate", &["system"]),
 ];
