@@ -4,6 +4,8 @@ CREATE FUNCTION audit_log_kept_from() RETURNS timestamptz
     LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$ SELECT now() - make_interval(days => coalesce((SELECT h.audit_days FROM public.housekeeping h), 1)) $$;
 COMMENT ON FUNCTION audit_log_kept_from() IS 'Entries of the audit log from here on may not go: as many days as retention says, one while nobody has said.';
+REVOKE EXECUTE ON FUNCTION audit_log_kept_from() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION audit_log_kept_from() TO sched_daemon;
 
 CREATE FUNCTION refuse_audit_log_change() RETURNS trigger
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp

@@ -42,6 +42,7 @@ const FILL: &str = "SET session_replication_role = replica;
         SELECT tenant_id, id, started_at, 'stdout', 0, 'x' FROM job_execution_log;
     INSERT INTO maintenance.job_execution_log SELECT * FROM job_execution_log;
     INSERT INTO maintenance.job_execution_output SELECT * FROM job_execution_output;
+    INSERT INTO kept_answers (tenant_id, caller, key, fingerprint, status) VALUES ('{tenant}', 'x', 'x', sha256('x'), 200);
     INSERT INTO live_output (tenant_id, dispatch_id, claim_token, seq, stream, starts_at, content)
         SELECT tenant_id, id, 1, 1, 'stdout', 0, 'x' FROM job_dispatch;
     INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message) SELECT tenant_id, id, 1, 'x' FROM job_dispatch;
@@ -50,6 +51,7 @@ const FILL: &str = "SET session_replication_role = replica;
         VALUES ('{tenant}', 'x', 'x', substr(sha256('x'), 1, 12), sha256('x'));
     INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
         SELECT tenant_id, id, now(), now(), 1, 'overlap' FROM scheduled_jobs;
+    INSERT INTO tenant_log_usage (tenant_id, day, kept_bytes, dropped_bytes, granted_bytes) VALUES ('{tenant}', now(), 0, 0, 0);
     INSERT INTO tenant_usage (tenant_id, minute, dispatched) VALUES ('{tenant}', now(), 1);
     SET session_replication_role = origin;
     GRANT ALL ON ALL TABLES IN SCHEMA public, maintenance TO sched_api";
@@ -116,6 +118,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
                         p.prorettype = 'trigger'::regtype OR NOT has_function_privilege('public', p.oid, 'EXECUTE')
                  FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef ORDER BY 1";
     let known = [
+        "audit_log_kept_from t t",
         "delete_dispatches_of_job t t",
         "find_api_key t t",
         "find_member t t",

@@ -18,7 +18,11 @@ async fn jobs_are_filtered_by_what_they_are() {
     let world = World::new().await;
     world.function("other").await;
     world.queue("fast").await;
-    world.sql(&format!("INSERT INTO projects (tenant_id, name) VALUES ('{TENANT}', 'reports')")).await;
+    world
+        .sql(&format!(
+            "INSERT INTO projects (tenant_id, name, display_name) VALUES ('{TENANT}', 'reports', 'Reports')"
+        ))
+        .await;
     let base = |name: &str| settings(name);
     for job in [
         base("plain"),
