@@ -2,7 +2,8 @@
 //! transaction of each scheduled dispatch was about to commit. Beside that, which jobs have had the same settings all the time: rules about
 //! policies speak about these.
 //!
-//! Triggers in the test's database write it, in a schema of their own; no program knows of them.
+//! Triggers in the test's database write it, in a schema of their own and as its owner, whichever role the program has that sets them off; no
+//! program knows of them.
 
 use test_support::Client;
 
@@ -10,7 +11,7 @@ const TRIGGERS: &str = "
     CREATE SCHEMA witness;
     CREATE TABLE witness.transitions (
         id bigint GENERATED ALWAYS AS IDENTITY, dispatch_id uuid, was text, became text, at timestamptz DEFAULT clock_timestamp());
-    CREATE FUNCTION witness.note_transition() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION witness.note_transition() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     BEGIN
         INSERT INTO witness.transitions (dispatch_id, was, became)
         VALUES (NEW.id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.status ELSE 'new' END, NEW.status);
@@ -20,7 +21,7 @@ const TRIGGERS: &str = "
         FOR EACH ROW EXECUTE FUNCTION witness.note_transition();
 
     CREATE TABLE witness.commits (dispatch_id uuid, term bigint, at timestamptz DEFAULT clock_timestamp());
-    CREATE FUNCTION witness.note_commit() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION witness.note_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
     BEGIN
         INSERT INTO witness.commits (dispatch_id, term) VALUES (NEW.id, NEW.term);
         RETURN NULL;

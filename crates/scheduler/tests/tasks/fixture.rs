@@ -118,8 +118,8 @@ impl World {
 
     /// The types of the events so far, oldest first, without that of our own take-over.
     pub(crate) async fn events(&self) -> Vec<String> {
-        let rows =
-            self.rows("SELECT event_type FROM events WHERE event_type <> 'leader_changed' ORDER BY id").await;
+        let told = "SELECT event_type FROM events WHERE event_type NOT IN ('leader_changed', 'worker_online') ORDER BY id";
+        let rows = self.rows(told).await;
         rows.iter().map(|row| row.trim_matches(['(', ')']).to_owned()).collect()
     }
 }

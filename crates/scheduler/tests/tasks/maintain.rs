@@ -41,7 +41,7 @@ async fn what_the_leader_was_told_is_written_down_for_the_built_in_jobs() {
 
 /// A month of events that is long over.
 async fn old_month(world: &World) {
-    world.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z')").await;
+    world.sql("CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z'); SELECT isolate_tenants('events_y2020m01')").await;
 }
 
 const IN_ARCHIVE: &str =

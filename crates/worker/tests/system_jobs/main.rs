@@ -185,6 +185,7 @@ async fn months_behind_are_detached_and_those_ahead_are_made() {
     world
         .sql(
             "CREATE TABLE events_y2020m01 PARTITION OF events FOR VALUES FROM ('2020-01-01 00:00Z') TO ('2020-02-01 00:00Z');
+             SELECT isolate_tenants('events_y2020m01');
              DO $$ BEGIN EXECUTE format('DROP TABLE events%s', to_char(now() AT TIME ZONE 'UTC' + interval '1 month', '\"_y\"YYYY\"m\"MM')); END $$",
         )
         .await;
