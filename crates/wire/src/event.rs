@@ -13,7 +13,7 @@ use crate::words::{EndReason, ResetReason};
 pub struct Event {
     /// Where it stands in the stream, for `after` and `Last-Event-ID`; says nothing else.
     pub id: String,
-    /// What happened, one of [`EventType`]; a newer API may know more.
+    /// What happened, one of `EventType`; a newer API may know more.
     #[serde(rename = "type")]
     pub event_type: String,
     /// When it was written, by the database's clock.
@@ -43,7 +43,7 @@ pub struct EventsQuery {
     /// Only of this dispatch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Uuid>,
-    /// Only of these types: words of [`EventType`], separated by commas.
+    /// Only of these types: words of `EventType`, separated by commas.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     /// Only what happened at this instant or later: RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
@@ -74,7 +74,7 @@ pub struct EventStreamQuery {
     /// Only of this dispatch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch: Option<Uuid>,
-    /// Only of these types: words of [`EventType`], separated by commas.
+    /// Only of these types: words of `EventType`, separated by commas.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub event_type: Option<String>,
     /// Begin with what happened at this instant, and not with what happens now: RFC 3339, a time on the clock of UTC, or a distance from
