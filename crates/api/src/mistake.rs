@@ -114,8 +114,12 @@ impl Mistake {
     }
 }
 
-/// Reads a value of a body, which stands at `at`.
+/// Reads an object of a body, which stands at `at`.
 pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mistake> {
+    // A reader of fields by name would take a list as well, and its items as the fields in the order of their declaration.
+    if value.is_array() {
+        return Err(Mistake::invalid(at, "must be an object, not a list"));
+    }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let pointer = format!("{at}{}", pointer_of(error.path()));
         Mistake::invalid(pointer, error.into_inner().to_string())
@@ -216,6 +220,7 @@ mod tests {
             (json!({"name": "a", "function": "f", "job_type": "manual", "colour": 1}), "/colour"),
             (json!({"name": "a", "function": "f"}), ""),
             (json!([]), ""),
+            (json!(["a", null, "f"]), ""),
         ];
         for (value, pointer) in table {
             let mistake = read::<sched_wire::JobSpec>(value.clone(), "/jobs/0").unwrap_err();
