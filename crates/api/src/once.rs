@@ -43,13 +43,36 @@ pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Op
     if values.next().is_some() {
         return wrong("stands twice".to_owned());
     }
-    if path.strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
+    // As the router reads it: the same path may be written in many ways.
+    if decoded(path).strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
         return wrong("is not taken here, where the request or its answer holds a secret".to_owned());
     }
     match value.to_str() {
         Ok(key) if is_key(key) => Ok(Some(key.to_owned())),
         Ok(_) | Err(_) => wrong(format!("must be 1 to {LONGEST_KEY} characters of visible ASCII")),
     }
+}
+
+/// A path with its percent-encoded bytes as they are meant; what is no encoding stays.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let byte = match (first, after) {
+            (b'%', [high, low, after @ ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| {
+                rest = after;
+                high * 16 + low
+            }),
+            _ => None,
+        };
+        bytes.push(byte.unwrap_or(*first));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Whether requests for this path, below the base, take no key.
@@ -120,9 +143,19 @@ mod tests {
         let key = |method, path| key(&method, path, &headers(&["a"]));
         assert_eq!(key(Method::GET, "/api/v1/jobs").unwrap(), None);
         assert_eq!(key(Method::DELETE, "/api/v1/secret-keys/x").unwrap().as_deref(), Some("a"));
-        for path in ["/api/v1/api-keys", "/api/v1/secrets/a", "/api/v1/users", "/api/v1/users/a/activate"] {
+        for path in [
+            "/api/v1/api-keys",
+            "/api/v1/secrets/a",
+            "/api/v1/users",
+            "/api/v1/users/a/activate",
+            "/api/v1/%61pi-keys",
+            "/api/v1/api%2Dkeys",
+            "/api/v1/%73ecrets/%zz",
+            "/%61pi/v1/users%2fa",
+        ] {
             assert!(key(Method::POST, path).is_err(), "{path}");
         }
+        assert_eq!(key(Method::PUT, "/api/v1/jobs/100%25%").unwrap().as_deref(), Some("a"));
     }
 
     #[test]
