@@ -68,6 +68,38 @@ async fn a_job_goes_and_comes_back_as_it_was_and_both_are_versions() {
     assert!(matches!(restore(&world, JobId(Uuid::new_v4()), None).await, Ok(Restored::NoSuchJob)));
 }
 
+/// A job that is to run once, at an instant that lies so many days back.
+async fn once(world: &World, name: &str, days_ago: i64) -> JobId {
+    let id = world.job(name).await.id;
+    let at = world
+        .text(&format!(
+            "SELECT to_char(now() - interval '{days_ago} days', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+        ))
+        .await;
+    world
+        .sql(&format!(
+            "UPDATE scheduled_jobs SET job_type = 'oneoff', schedule_config = '{{\"run_at\": \"{at}\"}}', next_run_at = NULL WHERE name = '{name}'"
+        ))
+        .await;
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_to_run_once_does_not_run_again_when_it_comes_back() {
+    let world = World::new().await;
+    // Its dispatch has gone by retention, which notes that nothing before is known.
+    let fired = once(&world, "fired", 60).await;
+    world
+        .sql("UPDATE scheduled_jobs SET ledger_starts_at = now() - interval '30 days' WHERE name = 'fired'")
+        .await;
+    done(delete(&world, fired, None).await);
+    assert_eq!(restored(restore(&world, fired, None).await).state.next_run_at, None);
+    // Its instant passed while it was deleted.
+    let missed = once(&world, "missed", 1).await;
+    done(delete(&world, missed, None).await);
+    assert_eq!(restored(restore(&world, missed, None).await).state.next_run_at, None);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn fires_that_were_due_when_a_job_was_deleted_are_recorded_and_those_meanwhile_are_none() {
     let books = Books::new().await;

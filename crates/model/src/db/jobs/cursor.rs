@@ -142,7 +142,7 @@ pub(super) async fn after_change(
     owe(&mut cursor, owed);
     if cursor.next_run_at.is_none() {
         cursor.next_run_at = match timetable.is_list() {
-            true => first_without_fate(conn, job.id, timetable, now).await?,
+            true => first_without_fate(conn, job, timetable, now).await?,
             false => timetable.next_but(now, &moving.decided(now, old.is_some()))?,
         };
     }
@@ -305,16 +305,18 @@ fn settle_due(
     Ok((decision.fires.into_iter().next(), decision.skipped))
 }
 
-/// Of a list of instants, the first that has had no fate, even if it has passed.
+/// Of a list of instants, the first that has had no fate, even if it has passed. What retention has removed the records of has had its
+/// fate, and while a job was deleted it had no fire times.
 async fn first_without_fate(
     conn: &mut Conn,
-    job: JobId,
+    job: &Job,
     timetable: &Timetable,
     now: DateTime<Utc>,
 ) -> Result<Option<DateTime<Utc>>, SaveError> {
+    let over = job.state.deleted_at.map(|_| now).max(job.state.ledger_starts_at);
     let mut next = JobSettings::first_cursor(timetable, now)?;
     while let Some(at) = next.filter(|at| *at <= now) {
-        if !has_fate(conn, job, at).await? {
+        if over.is_none_or(|over| at > over) && !has_fate(conn, job.id, at).await? {
             break;
         }
         next = timetable.next_after(at)?;
