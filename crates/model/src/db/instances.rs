@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Double, Int4, Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Double, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::error::ConstraintKind;
 use super::events::{self, NewEvent};
 use super::schema::scheduler_instances;
-use super::{Conn, DbError, DbResult, clock, tx};
+use super::{Conn, DbError, DbResult, tx};
 use crate::domain::ids::{InstanceId, Term};
 use crate::domain::instance::TermEnd;
 
@@ -101,6 +101,13 @@ pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
     Ok(())
 }
 
+statement! {
+    /// Renews the lease. A statement of its own because an update made by the query builder is prepared anew each time: two transactions.
+    Renew = "leader_heartbeat.sql",
+    (clock_offset: Option<f64> as Nullable<Double>, id: InstanceId as SqlUuid)
+    -> (Nullable<BigInt>, Nullable<Timestamptz>, Nullable<BigInt>, Timestamptz)
+}
+
 /// Says that the scheduler lives; for the leader this renews the lease.
 ///
 /// `clock_offset` is how many seconds the database's clock was ahead of the host's when that was measured last; it is
@@ -110,20 +117,7 @@ pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
 /// When the database cannot be asked; the caller must then not assume that the lease was renewed.
 pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
     type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
-    let row: Option<Row> = diesel::update(scheduler_instances::table.find(id))
-        .set((
-            scheduler_instances::last_heartbeat.eq(clock::clock_timestamp()),
-            scheduler_instances::clock_offset_seconds.eq(clock_offset),
-        ))
-        .returning((
-            scheduler_instances::term,
-            scheduler_instances::leader_since,
-            scheduler_instances::step_down_term,
-            scheduler_instances::last_heartbeat,
-        ))
-        .get_result(conn)
-        .await
-        .optional()?;
+    let row: Option<Row> = Renew { clock_offset, id }.get_result(conn).await.optional()?;
     Ok(row.map_or(Heartbeat::Unregistered, |(term, leader_since, asked, at)| Heartbeat::Recorded {
         term,
         leader_since,

@@ -6,7 +6,7 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{Double, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Double, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde_json::json;
 
@@ -112,24 +112,21 @@ fn event(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
     NewEvent { tenant_id: None, project_id: None, job_id: None, dispatch_id: None, event_type, payload }
 }
 
+statement! {
+    /// Renews the lease. A statement of its own because an update made by the query builder is prepared anew each time: two transactions.
+    Renew = "worker_heartbeat.sql",
+    (status: WorkerStatus as Text, running: i32 as Int4, jobs_processed: i64 as BigInt, worker_id: WorkerId as SqlUuid)
+    -> Nullable<Timestamptz>
+}
+
 /// Renews the lease of a worker.
 ///
 /// # Errors
 /// When the database cannot be asked; the caller must then not assume that the lease was renewed.
 pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbResult<BeatOutcome> {
-    use worker_registration as w;
-    let alive = w::table.find(worker_id).filter(w::status.ne(WorkerStatus::Offline));
-    let row: Option<Option<DateTime<Utc>>> = diesel::update(alive)
-        .set((
-            w::last_heartbeat.eq(clock::clock_timestamp()),
-            w::status.eq(beat.status),
-            w::running.eq(beat.running),
-            w::jobs_processed.eq(beat.jobs_processed),
-        ))
-        .returning(w::drain_requested_at)
-        .get_result(conn)
-        .await
-        .optional()?;
+    let Beat { status, running, jobs_processed } = beat;
+    let row: Option<Option<DateTime<Utc>>> =
+        Renew { status, running, jobs_processed, worker_id }.get_result(conn).await.optional()?;
     Ok(row.map_or(BeatOutcome::LeaseLost, |drain| BeatOutcome::Renewed { drain_requested: drain.is_some() }))
 }
 
@@ -170,7 +167,7 @@ pub async fn set_drain(
 
 statement! {
     /// Removes the claims of a worker whose dispatches have all finished.
-    RemoveFinishedClaims = "worker_claims_remove_finished.sql", (worker_id: WorkerId as SqlUuid) -> diesel::sql_types::BigInt
+    RemoveFinishedClaims = "worker_claims_remove_finished.sql", (worker_id: WorkerId as SqlUuid) -> BigInt
 }
 statement! {
     /// Removes a worker that has no claims left.
