@@ -5,6 +5,7 @@
 //! end with it, the rows measured so far are in the file, and the next run removes the data. What is measured and why
 //! it can be trusted is told in `docs/benchmarks.md` and in each row's module.
 
+mod api;
 mod burst;
 mod daemon;
 mod figures;
@@ -67,6 +68,16 @@ enum Command {
         #[arg(long)]
         peers: bool,
     },
+    /// The API: reads behind a long history, triggers, memory. Takes about 25 minutes and 8 GB of disk.
+    ///
+    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    Api {
+        #[command(flatten)]
+        how: How,
+        /// Only this row; may be repeated
+        #[arg(long, value_name = "NAME", value_enum)]
+        only: Vec<api::Row>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -102,6 +113,14 @@ async fn main() -> anyhow::Result<ExitCode> {
             let peers = if peers { Some(worker::Peers::install(&how.into).await?) } else { None };
             let waiting = chosen(only, |row| row.measure(&bench, peers.as_ref()).boxed_local());
             let succeeded = measure("worker", &worker::program()?, &bench, waiting).await?;
+            place.close()?;
+            Ok(succeeded)
+        }
+        Command::Api { how, only } => {
+            let place = Place::open(&how.into, &[]).await?;
+            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let waiting = chosen(only, |row| row.measure(&bench).boxed_local());
+            let succeeded = measure("api", &api::program()?, &bench, waiting).await?;
             place.close()?;
             Ok(succeeded)
         }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage, Statement};
 
 /// An instant of the database's clock: microseconds since 1970.
 pub(crate) type Micros = i64;
@@ -45,6 +45,19 @@ impl Db {
             .batch_execute(statements)
             .await
             .with_context(|| format!("failed to run: {}", beginning(statements)))
+    }
+
+    /// Makes the user and the key that the API is asked with.
+    pub(crate) async fn install_key(&self) -> anyhow::Result<()> {
+        test_support::identity::install(&self.client).await;
+        Ok(())
+    }
+
+    /// Prepares a statement with one parameter, a text.
+    pub(crate) async fn prepare(&self, statement: &str) -> anyhow::Result<Prepared<'_>> {
+        let prepared = self.client.prepare(statement).await;
+        let statement = prepared.with_context(|| format!("failed to prepare: {}", beginning(statement)))?;
+        Ok(Prepared { client: &self.client, statement })
     }
 
     /// The rows of a query as text; NULL is empty.
@@ -130,6 +143,19 @@ impl Db {
                 Ok(())
             }
         }
+    }
+}
+
+/// A statement that was prepared.
+pub(crate) struct Prepared<'a> {
+    client: &'a Client,
+    statement: Statement,
+}
+
+impl Prepared<'_> {
+    /// Executes it and reads its rows to the end; how many.
+    pub(crate) async fn rows(&self, parameter: &str) -> anyhow::Result<usize> {
+        Ok(self.client.query(&self.statement, &[&parameter]).await?.len())
     }
 }
 

@@ -1,0 +1,38 @@
+//! What is measured of the API: the rows, each a module, and what several of them use.
+//!
+//! One API process with default settings but for the request rate, no scheduler and no worker. Clients are loops in this process, each with a
+//! connection that stays open; they run on the same cores as the API and the database, and what they cost is in every figure.
+
+mod endurance;
+mod hosted;
+mod reads;
+mod trigger;
+
+use clap::ValueEnum;
+
+use crate::figures::Figure;
+use crate::rows::Bench;
+
+pub(crate) use hosted::program;
+
+/// A row, or a few that are measured together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Row {
+    /// A job, and a page of 50 executions, with 10 million attempts, against the same query alone
+    Reads,
+    /// Triggers per second of 8 clients, against pgbench inserting the same row
+    Trigger,
+    /// Memory over ten minutes of load
+    Endurance,
+}
+
+impl Row {
+    /// Measures it.
+    pub(crate) async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+        match self {
+            Self::Reads => reads::measure(bench).await,
+            Self::Trigger => trigger::measure(bench).await,
+            Self::Endurance => endurance::measure(bench).await,
+        }
+    }
+}
