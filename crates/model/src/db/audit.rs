@@ -37,9 +37,12 @@ pub struct AuditEntry {
 /// # Errors
 /// When the database cannot be asked; the change is then rolled back with it.
 pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
-    if !entries.is_empty() {
-        diesel::insert_into(audit_log::table).values(entries).execute(conn).await?;
-    }
+    match entries {
+        [] => 0,
+        // A row alone is a statement that stays prepared; several at once are written out anew each time.
+        [entry] => diesel::insert_into(audit_log::table).values(entry).execute(conn).await?,
+        entries => diesel::insert_into(audit_log::table).values(entries).execute(conn).await?,
+    };
     events::append(conn, &entries.iter().filter_map(told).collect::<Vec<_>>()).await
 }
 

@@ -2,19 +2,19 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Timestamptz};
+use diesel::sql_types::{BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::live::Progress;
 use super::quotas::{self, DispatchesUsedUp};
-use super::schema::{job_dispatch, live_progress, queues, scheduled_jobs, task_functions, tenants};
-use super::{Conn, DbResult, clock};
+use super::schema::{job_dispatch, live_progress, scheduled_jobs};
+use super::{Conn, DbResult};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, first_of, time_ordered,
 };
-use crate::domain::job::{self, OverlapPolicy};
+use crate::domain::job::OverlapPolicy;
 
 /// Priority of dispatches when neither the job nor the queue names one.
 pub const STANDARD_PRIORITY: i16 = 50;
@@ -205,7 +205,6 @@ pub enum Triggered {
 pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
     let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
     let (job_args, job_queue, job_priority, function, is_full, start_within) = job;
-    let (function_queue, is_active, quota) = function_and_quota(conn, new.tenant, function).await?;
     let args = new.args.unwrap_or(&job_args);
     if let Some(earlier) = earlier_with_same_key(conn, new).await? {
         return Ok(if earlier.1 == *args {
@@ -214,58 +213,75 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
             Triggered::KeyReused(earlier.0)
         });
     }
+    let look = Look {
+        tenant: new.tenant,
+        function,
+        queue: job_queue.as_deref(),
+        priority: job_priority,
+        standard_priority: STANDARD_PRIORITY,
+    };
+    let (queue, priority, is_active, quota, now): Looked = look.get_result(conn).await?;
     if !is_active {
         return Ok(Triggered::FunctionInactive);
     }
-    let queue = job_queue.unwrap_or(function_queue);
-    let priority = match job_priority {
-        Some(priority) => priority,
-        None => queue_priority(conn, new.tenant, &queue).await?,
-    };
-    let now = clock::now(conn).await?;
     if let Some(limit) = quota
         && let Some(used_up) = quotas::take_dispatch(conn, new.tenant, limit, now).await?
     {
         return Ok(Triggered::QuotaUsedUp(used_up));
     }
     let id = DispatchId(time_ordered(now));
-    let place = Place { queue: &queue, priority, is_in_line: is_full };
-    insert_trigger(conn, new, id, args, place, now).await?;
-    if let Some(span) = start_within {
-        let expires_at = job_dispatch::expires_at.eq(now + job::seconds(span));
-        diesel::update(job_dispatch::table.find(id)).set(expires_at).execute(conn).await?;
+    Write {
+        id,
+        tenant: new.tenant,
+        job: new.job,
+        now,
+        is_in_line: is_full,
+        queue: &queue,
+        priority,
+        triggered_by: new.triggered_by,
+        user: new.user,
+        args,
+        idempotency_key: new.idempotency_key,
+        traceparent: new.traceparent,
+        start_within,
     }
-    count_trigger(conn, new, is_full, now).await?;
+    .execute(conn)
+    .await?;
     Ok(Triggered::Created(id, queue))
 }
 
 /// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
 type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
 
-/// Queue of the function, whether it is active, and how many dispatches its tenant may make in a minute.
-async fn function_and_quota(
-    conn: &mut Conn,
-    tenant: TenantId,
-    function: FunctionId,
-) -> DbResult<(String, bool, Option<i64>)> {
-    let quota = diesel::dsl::sql::<Nullable<BigInt>>("(tenants.quotas ->> 'dispatches_per_minute')::bigint");
-    let found = task_functions::table
-        .inner_join(tenants::table.on(tenants::id.eq(task_functions::tenant_id)))
-        .filter(task_functions::tenant_id.eq(tenant))
-        .filter(task_functions::id.eq(function))
-        .select((task_functions::queue, task_functions::is_active, quota))
-        .get_result(conn)
-        .await?;
-    Ok(found)
+/// Queue, priority, whether the function is active, how many dispatches the tenant may make in a minute, and what time it is.
+type Looked = (String, i16, bool, Option<i64>, DateTime<Utc>);
+
+statement! {
+    Look<'a> = "trigger_look.sql", (
+        tenant: TenantId as SqlUuid,
+        function: FunctionId as SqlUuid,
+        queue: Option<&'a str> as Nullable<Text>,
+        priority: Option<i16> as Nullable<SmallInt>,
+        standard_priority: i16 as SmallInt,
+    ) -> (Text, SmallInt, Bool, Nullable<BigInt>, Timestamptz)
 }
 
-/// Where a dispatch waits.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    queue: &'a str,
-    priority: i16,
-    /// Behind others of its job ([`super::line`]).
-    is_in_line: bool,
+statement! {
+    Write<'a> = "trigger_write.sql", (
+        id: DispatchId as SqlUuid,
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        now: DateTime<Utc> as Timestamptz,
+        is_in_line: bool as Bool,
+        queue: &'a str as Text,
+        priority: i16 as SmallInt,
+        triggered_by: Trigger as Text,
+        user: &'a str as Text,
+        args: &'a serde_json::Value as Jsonb,
+        idempotency_key: Option<&'a str> as Nullable<Text>,
+        traceparent: Option<&'a str> as Nullable<Text>,
+        start_within: Option<i32> as Nullable<Int4>,
+    ) -> ()
 }
 
 /// Locks the job alone, which orders a trigger with ticks, completions and other triggers of the same job.
@@ -305,68 +321,4 @@ async fn earlier_with_same_key(
         .await
         .optional()?;
     Ok(earlier)
-}
-
-async fn queue_priority(conn: &mut Conn, tenant: TenantId, queue: &str) -> DbResult<i16> {
-    let priority: Option<i16> = queues::table
-        .find((tenant, queue))
-        .select(queues::default_priority)
-        .get_result(conn)
-        .await
-        .optional()?;
-    Ok(priority.unwrap_or(STANDARD_PRIORITY))
-}
-
-async fn insert_trigger(
-    conn: &mut Conn,
-    new: &NewTrigger<'_>,
-    id: DispatchId,
-    args: &serde_json::Value,
-    place: Place<'_>,
-    now: DateTime<Utc>,
-) -> DbResult<()> {
-    use job_dispatch as d;
-    diesel::insert_into(d::table)
-        .values((
-            d::id.eq(id),
-            d::tenant_id.eq(new.tenant),
-            d::job_id.eq(new.job),
-            (d::scheduled_for.eq(now), d::available_at.eq(now)),
-            d::claimable_at.eq(now),
-            d::queue.eq(place.queue),
-            d::priority.eq(place.priority),
-            d::triggered_by.eq(new.triggered_by),
-            d::triggered_by_user.eq(new.user),
-            d::trigger_id.eq(id.0),
-            d::args.eq(args),
-            d::idempotency_key.eq(new.idempotency_key),
-            d::traceparent.eq(new.traceparent),
-        ))
-        .execute(conn)
-        .await?;
-    if place.is_in_line {
-        // The driver's type for instants has no infinity.
-        let never = diesel::dsl::sql::<Nullable<Timestamptz>>("'infinity'");
-        diesel::update(d::table.find(id)).set(d::claimable_at.eq(never)).execute(conn).await?;
-    }
-    Ok(())
-}
-
-async fn count_trigger(
-    conn: &mut Conn,
-    new: &NewTrigger<'_>,
-    is_in_line: bool,
-    now: DateTime<Utc>,
-) -> DbResult<()> {
-    use scheduled_jobs as j;
-    diesel::update(j::table.find((new.tenant, new.job)))
-        .set((
-            j::total_run_count.eq(j::total_run_count + 1),
-            j::active_dispatches.eq(j::active_dispatches + 1),
-            j::queued_dispatches.eq(j::queued_dispatches + i32::from(is_in_line)),
-            j::last_dispatched_at.eq(now),
-        ))
-        .execute(conn)
-        .await?;
-    Ok(())
 }

@@ -16,7 +16,6 @@ mod switch;
 pub mod versions;
 
 use chrono::{DateTime, Utc};
-use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_async::RunQueryDsl;
@@ -57,7 +56,7 @@ pub struct Job {
 pub struct JobState {
     pub disabled_reason: Option<String>,
     /// Whether it is at the moment of reading: a pause that has ended by itself is none.
-    #[diesel(select_expression = paused_now(), select_expression_type = SqlLiteral<Bool>)]
+    #[diesel(select_expression = PausedNow, select_expression_type = PausedNow)]
     pub is_paused: bool,
     /// Of a pause that has ended by itself too, until the job is changed.
     pub pause_reason: Option<String>,
@@ -90,10 +89,10 @@ impl JobState {
     }
 }
 
-fn paused_now() -> SqlLiteral<Bool> {
-    diesel::dsl::sql(
-        "(scheduled_jobs.is_paused AND (scheduled_jobs.paused_until > clock_timestamp()) IS NOT FALSE)",
-    )
+fragment! {
+    /// Whether a pause holds now: one with an end stops holding by itself.
+    PausedNow: Bool =
+        "(scheduled_jobs.is_paused AND (scheduled_jobs.paused_until > clock_timestamp()) IS NOT FALSE)"
 }
 
 #[derive(Queryable, Selectable)]

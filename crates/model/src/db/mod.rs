@@ -9,6 +9,8 @@
 //! came from it.
 
 #[macro_use]
+mod fragment;
+#[macro_use]
 mod statement;
 
 mod columns;

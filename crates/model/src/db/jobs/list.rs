@@ -9,7 +9,7 @@ use diesel_async::RunQueryDsl;
 
 use super::super::schema::{projects, scheduled_jobs, task_functions};
 use super::super::{Conn, DbResult};
-use super::{Job, JobState, Row, SettingsRow, all_with_names, into_job, paused_now};
+use super::{Job, JobState, PausedNow, Row, SettingsRow, all_with_names, into_job};
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::Scope;
@@ -150,8 +150,8 @@ macro_rules! listed {
             Some(status) => {
                 query = query.filter(j::deleted_at.is_null());
                 query = match status {
-                    JobStatus::Enabled => query.filter(j::is_enabled).filter(diesel::dsl::not(paused_now())),
-                    JobStatus::Paused => query.filter(j::is_enabled).filter(paused_now()),
+                    JobStatus::Enabled => query.filter(j::is_enabled).filter(diesel::dsl::not(PausedNow)),
+                    JobStatus::Paused => query.filter(j::is_enabled).filter(PausedNow),
                     JobStatus::Quarantined => {
                         query.filter(diesel::dsl::not(j::is_enabled)).filter(j::disabled_reason.is_not_null())
                     }
