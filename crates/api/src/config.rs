@@ -11,6 +11,7 @@ use sched_model::domain::identity::check_environment;
 use sched_model::domain::schedule::Zone;
 use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
 
+pub use crate::peer::Network;
 pub use jwt::{JwtKeys, JwtSettings};
 
 /// The settings this daemon has besides those of every daemon.
@@ -57,6 +58,26 @@ pub const SETTINGS: &[Setting] = &[
     )
     .default("live"),
     Setting::new(
+        "api-trusted-proxies",
+        "API_TRUSTED_PROXIES",
+        "NETWORKS",
+        "Addresses or networks of proxies, besides loopback ones, that are believed when they say in X-Forwarded-For for whom they ask",
+    ),
+    Setting::new(
+        "session-idle",
+        "SESSION_IDLE",
+        "DURATION",
+        "How long somebody who signed in with a password stays so without a request",
+    )
+    .default("12h"),
+    Setting::new(
+        "session-lifetime",
+        "SESSION_LIFETIME",
+        "DURATION",
+        "How long they stay signed in at most",
+    )
+    .default("7d"),
+    Setting::new(
         "default-timezone",
         "DEFAULT_TIMEZONE",
         "ZONE",
@@ -96,6 +117,12 @@ pub struct Config {
     pub key_environment: String,
     /// Tokens that are taken besides API keys.
     pub jwt: Option<JwtSettings>,
+    /// Proxies that are believed about for whom they ask, besides those on this machine.
+    pub trusted_proxies: Vec<Network>,
+    /// How long a session may go unused.
+    pub session_idle: Duration,
+    /// How long it lasts at most.
+    pub session_lifetime: Duration,
     /// IANA zone of jobs that name none.
     pub default_timezone: String,
     /// Silence after which a leader is none.
@@ -129,6 +156,16 @@ impl Config {
             values.mistake("api-key-environment", message);
         }
         let jwt = jwt::read(values);
+        let trusted_proxies = values.optional_list("api-trusted-proxies");
+        let trusted_proxies: Result<Vec<Network>, _> =
+            trusted_proxies.iter().map(|network| network.parse()).collect();
+        let trusted_proxies = trusted_proxies.unwrap_or_else(|what| {
+            values.mistake("api-trusted-proxies", what);
+            Vec::new()
+        });
+        let minute_to_year = Duration::from_secs(60)..=Duration::from_secs(365 * 86_400);
+        let session_idle = values.duration_within("session-idle", minute_to_year.clone());
+        let session_lifetime = values.duration_within("session-lifetime", minute_to_year);
         let mut default_timezone = values.string("default-timezone");
         match Zone::parse(&default_timezone) {
             Ok(zone) => default_timezone = zone.name().to_owned(),
@@ -150,6 +187,9 @@ impl Config {
             stream_patience,
             key_environment,
             jwt,
+            trusted_proxies,
+            session_idle,
+            session_lifetime,
             default_timezone,
             leader_lease,
         }
@@ -206,6 +246,10 @@ mod tests {
         }
         let config =
             read(&[("API_ALLOWED_HOSTS", "a.example, [2001:db8::1]"), ("API_REQUEST_RATE", "0")]).unwrap();
+        let proxied = read(&[("API_TRUSTED_PROXIES", "10.0.0.0/8, 192.0.2.1")]).unwrap();
+        assert_eq!(proxied.trusted_proxies.len(), 2);
+        let text = read(&[("API_TRUSTED_PROXIES", "proxy.example"), ("SESSION_IDLE", "1s")]).unwrap_err();
+        assert!(text.contains("api-trusted-proxies") && text.contains("session-idle"), "{text}");
         assert_eq!(
             (config.allowed_hosts, config.request_rate),
             (vec!["a.example".into(), "[2001:db8::1]".into()], 0)

@@ -9,7 +9,7 @@ use actix_web::http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use sched_model::db::DbError;
 use sched_model::domain::identity::Permission;
-use sched_wire::{BASE_PATH, PROBLEM_JSON, Problem};
+use sched_wire::{BASE_PATH, CSRF_TOKEN, PROBLEM_JSON, Problem};
 
 use crate::conflict::Conflict;
 use crate::extract::MAX_BODY_BYTES;
@@ -106,6 +106,21 @@ pub(crate) enum ApiError {
         /// What is wrong with what was shown; `None` when nothing was.
         Option<String>,
     ),
+    /// Whoever wants to sign in may not.
+    #[error("{0}")]
+    SignInFailed(&'static str),
+    /// Too many attempts to sign in have failed.
+    #[error("too many attempts to sign in have failed; wait {after_seconds} s")]
+    TooManySignIns {
+        /// When the next one is looked at.
+        after_seconds: u32,
+    },
+    /// A request with a cookie does not show that it comes from a page of ours.
+    #[error(
+        "with the cookie of a session this needs the header {CSRF_TOKEN}, whose value signing in and \
+         `GET {BASE_PATH}/sessions/current` answer"
+    )]
+    Csrf,
     /// The keys that tokens are signed with are not known.
     #[error("the keys of the token issuer cannot be read; try again, or use an API key")]
     NoTokenKeys,
@@ -219,6 +234,9 @@ impl ApiError {
                 (StatusCode::PRECONDITION_FAILED, "version_mismatch")
             }
             Self::Unauthenticated(_) => (StatusCode::UNAUTHORIZED, "unauthenticated"),
+            Self::SignInFailed(_) => (StatusCode::UNAUTHORIZED, "sign_in_failed"),
+            Self::TooManySignIns { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_sign_ins"),
+            Self::Csrf => (StatusCode::FORBIDDEN, "csrf"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
@@ -266,7 +284,13 @@ impl ApiError {
         if let Self::NoUpgrade(_) = self {
             response.insert_header((UPGRADE, "websocket"));
         }
-        if let Self::TooManyRequests { after_seconds } | Self::QuotaUsedUp { after_seconds, .. } = self {
+        if matches!(self, Self::SignInFailed(_)) {
+            response.insert_header((WWW_AUTHENTICATE, NO_TOKEN));
+        }
+        if let Self::TooManyRequests { after_seconds }
+        | Self::TooManySignIns { after_seconds }
+        | Self::QuotaUsedUp { after_seconds, .. } = self
+        {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
         }
         if matches!(self, Self::InFlight) {
@@ -357,6 +381,9 @@ mod tests {
             ApiError::Precondition(String::new()),
             ApiError::OtherVersion { found: 1 },
             ApiError::Unauthenticated(None),
+            ApiError::SignInFailed(""),
+            ApiError::TooManySignIns { after_seconds: 1 },
+            ApiError::Csrf,
             ApiError::NoTokenKeys,
             ApiError::Forbidden(Permission::JobsRead),
             ApiError::TooWide(Permission::JobsRead),

@@ -5,17 +5,16 @@
 //! that is given up for its time is dropped where it waits; its database connection is then discarded, so a transaction
 //! under way is rolled back by the server.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
-use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CROSS_ORIGIN_RESOURCE_POLICY, HeaderMap, HeaderName, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
+use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, web};
 use sched_model::domain::identity::Permission;
@@ -26,8 +25,10 @@ use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::extract::traceparent;
+use crate::identity::Signed;
 use crate::once::Once;
 use crate::openapi;
+use crate::peer;
 use crate::permit::{self, Needs};
 use crate::routes::event_socket;
 use crate::state::ApiState;
@@ -85,9 +86,14 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
     let state = request.app_data::<web::Data<ApiState>>();
     let allowed = state.map(|state| state.allowed_hosts.as_slice()).unwrap_or_default();
     origin::check(request.method(), request.uri(), request.headers(), allowed)?;
-    let needs = needs(request.path(), request.peer_addr());
+    let is_local = peer::is_local(request.peer_addr(), request.headers());
+    let needs = needs(request.method(), request.path(), is_local);
     let (Some(needs), Some(state)) = (needs, state) else { return Ok(()) };
-    let identity = identity::authenticate(state, request.headers()).await?;
+    if needs == Needs::Nothing {
+        request.extensions_mut().insert(Signed::nobody(id));
+        return Ok(());
+    }
+    let identity = identity::authenticate(state, request.method(), request.headers()).await?;
     permit::allowed(needs, Some(&identity))?;
     let once = once::key(request.method(), request.path(), request.headers())?.map(|key| {
         Once::new(identity.budget(), key, request.method(), request.path(), request.query_string())
@@ -98,19 +104,22 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a path asks for before it is looked at: all of the API, that the caller is known; what says more of the installation than
-/// whether it is healthy, the right to see it, unless it is asked for on this machine.
-fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
+/// What a path asks for before it is looked at: all of the API, that the caller is known, but for signing in; what says more of the
+/// installation than whether it is healthy, the right to see it, unless it is asked for on this machine.
+fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
     if openapi::is_public(path) {
         return None;
     }
     if path == EVENTS_SOCKET {
         return Some(Needs::Identity);
     }
-    if path.strip_prefix(BASE_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+    let of_api = path.strip_prefix(BASE_PATH);
+    if method == Method::POST && of_api == Some("/sessions") {
+        return Some(Needs::Nothing);
+    }
+    if of_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
-    let is_local = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
     (!is_local && !path.starts_with("/health")).then_some(Needs::Permission(Permission::FleetRead))
 }
 
@@ -255,10 +264,9 @@ mod tests {
 
     #[test]
     fn only_health_is_told_to_everybody() {
-        let (here, there) = ("127.0.0.1:1".parse().ok(), "192.0.2.1:1".parse().ok());
-        let mapped = "[::ffff:127.0.0.1]:1".parse().ok();
+        let (here, there) = (true, false);
         let fleet = Some(Needs::Permission(Permission::FleetRead));
-        for (path, peer, expected) in [
+        for (path, is_local, expected) in [
             ("/api/v1", here, Some(Needs::Identity)),
             ("/api/v1/jobs", here, Some(Needs::Identity)),
             ("/api/v1/", there, Some(Needs::Identity)),
@@ -272,13 +280,20 @@ mod tests {
             ("/health", there, None),
             ("/health/ready", there, None),
             ("/metrics", here, None),
-            ("/metrics", mapped, None),
             ("/metrics", there, fleet),
             ("/status", there, fleet),
             ("/", there, fleet),
-            ("/metrics", None, fleet),
         ] {
-            assert_eq!(needs(path, peer), expected, "{path} {peer:?}");
+            assert_eq!(needs(&Method::GET, path, is_local), expected, "{path} {is_local}");
+        }
+        for (method, path, expected) in [
+            (Method::POST, "/api/v1/sessions", Some(Needs::Nothing)),
+            (Method::GET, "/api/v1/sessions", Some(Needs::Identity)),
+            (Method::POST, "/api/v1/sessions/", Some(Needs::Identity)),
+            (Method::POST, "/api/v1/%73essions", Some(Needs::Identity)),
+            (Method::DELETE, "/api/v1/sessions/current", Some(Needs::Identity)),
+        ] {
+            assert_eq!(needs(&method, path, here), expected, "{method} {path}");
         }
     }
 

@@ -15,6 +15,7 @@ mod once;
 mod openapi;
 mod origin;
 mod page;
+mod peer;
 mod permit;
 mod places;
 mod routes;

@@ -34,6 +34,13 @@ pub(crate) fn check(
     Err(ApiError::CrossSite)
 }
 
+/// Refuses requests of pages of other origins, also those that only read: for what browsers send cookies with by themselves, such as a
+/// WebSocket.
+pub(crate) fn check_page(headers: &HeaderMap) -> Result<(), ApiError> {
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if is_same_origin(headers, host) { Ok(()) } else { Err(ApiError::CrossSite) }
+}
+
 /// Whether `authority`, a host with or without a port, is this host and nothing else.
 fn is_loopback(authority: &str) -> bool {
     let Some(host) = host_of(authority) else { return false };

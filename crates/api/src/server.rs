@@ -31,7 +31,7 @@ use crate::config::Config;
 use crate::events::hub::Reader;
 use crate::identity::{Identities, Tokens};
 use crate::session::Sessions;
-use crate::state::{ApiState, Look, Setup};
+use crate::state::{ApiState, Look, SessionTimes, Setup};
 
 /// How long requests under way have to end when stopping, in seconds.
 const STOP_SECONDS: u64 = 10;
@@ -142,6 +142,8 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
         identities: Identities::new(config.key_environment, config.request_rate, tokens),
         allowed_hosts: config.allowed_hosts,
         stream_patience: config.stream_patience,
+        session_times: SessionTimes { idle: config.session_idle, lifetime: config.session_lifetime },
+        trusted_proxies: config.trusted_proxies,
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());

@@ -352,6 +352,26 @@ impl ApiState {
         self.sessions.run(Scope::nobody().read_only(), name, work).await
     }
 
+    /// As [`Self::recognise`], where being looked for is itself to be noted: attempts to sign in are counted.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn count<T, F>(
+        &self,
+        _: &Recognising,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.sessions.run(Scope::nobody(), name, work).await
+    }
+
     /// Notes something about who was recognised, in their tenant.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::error::ApiError;
 use crate::events::Hub;
 use crate::identity::Identities;
+use crate::peer::Network;
 use crate::places::{Limits, Places};
 use crate::session::Sessions;
 
@@ -44,6 +45,17 @@ pub(crate) struct Setup {
     pub(crate) identities: Identities,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) stream_patience: Duration,
+    pub(crate) session_times: SessionTimes,
+    pub(crate) trusted_proxies: Vec<Network>,
+}
+
+/// How long people stay signed in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionTimes {
+    /// Without using it.
+    pub(crate) idle: Duration,
+    /// At most.
+    pub(crate) lifetime: Duration,
 }
 
 /// What the requests share.
@@ -65,6 +77,10 @@ pub(crate) struct ApiState {
     pub(crate) identities: Identities,
     /// One permit for each password that may be hashed at the same time.
     pub(crate) hashing: Semaphore,
+    /// How long people stay signed in.
+    pub(crate) session_times: SessionTimes,
+    /// Who is believed about for whom they ask.
+    pub(crate) trusted_proxies: Vec<Network>,
     /// Hosts that requests without a key may be for, besides loopback ones.
     pub(crate) allowed_hosts: Vec<String>,
     is_open: AtomicBool,
@@ -83,6 +99,8 @@ impl ApiState {
             identities,
             allowed_hosts,
             stream_patience,
+            session_times,
+            trusted_proxies,
         } = setup;
         let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let state = Self {
@@ -96,6 +114,8 @@ impl ApiState {
             stream_patience,
             identities,
             hashing: Semaphore::new(HASHINGS),
+            session_times,
+            trusted_proxies,
             allowed_hosts,
             is_open: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),

@@ -15,7 +15,7 @@ use crate::permit::{Needs, Path, at};
 use crate::routes::{
     api_keys, apply, audit_events, calendars, cancellations, dead_letters, dispatches, event_socket, events,
     executions, explanations, fleet, functions, jobs, logs, me, memberships, previews, queue_switches,
-    queues, retries, secrets, switches, tenants, triggers, users,
+    queues, retries, secrets, sessions, switches, tenants, triggers, users,
 };
 
 use self::resources::resources;
@@ -41,6 +41,39 @@ fn documents() -> Vec<Path> {
 fn identity() -> Vec<Path> {
     vec![
         at("/me").get(Needs::Identity, me::get, says("Show who asks and what they may").ok::<wire::Me>()),
+        at("/me/password").put(
+            Needs::Identity,
+            me::change_password,
+            says("Change one's own password, which ends one's sessions; of the session that asks, a new one is answered")
+                .takes::<wire::PasswordChange>()
+                .ok::<wire::OwnSession>()
+                .no_content(),
+        ),
+        at("/sessions")
+            .get(
+                Needs::Identity,
+                sessions::list,
+                says("List where one is signed in, in this tenant, newest first").ok::<Page<wire::Session>>(),
+            )
+            .post(
+                Needs::Nothing,
+                sessions::create,
+                says("Sign in with a password; the session is in the cookie that is answered")
+                    .takes::<wire::SignIn>()
+                    .created::<wire::OwnSession>(),
+            ),
+        at("/sessions/current")
+            .get(
+                Needs::Identity,
+                sessions::current,
+                says("Show the session whose cookie is sent").ok::<wire::OwnSession>(),
+            )
+            .delete(Needs::Identity, sessions::sign_out, says("Sign out").no_content()),
+        at("/sessions/{id}").delete(
+            Needs::Identity,
+            sessions::delete,
+            says("End a session of one's own").no_content(),
+        ),
         at("/api-keys")
             .get(
                 P::KeysRead,

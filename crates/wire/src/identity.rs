@@ -135,6 +135,82 @@ impl fmt::Debug for UserSpec {
     }
 }
 
+/// An attempt to sign in with a password.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SignIn {
+    /// Address of the user, whatever its case.
+    pub email: String,
+    /// Their password.
+    pub password: String,
+    /// Slug of the tenant to act in; needed only by who is a member of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+/// Without the password.
+impl fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn").field("email", &self.email).finish_non_exhaustive()
+    }
+}
+
+/// Another password for the caller.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordChange {
+    /// The password until now.
+    pub old_password: String,
+    /// The one from now on, at least 12 characters.
+    pub new_password: String,
+}
+
+/// Without the passwords.
+impl fmt::Debug for PasswordChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordChange").finish_non_exhaustive()
+    }
+}
+
+/// Somebody who is signed in, in one tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Session {
+    /// Identifier.
+    pub id: Uuid,
+    /// Whether it is the one that asks.
+    pub is_current: bool,
+    /// When they signed in.
+    pub created_at: DateTime<Utc>,
+    /// When they were last here, to the minute.
+    pub last_seen_at: DateTime<Utc>,
+    /// When it ends unless it is used; put off by using it.
+    pub idle_until: DateTime<Utc>,
+    /// When it ends however much it is used.
+    pub expires_at: DateTime<Utc>,
+    /// The beginning of what their browser says that it is.
+    pub user_agent: Option<String>,
+    /// Where they signed in from.
+    pub address: Option<String>,
+}
+
+/// The caller's own session. What proves it is in the cookie and nowhere else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnSession {
+    /// To be sent in the header `X-CSRF-Token` with every request of the session that changes something.
+    pub csrf_token: String,
+    /// The session.
+    pub session: Session,
+    /// Who signed in, and what they may do.
+    pub me: Me,
+}
+
+/// Without the token.
+impl fmt::Debug for OwnSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnSession").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
 /// A user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Membership {

@@ -36,8 +36,8 @@ pub use explain::{
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
 pub use identity::{
-    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, Tenant, TenantPatch, TenantSpec, User,
-    UserPatch, UserSpec,
+    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, OwnSession, PasswordChange, Session,
+    SignIn, Tenant, TenantPatch, TenantSpec, User, UserPatch, UserSpec,
 };
 pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest};
 pub use job_type::{JobTypeInfo, JobTypeSpec};
@@ -71,6 +71,10 @@ pub const KEY_PROTOCOL: &str = "sched.bearer.";
 pub const PROBLEM_JSON: &str = "application/problem+json";
 /// Header that names a request that changes something, so that sending it again does nothing again.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+/// Cookie of a session. The prefix binds it to this host, to TLS and to all paths.
+pub const SESSION_COOKIE: &str = "__Host-sched_session";
+/// Header that shows that a request with the cookie comes from a page of ours.
+pub const CSRF_TOKEN: &str = "X-CSRF-Token";
 /// Header that carries the id of a request, in the answer always and in the request if the client has one.
 pub const REQUEST_ID: &str = "X-Request-Id";
 /// Most items of a page.

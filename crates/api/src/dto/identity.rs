@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use sched_model::db::api_keys::ApiKeyRecord;
 use sched_model::db::quotas::{Quotas, Used};
+use sched_model::db::sessions::SessionRecord;
 use sched_model::db::tenants::TenantRecord;
 use sched_model::db::users::{Member, UserRecord};
 use sched_model::domain::identity::{
-    Permission, Permissions, Role, check_display_name, check_email, check_password, check_slug,
+    LONGEST_PASSWORD, Permission, Permissions, Role, check_display_name, check_email, check_password,
+    check_slug,
 };
+use sched_model::domain::ids::SessionId;
 use sched_wire as wire;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::mistake::Mistake;
 
@@ -110,6 +113,55 @@ pub(crate) fn api_key(key: ApiKeyRecord, user: Option<String>) -> wire::ApiKey {
         last_used_at: key.last_used_at,
         created_at: key.created_at,
         created_by: key.created_src,
+    }
+}
+
+/// A session as its owner sees it.
+pub(crate) fn session(session: SessionRecord, current: Option<SessionId>) -> wire::Session {
+    wire::Session {
+        id: session.id.0,
+        is_current: current == Some(session.id),
+        created_at: session.created_at,
+        last_seen_at: session.last_seen_at,
+        idle_until: session.idle_until,
+        expires_at: session.expires_at,
+        user_agent: session.user_agent,
+        address: session.address,
+    }
+}
+
+/// What is wrong with an attempt to sign in, whoever it is. A password that could be none now may have been one once.
+pub(crate) fn check_sign_in(asked: &wire::SignIn, password: &SecretString) -> Result<(), Vec<Mistake>> {
+    let slug = asked.tenant.as_deref();
+    let mistakes = collect([
+        Some(check_email(&asked.email).map_err(|what| ("/email", what))),
+        Some(check_known_password(password).map_err(|what| ("/password", what))),
+        slug.map(|slug| check_slug(slug).map_err(|what| ("/tenant", what))),
+    ]);
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+/// What is wrong with another password.
+pub(crate) fn check_password_change(old: &SecretString, new: &SecretString) -> Result<(), Vec<Mistake>> {
+    let differs = if old.expose_secret() == new.expose_secret() {
+        Err(("/new_password", "must be another than the old one"))
+    } else {
+        Ok(())
+    };
+    let mistakes = collect([
+        Some(check_known_password(old).map_err(|what| ("/old_password", what))),
+        Some(check_password(new).map_err(|what| ("/new_password", what))),
+        Some(differs),
+    ]);
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn check_known_password(password: &SecretString) -> Result<(), &'static str> {
+    let text = password.expose_secret();
+    if (1..=LONGEST_PASSWORD).contains(&text.len()) && !text.contains('\0') {
+        Ok(())
+    } else {
+        Err("must be 1 to 1024 bytes, without NUL characters")
     }
 }
 

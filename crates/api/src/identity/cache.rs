@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Identity;
+use super::{Identity, Known};
 
 /// How long a token is believed; with the time that a look may take, a revocation is felt within five seconds.
 pub(crate) const FOR: Duration = Duration::from_secs(4);
@@ -42,10 +42,10 @@ impl Cache {
         known.insert(token, (identity, since));
     }
 
-    /// Believes no token any more that stands for the key of this prefix.
-    pub(super) fn forget(&self, prefix: &str) {
+    /// Believes no token any more that stands for one of these.
+    pub(super) fn forget(&self, is_one: impl Fn(&Known) -> bool) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|_, (identity, _)| identity.known().api_key.as_deref() != Some(prefix));
+        known.retain(|_, (identity, _)| !is_one(identity.known()));
     }
 }
 
@@ -61,7 +61,6 @@ mod tests {
     use sched_model::domain::ids::DEFAULT_TENANT;
     use sched_runtime::clock::monotonic;
 
-    use super::super::Known;
     use super::*;
 
     fn somebody() -> Identity {
@@ -71,6 +70,7 @@ mod tests {
             email: None,
             role: None,
             api_key: None,
+            session: None,
             permissions: Permissions::default(),
             is_bounded: false,
             expires_at: None,

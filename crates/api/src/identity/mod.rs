@@ -8,31 +8,43 @@
 mod bearer;
 mod cache;
 mod jwt;
+mod passwords;
 mod rate;
+mod sessions;
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use actix_web::dev::Payload;
-use actix_web::http::header::HeaderMap;
+use actix_web::http::Method;
+use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use chrono::{DateTime, Utc};
 use sched_model::db::Conn;
 use sched_model::db::api_keys::{self, FoundKey, KeyRefusal};
+use sched_model::db::sessions::FoundSession;
+use sched_model::db::sign_ins::{Account, AccountMembership};
 use sched_model::db::users::FoundMember;
 use sched_model::domain::identity::jwt::UnverifiedJwt;
-use sched_model::domain::identity::{ApiKey, Permission, Permissions, Role, fingerprint};
-use sched_model::domain::ids::{TenantId, UserId};
+use sched_model::domain::identity::{
+    ApiKey, Permission, Permissions, Role, SessionToken, Standing, fingerprint,
+};
+use sched_model::domain::ids::{SessionId, TenantId, UserId};
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
+use secrecy::ExposeSecret as _;
 
 use crate::error::ApiError;
 use crate::once::Once;
+use crate::origin;
 use crate::state::ApiState;
 
 pub(crate) use cache::Cache;
+use cache::Fingerprint;
 pub(crate) use jwt::Tokens;
+pub(crate) use passwords::{Claim, Verdict, forgive, note_failure, verify};
 pub(crate) use rate::Rates;
+pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
 
 /// Who acts, and in which tenant.
 #[derive(Debug, Clone)]
@@ -47,6 +59,8 @@ pub(crate) struct Known {
     pub(crate) role: Option<Role>,
     /// The public part of the key that was shown.
     pub(crate) api_key: Option<String>,
+    /// The session that the cookie of the request is of.
+    pub(crate) session: Option<SessionId>,
     pub(crate) permissions: Permissions,
     /// Whether scopes take something from what the user or the tenant may.
     pub(crate) is_bounded: bool,
@@ -70,6 +84,7 @@ impl Identity {
             email: found.email,
             role: found.role,
             api_key: Some(prefix.to_owned()),
+            session: None,
             permissions,
             is_bounded,
             expires_at: found.expires_at,
@@ -86,9 +101,61 @@ impl Identity {
             email: Some(found.email),
             role: Some(found.role),
             api_key: None,
+            session: None,
             permissions,
             is_bounded,
             expires_at: None,
+        }))
+    }
+
+    /// The identity of a session that is kept, once it has been judged.
+    fn of_session(found: FoundSession, permissions: Permissions) -> Self {
+        Self(Arc::new(Known {
+            tenant: found.tenant,
+            user: Some(found.user),
+            actor: format!("{} via session", found.email),
+            email: Some(found.email),
+            role: Some(found.role),
+            api_key: None,
+            session: Some(found.id),
+            permissions,
+            is_bounded: false,
+            // Who signed in is there in person: what they make may last.
+            expires_at: None,
+        }))
+    }
+
+    /// The identity of a session that begins, of somebody whose password was right.
+    pub(crate) fn of_new_session(
+        account: &Account,
+        membership: &AccountMembership,
+        session: SessionId,
+    ) -> Self {
+        let standing =
+            Standing::Member { role: membership.role, is_system_operator: account.is_system_operator };
+        Self(Arc::new(Known {
+            tenant: membership.tenant,
+            user: Some(account.user),
+            actor: format!("{} via session", account.email),
+            email: Some(account.email.clone()),
+            role: Some(membership.role),
+            api_key: None,
+            session: Some(session),
+            permissions: standing.permissions(None),
+            is_bounded: false,
+            expires_at: None,
+        }))
+    }
+
+    /// The same, in another session.
+    pub(crate) fn with_session(&self, session: SessionId) -> Self {
+        let known = &self.0;
+        Self(Arc::new(Known {
+            email: known.email.clone(),
+            api_key: known.api_key.clone(),
+            session: Some(session),
+            actor: known.actor.clone(),
+            ..**known
         }))
     }
 
@@ -162,6 +229,14 @@ impl By {
     }
 }
 
+impl Signed {
+    /// What signs what is done before it is known who asks.
+    pub(crate) fn nobody(request: &str) -> Self {
+        let nobody = || "nobody".to_owned();
+        Self(By { actor: nobody(), source: nobody(), request: request.to_owned(), once: None })
+    }
+}
+
 /// [`By`], as requests carry it.
 #[derive(Debug, Clone)]
 pub(crate) struct Signed(pub(crate) By);
@@ -184,16 +259,38 @@ impl Identities {
 
     /// Believes a key no longer that was revoked here.
     pub(crate) fn forget(&self, prefix: &str) {
-        self.cache.forget(prefix);
+        self.cache.forget(|known| known.api_key.as_deref() == Some(prefix));
+    }
+
+    /// Believes a session no longer that was ended here.
+    pub(crate) fn forget_session(&self, session: SessionId) {
+        self.cache.forget(|known| known.session == Some(session));
+    }
+
+    /// Looks anew at all that a user shows.
+    pub(crate) fn forget_user(&self, user: UserId) {
+        self.cache.forget(|known| known.user == Some(user));
     }
 }
 
-/// Finds out who sends a request with these headers, and whether they may send one more now.
+/// Finds out who sends a request with these headers, and whether they may send one more now. With the cookie of a session it must come
+/// from a page of ours, and what changes something must show it.
 ///
 /// # Errors
-/// Nobody that is known, too many requests, or the database cannot be asked.
-pub(crate) async fn authenticate(state: &ApiState, headers: &HeaderMap) -> Result<Identity, ApiError> {
-    let identity = recognise(state, headers).await?;
+/// Nobody that is known, too many requests, a page of somebody else's, or the database cannot be asked.
+pub(crate) async fn authenticate(
+    state: &ApiState,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Identity, ApiError> {
+    let (shown, fingerprint) = shown(&state.identities, headers)?;
+    if let Shown::Session(_) = &shown {
+        origin::check_page(headers)?;
+    }
+    let identity = recognise(state, &shown, fingerprint).await?;
+    if let Shown::Session(token) = &shown {
+        sessions::check_csrf(token, method, headers)?;
+    }
     state.identities.rates.take(identity.budget(), monotonic())?;
     Ok(identity)
 }
@@ -206,35 +303,36 @@ pub(crate) async fn may_still(
     tenant: TenantId,
     permission: Permission,
 ) -> bool {
-    match recognise(state, headers).await {
+    let recognised = async {
+        let (shown, fingerprint) = shown(&state.identities, headers)?;
+        recognise(state, &shown, fingerprint).await
+    };
+    match recognised.await {
         Ok(identity) => identity.tenant() == tenant && identity.known().permissions.has(permission),
         Err(ApiError::Unauthenticated(_)) => false,
         Err(_) => true,
     }
 }
 
-async fn recognise(state: &ApiState, headers: &HeaderMap) -> Result<Identity, ApiError> {
-    let identities = &state.identities;
-    let token = bearer::token(headers)?;
-    let shown = shown(identities, token)?;
+async fn recognise(
+    state: &ApiState,
+    shown: &Shown<'_>,
+    fingerprint: Fingerprint,
+) -> Result<Identity, ApiError> {
     if !state.is_open() {
         return Err(ApiError::Starting);
     }
-    let now = monotonic();
-    // The fingerprint is of the whole token: a wrong secret under a known prefix is no hit.
-    let fingerprint = fingerprint(token);
-    let identity = match identities.cache.get(&fingerprint, now) {
-        Some(identity) => identity,
-        None => {
-            let identity = match shown {
-                Shown::Key(key) => look_up(state, &key).await?,
-                Shown::Token(tokens, token) => jwt::look_up(state, tokens, token).await?,
-            };
-            // Believed from before the look, so that a slow answer is not believed longer.
-            identities.cache.put(fingerprint, identity.clone(), now);
-            identity
-        }
+    let (identities, now) = (&state.identities, monotonic());
+    if let Some(identity) = identities.cache.get(&fingerprint, now) {
+        return Ok(identity);
+    }
+    let identity = match shown {
+        Shown::Key(key) => look_up(state, key).await?,
+        Shown::Token(tokens, token) => jwt::look_up(state, tokens, *token).await?,
+        Shown::Session(token) => sessions::look_up(state, token).await?,
     };
+    // Believed from before the look, so that a slow answer is not believed longer.
+    identities.cache.put(fingerprint, identity.clone(), now);
     Ok(identity)
 }
 
@@ -246,19 +344,33 @@ pub(crate) struct Recognising(());
 enum Shown<'a> {
     Key(ApiKey),
     Token(&'a Tokens, UnverifiedJwt<'a>),
+    Session(SessionToken),
 }
 
-fn shown<'a>(identities: &'a Identities, token: &'a str) -> Result<Shown<'a>, ApiError> {
+/// What the headers show, and by what it is remembered: a hash of the whole, so that a wrong secret under a known name is no hit. The header
+/// `Authorization` counts before a cookie.
+fn shown<'a>(
+    identities: &'a Identities,
+    headers: &'a HeaderMap,
+) -> Result<(Shown<'a>, Fingerprint), ApiError> {
+    if !headers.contains_key(AUTHORIZATION)
+        && let Some(token) = cookie(headers)?
+    {
+        // Said of what kind it is: nothing else may be taken for a session, or a session for something else.
+        let print = fingerprint(&format!("cookie {}", token.text().expose_secret()));
+        return Ok((Shown::Session(token), print));
+    }
+    let token = bearer::token(headers)?;
     // No part of a key holds a dot.
-    if let (Some(tokens), Some(token)) = (&identities.tokens, UnverifiedJwt::new(token)) {
-        return Ok(Shown::Token(tokens, token));
+    if let (Some(tokens), Some(jwt)) = (&identities.tokens, UnverifiedJwt::new(token)) {
+        return Ok((Shown::Token(tokens, jwt), fingerprint(token)));
     }
     let key = ApiKey::parse(token).map_err(|error| ApiError::Unauthenticated(Some(error.to_string())))?;
     if key.environment() != identities.environment {
         let message = format!("the key is one of environment {:?}, and this is another", key.environment());
         return Err(ApiError::Unauthenticated(Some(message)));
     }
-    Ok(Shown::Key(key))
+    Ok((Shown::Key(key), fingerprint(token)))
 }
 
 async fn look_up(state: &ApiState, key: &ApiKey) -> Result<Identity, ApiError> {

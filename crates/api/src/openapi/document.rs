@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use actix_web::http::{Method, StatusCode};
-use sched_wire::{BASE_PATH, IDEMPOTENCY_KEY, PROBLEM_JSON, Problem};
+use sched_wire::{BASE_PATH, CSRF_TOKEN, IDEMPOTENCY_KEY, PROBLEM_JSON, Problem, SESSION_COOKIE};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -32,7 +32,7 @@ pub(crate) fn document(table: &[Path]) -> Value {
             "license": {"name": env!("CARGO_PKG_LICENSE")},
         },
         "servers": [{"url": "/"}],
-        "security": [{"bearer": []}],
+        "security": [{"bearer": []}, {"cookie": []}],
         "paths": paths,
     });
     let components = writing.components(&mut document);
@@ -79,6 +79,8 @@ impl Writing {
         }
         if needs == Needs::Nothing {
             fields.insert("security".to_owned(), json!([]));
+        } else if !method.is_safe() {
+            fields.insert("security".to_owned(), json!([{"bearer": []}, {"cookie": [], "csrf": []}]));
         }
         if let Some(body) = &says.body {
             fields.insert("requestBody".to_owned(), self.body(body));
@@ -202,6 +204,18 @@ impl Writing {
                     "type": "http",
                     "scheme": "bearer",
                     "description": "An API key, `sched_…`, or a token of the issuer that this installation trusts.",
+                },
+                "cookie": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": SESSION_COOKIE,
+                    "description": "A session: `POST /api/v1/sessions` answers it. `Authorization` counts before it.",
+                },
+                "csrf": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": CSRF_TOKEN,
+                    "description": "The `csrf_token` of the session, besides its cookie, for what changes something.",
                 },
             },
         })

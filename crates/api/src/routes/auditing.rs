@@ -14,10 +14,11 @@ use sched_model::db::jobs::{Job, SavedJob};
 use sched_model::db::queues::QueueSettings;
 use sched_model::db::retries::Retry;
 use sched_model::db::secrets::{SavedSecret, SecretRecord};
+use sched_model::db::sessions::SessionRecord;
 use sched_model::db::tenants::TenantRecord;
 use sched_model::db::users::{Member, UserRecord};
 use sched_model::domain::identity::Role;
-use sched_model::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
+use sched_model::domain::ids::{DispatchId, FunctionId, JobId, TenantId, UserId};
 use sched_model::domain::job::JobSettings;
 use sched_wire::DeadLettersCommand;
 use serde::Serialize;
@@ -449,6 +450,48 @@ pub(super) fn of_user(
         target_id: after.id.to_string(),
         before: before.map(shown),
         after: Some(shown(after)),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A session that was begun or ended.
+pub(super) fn of_session(
+    tenant: TenantId,
+    before: Option<&SessionRecord>,
+    after: Option<&SessionRecord>,
+    by: &By,
+) -> AuditEntry {
+    let shown = |session: &SessionRecord| {
+        json!({
+            "user_id": session.user_id,
+            "address": session.address,
+            "user_agent": session.user_agent,
+            "expires_at": session.expires_at,
+        })
+    };
+    let id = before.or(after).map(|session| session.id.to_string());
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if after.is_some() { "sign_in" } else { "sign_out" },
+        target_type: "session",
+        target_id: id.unwrap_or_default(),
+        before: before.map(shown),
+        after: after.map(shown),
+        request_id: Some(by.request.clone()),
+    }
+}
+
+/// A user who changed their own password; in the tenant in which they did.
+pub(super) fn of_own_password(tenant: TenantId, user: UserId, email: &str, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "set_password",
+        target_type: "user",
+        target_id: user.to_string(),
+        before: None,
+        after: Some(json!({"email": email})),
         request_id: Some(by.request.clone()),
     }
 }

@@ -1,26 +1,105 @@
-//! The caller: who it is, in which tenant, and what it may do.
+//! The caller: who it is, in which tenant, and what it may do; and their own password.
+//!
+//! A new password ends every session of its user, and gives the one that asks for it a new token. Who guesses at the old one is held back as
+//! who guesses while signing in.
 
-use actix_web::web;
-use sched_model::db::{Conn, tenants};
-use sched_wire::Me;
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::sign_ins;
+use sched_model::db::tenants::{self, TenantRecord};
+use sched_model::db::{Conn, audit};
+use sched_wire::{Me, PasswordChange};
+use secrecy::SecretString;
 
-use super::{Answer, State};
-use crate::dto::identity::tenant;
-use crate::extract::{NoParameters, Query};
-use crate::identity::Identity;
+use super::sessions::{self, Place};
+use super::users::{hash, read_with_secrets};
+use super::{Answer, Id, State, auditing};
+use crate::dto::identity::{check_password_change, tenant};
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query};
+use crate::identity::{self, Claim, Identity, Verdict};
+use crate::mistake::Mistake;
+use crate::session::Reply;
 
 /// `GET /me`
 pub(crate) async fn get(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Me> {
     let id = identity.tenant();
     let own =
         state.read(&identity, "show_me", async |conn: &mut Conn| Ok(tenants::by_id(conn, id).await?)).await?;
+    Ok(web::Json(of(&identity, own)))
+}
+
+/// What callers are told of themselves.
+pub(super) fn of(identity: &Identity, own: TenantRecord) -> Me {
     let known = identity.known();
-    Ok(web::Json(Me {
+    Me {
         tenant: tenant(own),
         actor: identity.actor().to_owned(),
         user: known.email.clone(),
         role: known.role.map(|role| role.to_string()),
         api_key: known.api_key.clone(),
         permissions: known.permissions.iter().map(|permission| permission.to_string()).collect(),
-    }))
+    }
+}
+
+/// `PUT /me/password`
+pub(crate) async fn change_password(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let asked: PasswordChange = read_with_secrets(body.required()?, &["old_password", "new_password"])?;
+    let (old, new) = (SecretString::from(asked.old_password), SecretString::from(asked.new_password));
+    check_password_change(&old, &new).map_err(ApiError::Refused)?;
+    let one = |pointer: &str, message: &str| ApiError::Refused(vec![Mistake::invalid(pointer, message)]);
+    let known = identity.known();
+    let (Some(user), Some(email)) = (known.user, known.email.as_deref()) else {
+        return Err(one("", "a key of the tenant has no password; show that you are a user"));
+    };
+    let place = Place::of(&http, &state);
+    let claim = Claim { email, password: old.clone(), address: place.address };
+    let wrong = || one("/old_password", "is not the password of this user");
+    let (verified, subjects) = match identity::verify(&state, claim).await? {
+        Verdict::Right { account, verified, subjects } if account.user == user => (verified, subjects),
+        Verdict::Right { .. } => return Err(wrong()),
+        Verdict::Wrong { account, failures } => {
+            if let Some(account) = account {
+                let failed = (failures, place.address);
+                let request = &request.0.request;
+                identity::note_failure(&state, identity.tenant(), &account, failed, request).await;
+            }
+            return Err(wrong());
+        }
+    };
+    let new_hash = hash(&state, new).await?;
+    let session = known.session.map(|_| {
+        let token = sessions::new_token();
+        (identity.with_session(token.id()), token)
+    });
+    let by = &request.0;
+    let written = state
+        .write(&identity, by, "change_password", async |conn: &mut Conn| {
+            if !sign_ins::change_password(conn, user, &verified, &new_hash).await? {
+                return Err(wrong());
+            }
+            sign_ins::forgive(conn, &subjects).await?;
+            let entry = auditing::of_own_password(identity.tenant(), user, email, by);
+            audit::write(conn, &[entry]).await?;
+            let reply = match &session {
+                Some((identity, token)) => {
+                    Reply::ok(&sessions::begin(conn, &state, identity, by, (token, &place)).await?)?
+                }
+                None => Reply::no_content(),
+            };
+            Ok::<_, ApiError>((reply, ()))
+        })
+        .await?;
+    state.identities.forget_user(user);
+    tracing::info!(user.id = %user, "A user changed their password.");
+    match &session {
+        Some((_, token)) => sessions::with_cookie(&state, written.response, token),
+        None => Ok(written.response),
+    }
 }

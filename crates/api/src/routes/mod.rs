@@ -32,6 +32,7 @@ pub(crate) mod queues;
 mod resources;
 pub(crate) mod retries;
 pub(crate) mod secrets;
+pub(crate) mod sessions;
 pub(crate) mod switches;
 pub(crate) mod tenancy;
 pub(crate) mod tenants;
@@ -53,6 +54,8 @@ type Answer<T> = Result<web::Json<T>, ApiError>;
 
 /// Computes what may take a while on a thread that serves no requests. Work that was begun is finished even when nobody
 /// waits for it any more, so it has to be bounded.
-async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+pub(crate) async fn compute<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
     web::block(work).await.map_err(|_broken_off| ApiError::Broken)
 }

@@ -81,16 +81,22 @@ fn not_made(error: DbError, email: &str) -> ApiError {
     }
 }
 
-/// Reads the body, whose mistakes must not show a password that stands at the wrong place.
 fn read<T: DeserializeOwned>(body: Value) -> Result<T, ApiError> {
-    if body.get("password").is_some_and(|password| !password.is_string() && !password.is_null()) {
-        return Err(ApiError::Refused(vec![Mistake::invalid("/password", "must be a text")]));
+    read_with_secrets(body, &["password"])
+}
+
+/// Reads a body, whose mistakes must not show what stands in fields that are for passwords.
+pub(super) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str]) -> Result<T, ApiError> {
+    let is_shown =
+        |field: &&&str| body.get(**field).is_some_and(|value| !value.is_string() && !value.is_null());
+    if let Some(field) = fields.iter().find(is_shown) {
+        return Err(ApiError::Refused(vec![Mistake::invalid(format!("/{field}"), "must be a text")]));
     }
     mistake::read(body, "").map_err(|mistake| ApiError::Refused(vec![mistake]))
 }
 
 /// Hashes a password; few at once, since each takes a core and 19 MiB for a while.
-async fn hash(state: &State, password: SecretString) -> Result<String, ApiError> {
+pub(super) async fn hash(state: &State, password: SecretString) -> Result<String, ApiError> {
     let _turn = state.hashing.acquire().await.map_err(|_closed| ApiError::Broken)?;
     compute(move || hash_password(&password, rand::random())).await?.map_err(|_refused| ApiError::Broken)
 }
@@ -138,9 +144,14 @@ pub(crate) async fn patch(
                 audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
                 tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "Changed a user.");
             }
-            Ok::<_, ApiError>((Reply::ok(&user(after))?, ()))
+            let id = after.id;
+            Ok::<_, ApiError>((Reply::ok(&user(after))?, id))
         })
         .await?;
+    // A new password has ended their sessions.
+    if let Some(id) = written.extra {
+        state.identities.forget_user(id);
+    }
     Ok(written.response)
 }
 
@@ -190,12 +201,16 @@ async fn set_active(
                 .map_err(not_shut_out)?
                 .ok_or_else(no_such_user)?;
             let after = users::UserRecord { is_active, ..before.clone() };
+            let id = after.id;
             if before.is_active != is_active {
                 audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
             }
-            Ok::<_, ApiError>((Reply::ok(&user(after))?, ()))
+            Ok::<_, ApiError>((Reply::ok(&user(after))?, id))
         })
         .await?;
+    if let Some(id) = written.extra {
+        state.identities.forget_user(id);
+    }
     Ok(written.response)
 }
 

@@ -41,6 +41,12 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
     vec![
         ("GET", "/openapi.json", Own, none.clone()),
         ("GET", "/me", Own, none.clone()),
+        ("PUT", "/me/password", Own, json!({"old_password": "x", "new_password": "correct horse battery"})),
+        ("GET", "/sessions", List, none.clone()),
+        ("POST", "/sessions", Own, json!({"email": "x"})),
+        ("GET", "/sessions/current", Own, none.clone()),
+        ("DELETE", "/sessions/current", Own, none.clone()),
+        ("DELETE", "/sessions/{id}", One, none.clone()),
         ("GET", "/status", Own, none.clone()),
         ("GET", "/workers", Installation, none.clone()),
         ("GET", "/scheduler-instances", Installation, none.clone()),
@@ -155,6 +161,7 @@ struct Two {
     dispatch: String,
     execution: String,
     dead: String,
+    session: String,
     key: String,
     prefix: String,
 }
@@ -196,18 +203,22 @@ impl Two {
                  SELECT gen_random_uuid(), tenant_id, job_id, id, 1, 'FAILED', scheduled_for, now(), now(), 7, '{MARK}', 1, 'api'
                  FROM job_dispatch WHERE id = '{dead}';
              INSERT INTO job_execution_output (tenant_id, execution_id, started_at, stream, chunk, content)
-                 SELECT tenant_id, id, started_at, 'stdout', 0, '{MARK}' FROM job_execution_log"
+                 SELECT tenant_id, id, started_at, 'stdout', 0, '{MARK}' FROM job_execution_log;
+             INSERT INTO sessions (tenant_id, id, user_id, token_hash, idle_until, expires_at, user_agent)
+                 SELECT m.tenant_id, gen_random_uuid(), m.user_id, sha256('x'), now() + interval '1 h', now() + interval '1 h', '{MARK}'
+                 FROM memberships m JOIN tenants t ON t.id = m.tenant_id WHERE t.slug = '{MARK}'"
         );
         client.batch_execute(&history).await.unwrap();
         let text = async |query: &str| client.query_one(query, &[]).await.unwrap().get::<_, String>(0);
         let job = text(&format!("SELECT id::text FROM scheduled_jobs WHERE name = '{MARK}'")).await;
         let execution = text("SELECT id::text FROM job_execution_log").await;
+        let session = text("SELECT id::text FROM sessions").await;
         let tenant = text(&format!("SELECT id::text FROM tenants WHERE slug = '{MARK}'")).await;
         let (prefix, key) =
             (key["prefix"].as_str().unwrap().to_owned(), key["id"].as_str().unwrap().to_owned());
-        let ids = [&job, &dispatch, &execution, &dead, &key, &prefix, &tenant];
+        let ids = [&job, &dispatch, &execution, &dead, &session, &key, &prefix, &tenant];
         let foreign = ids.into_iter().cloned().chain([MARK.to_owned()]).collect();
-        Self { app, foreign, job, dispatch, execution, dead, key, prefix }
+        Self { app, foreign, job, dispatch, execution, dead, session, key, prefix }
     }
 
     /// The path with what the other tenant has, in each way to name it, and with what nobody has.
@@ -223,6 +234,7 @@ impl Two {
         let of_id = match path.split('/').nth(1) {
             Some("executions") => &self.execution,
             Some("dead-letters") => &self.dead,
+            Some("sessions") => &self.session,
             _ if path.ends_with("/retry") => &self.dead,
             _ => &self.dispatch,
         };
@@ -324,7 +336,12 @@ async fn matrix(two: &Two) {
     for (method, path, kind, body) in &table {
         let route = routes.iter().find(|one| one.method == *method && one.path == *path).unwrap();
         let without_key = two.ask("", method, &two.paths(path)[0].0, body).await;
-        assert_eq!(without_key.status, if *path == "/openapi.json" { 200 } else { 401 }, "{method} {path}");
+        let expected = match (*method, *path) {
+            ("GET", "/openapi.json") => 200,
+            ("POST", "/sessions") => 422,
+            _ => 401,
+        };
+        assert_eq!(without_key.status, expected, "{method} {path}");
         asked += 1;
         for ((who, key), has) in keys.iter().zip(&has) {
             let may = route.permission.as_ref().is_none_or(|needed| has.contains(&format!("\"{needed}\"")));

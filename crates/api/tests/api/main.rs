@@ -32,6 +32,7 @@ mod queues;
 mod quotas;
 mod restraint;
 mod secrets;
+mod sessions;
 mod support;
 mod switches;
 mod tokens;

@@ -58,6 +58,17 @@ impl TestApp {
         app
     }
 
+    /// Another API that is ready, on the same database.
+    pub(crate) async fn twin(&self) -> Twin {
+        let (addr, shutdown, task, keys) = launch(&self.db, &["test"]);
+        wait_for("the other API is ready", LIMIT, async || {
+            let answer = send(addr, "GET", "/health/ready", &[], None).await;
+            if answer.status == 200 { Ok(()) } else { Err(answer.body) }
+        })
+        .await;
+        Twin { addr, _shutdown: shutdown, _task: task, _keys: keys }
+    }
+
     async fn on(db: TestDatabase, keys: &[&str]) -> Self {
         test_support::identity::install(&db.client().await).await;
         let (addr, shutdown, task, keys) = launch(&db, keys);
@@ -125,6 +136,14 @@ impl TestApp {
     pub(crate) async fn count(&self, query: &str) -> i64 {
         self.db.client().await.query_one(query, &[]).await.unwrap().get(0)
     }
+}
+
+/// An API beside that of a test; it ends with this.
+pub(crate) struct Twin {
+    pub(crate) addr: SocketAddr,
+    _shutdown: Shutdown,
+    _task: Task,
+    _keys: TempDir,
 }
 
 type Task = OwnedTask<Result<(), StartError>>;

@@ -14,8 +14,8 @@ use crate::domain::dispatch::{DispatchStatus, Settlement, Trigger};
 use crate::domain::function::HandlerType;
 use crate::domain::identity::Role;
 use crate::domain::ids::{
-    ApiKeyId, ClaimToken, DispatchId, ExecutionId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term,
-    UserId, WorkerId,
+    ApiKeyId, ClaimToken, DispatchId, ExecutionId, FunctionId, InstanceId, JobId, ProjectId, SessionId,
+    TenantId, Term, UserId, WorkerId,
 };
 use crate::domain::instance::{TermEnd, WorkerStatus};
 use crate::domain::job::{MisfireKind, OverlapPolicy, Scope};
@@ -91,7 +91,19 @@ macro_rules! words {
     )+};
 }
 
-ids!(TenantId, ProjectId, FunctionId, JobId, DispatchId, ExecutionId, WorkerId, InstanceId, UserId, ApiKeyId);
+ids!(
+    TenantId,
+    ProjectId,
+    FunctionId,
+    JobId,
+    DispatchId,
+    ExecutionId,
+    WorkerId,
+    InstanceId,
+    UserId,
+    ApiKeyId,
+    SessionId
+);
 numbers!(Term, ClaimToken);
 words!(
     AfterCondition,

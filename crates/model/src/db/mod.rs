@@ -58,6 +58,8 @@ pub mod resources;
 pub mod retention;
 pub mod retries;
 pub mod secrets;
+pub mod sessions;
+pub mod sign_ins;
 pub mod system;
 pub mod tenants;
 pub mod tick;

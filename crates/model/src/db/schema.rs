@@ -737,6 +737,50 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// People who are signed in, each in one tenant. Rows of those who signed out are gone; the audit log remembers.
+    sessions (tenant_id, id) {
+        /// The one tenant this session acts in.
+        tenant_id -> Uuid,
+        /// Random identifier, by which it is found. Not what a browser has to show.
+        id -> Uuid,
+        /// Who signed in. What they may do is their membership.
+        user_id -> Uuid,
+        /// Keyed 256-bit hash of what the browser has to show.
+        token_hash -> Bytea,
+        /// Key of the key ring that the hash was made with; NULL when there was no ring.
+        hash_key_id -> Nullable<Text>,
+        /// When they signed in, by the database clock.
+        created_at -> Timestamptz,
+        /// When they were last here, coarse, so that a request does not cost a write.
+        last_seen_at -> Timestamptz,
+        /// After this instant it is over; put off while it is used, as far as expires_at.
+        idle_until -> Timestamptz,
+        /// After this instant it is over however much it is used.
+        expires_at -> Timestamptz,
+        /// The beginning of what the browser says that it is, shown to its user; NULL when it says nothing.
+        user_agent -> Nullable<Text>,
+        /// Where they signed in from, shown to its user; NULL when that is not known.
+        address -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    /// Attempts to sign in that did not succeed, by account and by address, so that all processes of the API hold back who guesses.
+    sign_in_failures (subject) {
+        /// SHA-256 of the account, whether there is one or not, or of the network address. People type passwords where addresses belong.
+        subject -> Bytea,
+        /// Whether it is a network address, from which many people may come.
+        is_address -> Bool,
+        /// Attempts since the last success or the last day without any; those under way count.
+        failures -> Int4,
+        /// Last attempt that was let through.
+        last_at -> Timestamptz,
+        /// Attempts before this instant are refused unseen; NULL while there were few.
+        blocked_until -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     /// Fire times deliberately not dispatched, each with its reason; a range of them is one row with a count.
     skipped_fires (id) {
         /// Identifier.

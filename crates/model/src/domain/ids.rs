@@ -47,6 +47,8 @@ id! {
     UserId,
     /// An API key of a tenant.
     ApiKeyId,
+    /// A session of somebody who signed in.
+    SessionId,
 }
 
 /// The tenant that every installation has from its first migration on.

@@ -49,6 +49,8 @@ const FILL: &str = "SET session_replication_role = replica;
     INSERT INTO queue_usage (tenant_id, queue) VALUES ('{tenant}', 'x');
     INSERT INTO secrets (tenant_id, name, key_id, nonce, ciphertext)
         VALUES ('{tenant}', 'x', 'x', substr(sha256('x'), 1, 12), sha256('x'));
+    INSERT INTO sessions (tenant_id, id, user_id, token_hash, idle_until, expires_at)
+        SELECT '{tenant}', gen_random_uuid(), id, sha256('x'), now() + interval '1 h', now() + interval '1 h' FROM users;
     INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
         SELECT tenant_id, id, now(), now(), 1, 'overlap' FROM scheduled_jobs;
     INSERT INTO tenant_log_usage (tenant_id, day, kept_bytes, dropped_bytes, granted_bytes) VALUES ('{tenant}', now(), 0, 0, 0);
@@ -118,12 +120,19 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
                         p.prorettype = 'trigger'::regtype OR NOT has_function_privilege('public', p.oid, 'EXECUTE')
                  FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef ORDER BY 1";
     let known = [
+        "admit_sign_in t t",
         "audit_log_kept_from t t",
+        "change_own_password t t",
         "delete_dispatches_of_job t t",
+        "end_sessions_of_user t t",
+        "find_account t t",
         "find_api_key t t",
         "find_member t t",
+        "find_session t t",
         "find_usage t t",
         "find_user t t",
+        "forgive_sign_in t t",
+        "note_sign_in t t",
     ];
     assert_eq!(names(&client, doors).await, known);
 }
@@ -152,7 +161,8 @@ async fn the_role_of_the_api_owns_nothing_and_has_no_right_to_a_partition_or_to_
     ];
     assert_eq!(kept, expected);
     // Hashes are not to be had, and every other right was given on purpose.
-    for (table, column) in [("users", "password_hash"), ("api_keys", "key_hash")] {
+    for (table, column) in [("users", "password_hash"), ("api_keys", "key_hash"), ("sessions", "token_hash")]
+    {
         let may = format!("SELECT has_column_privilege('{API_ROLE}', '{table}', '{column}', 'SELECT')");
         assert_eq!(names(&client, &may).await, ["f"], "{table}.{column}");
     }
@@ -228,10 +238,11 @@ async fn copy_of_a_row(world: &World, table: &str) -> String {
 async fn of_tenants_users_and_the_installation_a_tenant_sees_itself_alone() {
     let world = without_grants().await;
     let client = world.db.client().await;
+    world.sql("INSERT INTO sign_in_failures (subject, is_address) VALUES (sha256('x'), false)").await;
     world.sql("INSERT INTO events (event_type) VALUES ('tested'); INSERT INTO audit_log (actor, action, target_type, target_id) VALUES ('x', 'x', 'x', 'x')").await;
     let (own, other) = (TENANT.to_string(), OTHER.to_string());
     for (table, of_own, of_other, of_nobody) in
-        [("tenants", 1, 1, 0), ("users", 1, 0, 0), ("housekeeping", 0, 0, 0)]
+        [("tenants", 1, 1, 0), ("users", 1, 0, 0), ("housekeeping", 0, 0, 0), ("sign_in_failures", 0, 0, 0)]
     {
         let select = format!("SELECT FROM {table}");
         assert_eq!(as_api(&client, &own, &select).await, Ok(of_own), "{table}");

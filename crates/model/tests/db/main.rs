@@ -46,6 +46,7 @@ mod races;
 mod recovery;
 mod retention;
 mod secrets;
+mod sessions;
 mod step_down;
 mod system;
 mod tick;

@@ -1,4 +1,4 @@
-//! Who acts, and what they may do: roles, permissions, the form of API keys, passwords.
+//! Who acts, and what they may do: roles, permissions, the form of API keys and of sessions, passwords.
 //!
 //! Pure: random bytes, the key ring and stored hashes are arguments. Nothing here knows a request or a row. A process that dies
 //! here leaves nothing behind.
@@ -12,13 +12,15 @@ pub mod jwt;
 mod key;
 mod password;
 mod permission;
+mod session;
 
 pub use key::{ApiKey, ID_BYTES, KeyFormError, KeyHash, SECRET_BYTES, UnknownRingKey, check_environment};
 pub use password::{
-    InvalidHash, LONGEST_PASSWORD, SALT_BYTES, SHORTEST_PASSWORD, check_password, hash_password,
-    verify_password,
+    InvalidHash, LONGEST_PASSWORD, NOBODYS_HASH, SALT_BYTES, SHORTEST_PASSWORD, check_password,
+    hash_password, verify_password,
 };
 pub use permission::{Permission, Permissions, Role, Standing, scopes_of};
+pub use session::{InvalidToken, SessionToken};
 
 /// What a token is known by to who must not keep it.
 #[must_use]

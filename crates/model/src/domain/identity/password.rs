@@ -14,6 +14,10 @@ pub const SHORTEST_PASSWORD: usize = 12;
 /// Most bytes of a password: nobody types more, and hashing it costs.
 pub const LONGEST_PASSWORD: usize = 1024;
 
+/// A hash that is nobody's: what is looked at for who does not exist, so that it takes as long as for who does.
+pub const NOBODYS_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$oO3iFDkpHtXYxkY2P2Dx7A$mfN4hmZHqjdcxzkbwKnWiVJBhD9xGBn4922yOOwLCiw";
+
 /// A hash that is none. Shows nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the hash of a password cannot be read")]

@@ -1,0 +1,159 @@
+//! Sessions as requests show them: the cookie, and what proves that a request with it comes from a page of ours.
+//!
+//! A browser sends a cookie whoever had it make the request. So a request with one must come from no page of another origin
+//! ([`crate::origin`]), and what changes something must show a token besides that only a page of ours can have read. Writes nothing but when
+//! a session was last used.
+
+use actix_web::http::Method;
+use actix_web::http::header::{COOKIE, HeaderMap, HeaderValue, InvalidHeaderValue, SET_COOKIE};
+use sched_model::db::Conn;
+use sched_model::db::sessions::{self, SessionRefusal};
+use sched_model::domain::identity::SessionToken;
+use sched_wire::{CSRF_TOKEN, SESSION_COOKIE};
+use secrecy::ExposeSecret as _;
+
+use super::{Identity, Recognising};
+use crate::error::ApiError;
+use crate::state::ApiState;
+
+/// What every cookie of ours says: no script reads it, it travels over TLS (or on this machine) alone, to this host alone, and not with what
+/// the pages of others ask for.
+const ATTRIBUTES: &str = "Path=/; Secure; HttpOnly; SameSite=Lax";
+
+/// What the cookie of a request shows; `None` without one.
+///
+/// # Errors
+/// It is none of ours, or there are several, which the prefix of its name forbids to others.
+pub(crate) fn cookie(headers: &HeaderMap) -> Result<Option<SessionToken>, ApiError> {
+    let wrong = |message: String| ApiError::Unauthenticated(Some(message));
+    let pairs = headers.get_all(COOKIE).filter_map(|value| value.to_str().ok());
+    let pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut shown = pairs.filter(|(name, _)| *name == SESSION_COOKIE).map(|(_, token)| token);
+    match (shown.next(), shown.next()) {
+        (None, _) => Ok(None),
+        (Some(token), None) => SessionToken::parse(token).map(Some).map_err(|error| wrong(error.to_string())),
+        (Some(_), Some(_)) => Err(wrong("the cookie of the session stands twice".to_owned())),
+    }
+}
+
+/// Has the browser keep a session.
+///
+/// # Errors
+/// Never, with tokens of ours.
+pub(crate) fn set_cookie(
+    headers: &mut HeaderMap,
+    token: &SessionToken,
+    seconds: u64,
+) -> Result<(), InvalidHeaderValue> {
+    let text = token.text().expose_secret();
+    let mut value =
+        HeaderValue::from_str(&format!("{SESSION_COOKIE}={text}; {ATTRIBUTES}; Max-Age={seconds}"))?;
+    value.set_sensitive(true);
+    headers.append(SET_COOKIE, value);
+    Ok(())
+}
+
+/// Has the browser forget its session.
+///
+/// # Errors
+/// Never.
+pub(crate) fn clear_cookie(headers: &mut HeaderMap) -> Result<(), InvalidHeaderValue> {
+    let value = HeaderValue::from_str(&format!("{SESSION_COOKIE}=; {ATTRIBUTES}; Max-Age=0"))?;
+    headers.append(SET_COOKIE, value);
+    Ok(())
+}
+
+/// Whether a request of a session shows that it comes from a page of ours, where it has to.
+pub(super) fn check_csrf(token: &SessionToken, method: &Method, headers: &HeaderMap) -> Result<(), ApiError> {
+    if method.is_safe() {
+        return Ok(());
+    }
+    let mut shown = headers.get_all(CSRF_TOKEN).map(|value| value.to_str().unwrap_or_default());
+    match (shown.next(), shown.next()) {
+        (Some(shown), None) if token.is_csrf(shown) => Ok(()),
+        _ => Err(ApiError::Csrf),
+    }
+}
+
+/// Finds out whose session is shown.
+///
+/// # Errors
+/// It is none, or none any more, or the database cannot be asked.
+pub(super) async fn look_up(state: &ApiState, token: &SessionToken) -> Result<Identity, ApiError> {
+    let (this, id) = (Recognising(()), token.id());
+    let found =
+        state.recognise(&this, "find_session", async |conn: &mut Conn| Ok(sessions::find(conn, id).await?));
+    let refused = |refusal: SessionRefusal| ApiError::Unauthenticated(Some(refusal.to_string()));
+    let found = found.await?.ok_or_else(|| refused(SessionRefusal::Wrong))?;
+    let permissions = found.judge(token, state.ring()).map_err(|refusal| {
+        if let SessionRefusal::Unverifiable(error) = &refusal {
+            tracing::error!(session.id = %id, error = %error, "A session cannot be verified.");
+            return refused(SessionRefusal::Wrong);
+        }
+        refused(refusal)
+    })?;
+    if found.is_to_be_touched {
+        let idle = state.session_times.idle.as_secs_f64();
+        let touch = state.note(&this, found.tenant, "touch_session", async |conn: &mut Conn| {
+            sessions::touch(conn, found.tenant, id, idle).await
+        });
+        if let Err(error) = touch.await {
+            tracing::warn!(error = error.with_causes(), "The last use of a session could not be noted.");
+        }
+    }
+    Ok(Identity::of_session(found, permissions))
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+    use sched_model::domain::identity::SECRET_BYTES;
+    use sched_model::domain::ids::SessionId;
+
+    use super::*;
+
+    fn token() -> SessionToken {
+        SessionToken::new(SessionId(uuid::Uuid::from_u128(1)), [1; SECRET_BYTES])
+    }
+
+    #[test]
+    fn the_one_cookie_of_the_session_is_read_among_others() {
+        let ours = format!("{SESSION_COOKIE}={}", token().text().expose_secret());
+        for (cookies, expected) in [
+            (vec![], Ok(false)),
+            (vec!["theme=dark".to_owned()], Ok(false)),
+            (vec![ours.clone()], Ok(true)),
+            (vec![format!("theme=dark; {ours};a=b")], Ok(true)),
+            (vec!["theme=dark".to_owned(), ours.clone()], Ok(true)),
+            (vec![format!("{ours}; {ours}")], Err(())),
+            (vec![ours.clone(), ours.clone()], Err(())),
+            (vec![format!("{SESSION_COOKIE}=x")], Err(())),
+            // Browsers take the prefix for what it says only as it is written.
+            (vec![ours.to_lowercase()], Ok(false)),
+        ] {
+            let request = cookies
+                .iter()
+                .fold(TestRequest::get(), |request, value| request.append_header((COOKIE, value.as_str())));
+            let found = cookie(request.to_http_request().headers());
+            assert_eq!(found.map(|found| found.is_some()).map_err(drop), expected, "{cookies:?}");
+        }
+    }
+
+    #[test]
+    fn what_changes_something_shows_the_token_once() {
+        let right = token().csrf();
+        for (method, shown, is_let) in [
+            (Method::GET, vec![], true),
+            (Method::POST, vec![], false),
+            (Method::POST, vec!["x"], false),
+            (Method::POST, vec![&*right], true),
+            (Method::DELETE, vec![&*right, &*right], false),
+        ] {
+            let request = shown
+                .iter()
+                .fold(TestRequest::get(), |request, value| request.append_header((CSRF_TOKEN, *value)));
+            let checked = check_csrf(&token(), &method, request.to_http_request().headers());
+            assert_eq!(checked.is_ok(), is_let, "{method} {shown:?}");
+        }
+    }
+}

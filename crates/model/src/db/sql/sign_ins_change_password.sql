@@ -1,0 +1,1 @@
+SELECT change_own_password($1, $2, $3)

@@ -1,0 +1,1 @@
+SELECT forgive_sign_in($1, $2)

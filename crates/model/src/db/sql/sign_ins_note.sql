@@ -1,0 +1,1 @@
+SELECT note_sign_in($1, $2)

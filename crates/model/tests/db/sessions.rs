@@ -1,0 +1,209 @@
+//! Sessions and attempts to sign in: who is found, what ends, who is held back.
+
+use sched_model::db::sessions::{self, MOST, NewSession, SessionRecord, SessionRefusal};
+use sched_model::db::sign_ins::{self, Admitted, Subjects};
+use sched_model::db::users::{self, NewUser};
+use sched_model::db::{Conn, DbError, transact};
+use sched_model::domain::identity::{Permission, Role, SECRET_BYTES, SessionToken};
+use sched_model::domain::ids::{SessionId, UserId};
+use uuid::Uuid;
+
+use crate::fixture::{TENANT, World};
+
+const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0$aGFzaA";
+
+fn token(number: u8) -> SessionToken {
+    SessionToken::new(SessionId(Uuid::from_u128(number.into())), [number; SECRET_BYTES])
+}
+
+async fn member(world: &World, email: &str) -> UserId {
+    let new = NewUser { email, display_name: email, password_hash: Some(HASH), is_system_operator: false };
+    let user = users::create(&mut world.conn().await, new).await.unwrap().id;
+    let mut conn = world.conn().await;
+    transact(&mut conn, "test_put_member", async |conn: &mut Conn| {
+        users::put_member(conn, TENANT, email, Role::Operator).await
+    })
+    .await
+    .unwrap();
+    user
+}
+
+async fn begin(world: &World, user: UserId, token: &SessionToken) -> Result<SessionRecord, DbError> {
+    let hash = token.hash(None);
+    let new = NewSession {
+        tenant: TENANT,
+        id: token.id(),
+        user,
+        hash: &hash,
+        user_agent: Some("a browser"),
+        address: Some("192.0.2.1"),
+        idle_seconds: 3600.0,
+        seconds: 7200.0,
+    };
+    sessions::create(&mut world.conn().await, new).await
+}
+
+async fn judged(world: &World, token: &SessionToken) -> Result<bool, SessionRefusal> {
+    let found = sessions::find(&mut world.conn().await, token.id()).await.unwrap();
+    found.ok_or(SessionRefusal::Wrong)?.judge(token, None).map(|may| may.has(Permission::JobsTrigger))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_found_by_its_token_alone_and_until_its_end() {
+    let world = World::new().await;
+    let user = member(&world, "ada@example.com").await;
+    let made = begin(&world, user, &token(1)).await.unwrap();
+    assert_eq!((made.expires_at - made.created_at).num_seconds(), 7200);
+    assert_eq!((made.idle_until - made.created_at).num_seconds(), 3600);
+    assert_eq!(judged(&world, &token(1)).await, Ok(true));
+    assert_eq!(judged(&world, &token(2)).await, Err(SessionRefusal::Wrong));
+    let forged = SessionToken::new(token(1).id(), [9; SECRET_BYTES]);
+    assert_eq!(judged(&world, &forged).await, Err(SessionRefusal::Wrong));
+    world.sql("UPDATE sessions SET idle_until = now()").await;
+    assert_eq!(judged(&world, &token(1)).await, Err(SessionRefusal::Over));
+    assert_eq!(judged(&world, &forged).await, Err(SessionRefusal::Wrong), "no state is told of a wrong one");
+    assert!(sessions::list(&mut world.conn().await, TENANT, user).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn using_a_session_puts_off_its_end_once_a_minute_and_never_behind_the_last() {
+    let world = World::new().await;
+    let user = member(&world, "ada@example.com").await;
+    begin(&world, user, &token(1)).await.unwrap();
+    let touch = async |idle| {
+        sessions::touch(&mut world.conn().await, TENANT, token(1).id(), idle).await.unwrap();
+        world.text("SELECT (idle_until = expires_at) || ' ' || (last_seen_at > now() - interval '1 minute') FROM sessions").await
+    };
+    assert_eq!(touch(1e6).await, "false true");
+    let earlier =
+        "UPDATE sessions SET last_seen_at = now() - interval '61 s', idle_until = now() + interval '1 s'";
+    world.sql(earlier).await;
+    assert_eq!(touch(1e6).await, "true true");
+    world.sql("UPDATE sessions SET last_seen_at = now() - interval '61 s', idle_until = now()").await;
+    assert_eq!(touch(1e6).await, "false false", "what is over stays so");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_end_with_the_password_the_user_and_the_membership() {
+    let world = World::new().await;
+    let user = member(&world, "ada@example.com").await;
+    let count = async || world.text("SELECT count(*)::text FROM sessions").await;
+    for (number, end) in [
+        "UPDATE users SET password_hash = password_hash || 'x'",
+        "UPDATE users SET is_active = false",
+        "DELETE FROM memberships",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.sql("UPDATE users SET is_active = true").await;
+        begin(&world, user, &token(u8::try_from(number).unwrap())).await.unwrap();
+        world.sql("UPDATE users SET display_name = 'Ada', last_login_at = now()").await;
+        assert_eq!(count().await, "1", "{end}");
+        world.sql(end).await;
+        assert_eq!(count().await, "0", "{end}");
+    }
+    let error = begin(&world, user, &token(9)).await.unwrap_err();
+    assert_eq!(error.constraint(), Some("sessions_membership_fkey"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_session_makes_room_and_others_are_not_ones_own() {
+    let world = World::new().await;
+    let (ada, bob) = (member(&world, "ada@example.com").await, member(&world, "bob@example.com").await);
+    begin(&world, bob, &token(200)).await.unwrap();
+    for number in 0..=u8::try_from(MOST).unwrap() {
+        begin(&world, ada, &token(number)).await.unwrap();
+    }
+    let mut conn = world.conn().await;
+    let own = sessions::list(&mut conn, TENANT, ada).await.unwrap();
+    assert_eq!(own.len(), usize::try_from(MOST).unwrap());
+    assert_eq!(own[0].id, token(50).id(), "newest first");
+    assert!(!own.iter().any(|session| session.id == token(0).id()), "the oldest is gone");
+    assert_eq!(sessions::end(&mut conn, TENANT, ada, token(200).id()).await.unwrap(), None);
+    assert!(sessions::get(&mut conn, TENANT, ada, token(200).id()).await.unwrap().is_none());
+    assert!(sessions::end(&mut conn, TENANT, bob, token(200).id()).await.unwrap().is_some());
+}
+
+fn subjects(account: u8, address: u8) -> Subjects {
+    Subjects { account: [account; 32], address: [255 - address; 32] }
+}
+
+async fn admit(world: &World, account: u8, address: u8) -> Admitted {
+    sign_ins::admit(&mut world.conn().await, &subjects(account, address)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pauses_follow_the_fifth_failure_of_an_account_and_double_up_to_a_quarter_of_an_hour() {
+    let world = World::new().await;
+    for failures in 1..=4 {
+        assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
+    }
+    for (failures, pause) in [(5, 15), (6, 30), (7, 60), (8, 120), (9, 240), (10, 480), (11, 900), (12, 900)]
+    {
+        // From another address each time, which changes nothing.
+        assert_eq!(admit(&world, 1, failures).await, Admitted::Now { failures: failures.into() });
+        let Admitted::After { seconds } = admit(&world, 1, failures).await else { panic!("{failures}") };
+        assert!((pause - 10..=pause).contains(&seconds), "{failures}: {seconds}");
+        assert!(matches!(admit(&world, 100 + failures, failures).await, Admitted::Now { .. }), "others may");
+        world.sql("UPDATE sign_in_failures SET blocked_until = NULL").await;
+    }
+    sign_ins::forgive(&mut world.conn().await, &subjects(1, 1)).await.unwrap();
+    assert_eq!(
+        admit(&world, 1, 1).await,
+        Admitted::Now { failures: 1 },
+        "the right password is a new beginning"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_has_more_and_one_right_password_does_not_wash_it_clean() {
+    let world = World::new().await;
+    for account in 1..=20 {
+        assert_eq!(admit(&world, account, 1).await, Admitted::Now { failures: 1 });
+    }
+    assert!(matches!(admit(&world, 21, 1).await, Admitted::After { .. }));
+    let not_counted =
+        "SELECT failures::text FROM sign_in_failures WHERE subject = decode(repeat('15', 32), 'hex')";
+    assert_eq!(world.text(not_counted).await, "0", "what is not let through is not counted");
+    world.sql("UPDATE sign_in_failures SET blocked_until = NULL").await;
+    assert!(matches!(admit(&world, 22, 1).await, Admitted::Now { .. }));
+    sign_ins::forgive(&mut world.conn().await, &subjects(22, 1)).await.unwrap();
+    assert!(matches!(admit(&world, 23, 1).await, Admitted::After { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_at_the_same_moment_count_each_and_old_ones_are_forgotten() {
+    let world = World::new().await;
+    let (one, many) = (subjects(1, 1), 20);
+    let at_once = (0..many).map(|_| async {
+        let mut conn = world.conn().await;
+        transact(&mut conn, "test_admit", async |conn: &mut Conn| sign_ins::admit(conn, &one).await)
+            .await
+            .unwrap()
+    });
+    let admitted = futures_util::future::join_all(at_once).await;
+    let let_through = admitted.iter().filter(|admitted| matches!(admitted, Admitted::Now { .. })).count();
+    assert_eq!(let_through, 5, "{admitted:?}");
+    world.sql("UPDATE sign_in_failures SET last_at = now() - interval '25 h', blocked_until = NULL").await;
+    assert_eq!(admit(&world, 2, 2).await, Admitted::Now { failures: 1 });
+    assert_eq!(world.text("SELECT count(*)::text FROM sign_in_failures").await, "2", "old ones went");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_verified_must_still_be_the_password() {
+    let world = World::new().await;
+    let user = member(&world, "ada@example.com").await;
+    let mut conn = world.conn().await;
+    let account = sign_ins::find(&mut conn, "ADA@example.com").await.unwrap().unwrap();
+    assert_eq!((account.user, account.password_hash.as_deref()), (user, Some(HASH)));
+    assert_eq!(account.memberships.len(), 1);
+    assert_eq!(sign_ins::find(&mut conn, "nobody@example.com").await.unwrap(), None);
+    assert!(sign_ins::note(&mut conn, user, HASH).await.unwrap());
+    assert!(!sign_ins::note(&mut conn, user, "$argon2id$other").await.unwrap());
+    let other = format!("{HASH}x");
+    // A transaction that acts for no tenant changes nobody's.
+    assert!(!sign_ins::change_password(&mut conn, user, HASH, &other).await.unwrap());
+    world.sql("UPDATE users SET is_active = false").await;
+    assert!(!sign_ins::note(&mut conn, user, HASH).await.unwrap());
+}

@@ -1,0 +1,10 @@
+DROP FUNCTION change_own_password(uuid, text, text);
+DROP FUNCTION note_sign_in(uuid, text);
+DROP FUNCTION forgive_sign_in(bytea, bytea);
+DROP FUNCTION admit_sign_in(bytea, bytea);
+DROP FUNCTION find_account(text);
+DROP FUNCTION find_session(uuid);
+DROP TRIGGER users_end_sessions ON users;
+DROP FUNCTION end_sessions_of_user();
+DROP TABLE sign_in_failures;
+DROP TABLE sessions;
