@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::commands::{
     ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand, FunctionsCommand,
     JobTypesCommand, LeaderCommand, MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
-    SecretsCommand, TenantsCommand, UsersCommand, WorkersCommand,
+    SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 
@@ -97,6 +97,9 @@ pub(crate) enum Command {
     /// List, make, pause and delete projects: groups of jobs
     #[command(subcommand)]
     Projects(ProjectsCommand),
+    /// List, show and delete templates, and make jobs from them
+    #[command(subcommand)]
+    Templates(TemplatesCommand),
     /// List the kinds of schedule, and say which accept new jobs
     #[command(subcommand)]
     JobTypes(JobTypesCommand),
@@ -255,6 +258,9 @@ pub(crate) struct JobsListArgs {
     /// Only those whose latest finished dispatch ended so, such as FAILED
     #[arg(long, value_name = "STATUS")]
     pub(crate) last_status: Option<DispatchStatus>,
+    /// Only those that were made from this template
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
     /// Order: `name`, `next_run_at`, `last_run_at` or `updated_at`; with a minus the other way round
     #[arg(long, value_name = "FIELD", allow_hyphen_values = true)]
     pub(crate) sort: Option<JobSort>,

@@ -34,5 +34,6 @@ mod restraint;
 mod secrets;
 mod support;
 mod switches;
+mod templates;
 mod tokens;
 mod triggers;

@@ -81,6 +81,7 @@ pub struct JobState {
     pub updated_at: DateTime<Utc>,
     pub updated_src: String,
     pub deleted_at: Option<DateTime<Utc>>,
+    pub made_from: Option<serde_json::Value>,
 }
 
 impl JobState {

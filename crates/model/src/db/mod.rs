@@ -57,6 +57,7 @@ pub mod retention;
 pub mod retries;
 pub mod secrets;
 pub mod system;
+pub mod templates;
 pub mod tenants;
 pub mod tick;
 pub mod users;
