@@ -2,6 +2,7 @@
 //!
 //! Applying is one request, so either everything in the files is written or nothing.
 
+mod args;
 mod explain;
 mod life;
 
@@ -19,12 +20,14 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use self::args::{JobsListArgs, VersionArgs};
 use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::cli::{JobsCommand, JobsListArgs, VersionArgs};
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
 use crate::output::{Column, neutral, or_dash, tell, time, words};
+
+pub(crate) use self::args::JobsCommand;
 
 /// How often a dispatch that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

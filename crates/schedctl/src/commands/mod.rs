@@ -45,12 +45,12 @@ pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
 };
 pub(crate) use job_types::JobTypesCommand;
-pub(crate) use jobs::{apply, trigger};
+pub(crate) use jobs::{JobsCommand, apply, trigger};
 pub(crate) use leader::LeaderCommand;
 pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use projects::ProjectsCommand;
 pub(crate) use queues::QueuesCommand;
-pub(crate) use runs::EXECUTIONS;
+pub(crate) use runs::{DispatchesCommand, EXECUTIONS, ExecutionsCommand};
 pub(crate) use schedules::SchedulesCommand;
 pub(crate) use secrets::{SecretsCommand, new_key};
 pub(crate) use templates::TemplatesCommand;
