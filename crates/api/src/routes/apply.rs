@@ -1,7 +1,7 @@
 //! `apply`: a whole manifest in one transaction.
 //!
-//! Three steps. Every item is read and checked by itself; then names that no item brings along are looked up; only if
-//! nothing is wrong, everything is written, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
+//! Three steps. Every item is read and checked by itself; then, unless the same request was answered before, names that no item brings
+//! along are looked up; only if nothing is wrong, everything is written, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
 //! the same order, and last which job runs after which. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
 
@@ -41,21 +41,7 @@ pub(crate) async fn apply(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let (body, timezone) = (body.required()?, state.default_timezone.clone());
-    let mut checked = compute(move || manifest::read(body, &timezone)).await?;
-    let looked_up = state
-        .read(&identity, "look_up_names", async |conn: &mut Conn| Ok(look_up(conn, tenant, &checked).await?))
-        .await;
-    match looked_up {
-        Ok(missing) => checked.mistakes.extend(missing),
-        // The mistakes known so far are worth more than the news that there might be others.
-        Err(error) if checked.mistakes.is_empty() => return Err(error),
-        Err(error) => {
-            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
-        }
-    }
-    if !checked.mistakes.is_empty() {
-        return Err(ApiError::Refused(checked.mistakes));
-    }
+    let checked = compute(move || manifest::read(body, &timezone)).await?;
     let work = Work {
         tenant,
         by: &request.0,
@@ -65,6 +51,8 @@ pub(crate) async fn apply(
     };
     let written = state
         .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
+            // Only now: what was applied once is answered alike, whatever has become of the names in it.
+            judge(conn, tenant, &checked).await?;
             let (jobs, functions) = checked
                 .jobs
                 .iter()
@@ -82,6 +70,20 @@ pub(crate) async fn apply(
         tracing::info!(apply.items = items, apply.changed = changed, "Applied a manifest.");
     }
     Ok(written.response)
+}
+
+/// Refuses a manifest with all its mistakes.
+async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(), ApiError> {
+    let mut mistakes = checked.mistakes.clone();
+    match look_up(conn, tenant, checked).await {
+        Ok(missing) => mistakes.extend(missing),
+        // The mistakes known so far are worth more than the news that there might be others.
+        Err(error) if mistakes.is_empty() => return Err(error.into()),
+        Err(error) => {
+            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
 }
 
 /// Calendars, functions, projects and other jobs that jobs name and nobody has, and secrets that functions do.
