@@ -45,7 +45,7 @@ pub use job_type::{JobTypeInfo, JobTypeSpec};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
-pub use project::{Project, ProjectSpec};
+pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
     DispatchesQuery, ExecutionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery, JobsQuery, PageQuery,
 };

@@ -33,7 +33,14 @@ fn in_projects() -> Vec<Path> {
                 projects::put,
                 says("Write a project").takes::<wire::ProjectSpec>().if_match().put::<wire::Project>(),
             )
-            .delete(P::JobsWrite, projects::delete, says("Delete a project").if_match().no_content()),
+            .delete(
+                P::JobsWrite,
+                projects::delete,
+                says("Delete a project, with its jobs if that is asked for")
+                    .query::<wire::DeleteProjectQuery>()
+                    .if_match()
+                    .ok::<wire::ProjectDeleted>(),
+            ),
         at("/projects/{name}/pause").post(
             P::JobsOperate,
             projects::pause,

@@ -24,7 +24,7 @@ use crate::{cursor, mistake};
 pub(crate) use change::{patch, put, rollback};
 pub(crate) use history::{dispatches, executions, version, versions};
 pub(crate) use life::{delete, restore};
-pub(super) use told::{Told, tell};
+pub(super) use told::{Told, tell, tell_of_cancelled, tell_within};
 
 /// `POST /jobs`
 pub(crate) async fn create(
