@@ -36,6 +36,8 @@ pub(crate) struct Reply {
     location: Option<String>,
     etag: Option<String>,
     body: Option<Value>,
+    /// What stands in place of the body when the same request is answered again.
+    again: Option<Value>,
 }
 
 /// Says in an answer that it was given before, to the same request.
@@ -58,12 +60,12 @@ impl Reply {
     /// Any status with a body.
     pub(crate) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
         let body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
-        Ok(Self { status, location: None, etag: None, body: Some(body) })
+        Ok(Self { status, location: None, etag: None, body: Some(body), again: None })
     }
 
     /// 204.
     pub(crate) const fn no_content() -> Self {
-        Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None }
+        Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None, again: None }
     }
 
     /// Where the thing is that was made.
@@ -76,6 +78,12 @@ impl Reply {
         Self { etag: Some(etag), ..self }
     }
 
+    /// The same with another body for whoever sends the request again.
+    pub(crate) fn or_again(self, body: &impl Serialize) -> Result<Self, ApiError> {
+        let again = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
+        Ok(Self { again: Some(again), ..self })
+    }
+
     /// The answer as it is kept for the same request.
     fn to_kept(&self) -> KeptAnswer {
         KeptAnswer {
@@ -83,7 +91,7 @@ impl Reply {
             status: i16::try_from(self.status.as_u16()).unwrap_or_default(),
             location: self.location.clone(),
             etag: self.etag.clone(),
-            body: self.body.as_ref().map(Value::to_string),
+            body: self.again.as_ref().or(self.body.as_ref()).map(Value::to_string),
         }
     }
 
@@ -97,6 +105,7 @@ impl Reply {
             location: kept.location,
             etag: kept.etag,
             body: body.map_err(|error| corrupt(error.to_string()))?,
+            again: None,
         })
     }
 

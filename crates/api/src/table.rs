@@ -261,7 +261,7 @@ fn jobs() -> Vec<Path> {
         at("/apply").post(
             P::JobsWrite,
             apply::apply,
-            says("Write calendars, functions and jobs as they should be, all or none")
+            says("Write calendars, functions, templates and jobs as they should be, all or none")
                 .takes::<wire::Manifest>()
                 .ok::<wire::ApplyResult>(),
         ),

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sched_wire::{DispatchStatus, ExecutionStatus, JobSort, JobStatus, JobType};
 use uuid::Uuid;
 
 use crate::commands::{
-    ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand, FunctionsCommand,
-    JobTypesCommand, LeaderCommand, MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
-    SecretsCommand, TenantsCommand, UsersCommand, WorkersCommand,
+    ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, DispatchesCommand, EventsCommand,
+    ExecutionsCommand, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand, MembershipsCommand,
+    ProjectsCommand, QueuesCommand, SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand,
+    UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 
@@ -97,6 +97,9 @@ pub(crate) enum Command {
     /// List, make, pause and delete projects: groups of jobs
     #[command(subcommand)]
     Projects(ProjectsCommand),
+    /// List, show and delete templates, and make jobs from them
+    #[command(subcommand)]
+    Templates(TemplatesCommand),
     /// List the kinds of schedule, and say which accept new jobs
     #[command(subcommand)]
     JobTypes(JobTypesCommand),
@@ -222,257 +225,6 @@ pub(crate) enum AllCommand {
     List,
 }
 
-/// Which jobs to list, and how.
-#[derive(Debug, Args)]
-pub(crate) struct JobsListArgs {
-    /// The built-in jobs, which keep house, too
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// Deleted jobs too
-    #[arg(long)]
-    pub(crate) deleted: bool,
-    /// Only those with this text in their name or description, whatever its case
-    #[arg(long, short, value_name = "TEXT")]
-    pub(crate) query: Option<String>,
-    /// Only those whose name begins so
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) prefix: Option<String>,
-    /// Only those that are enabled, paused, disabled, quarantined or deleted
-    #[arg(long, value_name = "STATUS")]
-    pub(crate) status: Option<JobStatus>,
-    /// Only those that run this task function
-    #[arg(long, value_name = "NAME")]
-    pub(crate) function: Option<String>,
-    /// Only those of this project
-    #[arg(long, value_name = "NAME")]
-    pub(crate) project: Option<String>,
-    /// Only those whose dispatches wait in this queue
-    #[arg(long, value_name = "NAME")]
-    pub(crate) queue: Option<String>,
-    /// Only those with this kind of schedule: cron, interval, oneoff or manual
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(crate) job_type: Option<JobType>,
-    /// Only those whose latest finished dispatch ended so, such as FAILED
-    #[arg(long, value_name = "STATUS")]
-    pub(crate) last_status: Option<DispatchStatus>,
-    /// Order: `name`, `next_run_at`, `last_run_at` or `updated_at`; with a minus the other way round
-    #[arg(long, value_name = "FIELD", allow_hyphen_values = true)]
-    pub(crate) sort: Option<JobSort>,
-    /// Most jobs to list
-    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
-    pub(crate) limit: usize,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum JobsCommand {
-    /// Create and change what the files describe, all of it or nothing
-    Apply {
-        /// YAML or JSON file, `-` for standard input; may be repeated, and is one request all the same
-        #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
-        file: Vec<PathBuf>,
-    },
-    /// List jobs
-    List(JobsListArgs),
-    /// Change the settings of a job in an editor (`VISUAL` or `EDITOR`), as YAML
-    ///
-    /// Nothing is written over a change that somebody else makes in the meantime; the text is kept then, and when it is refused.
-    Edit {
-        /// Name or id
-        name: String,
-    },
-    /// Delete a job: its history stays, what waits of it is cancelled, what runs goes on, and it can be restored
-    Delete {
-        /// Name or id
-        name: String,
-        #[command(flatten)]
-        version: VersionArgs,
-        /// Do not ask
-        #[arg(long, short)]
-        yes: bool,
-    },
-    /// Restore a deleted job as it was
-    Restore {
-        /// Name or id; of several deleted jobs of a name the one that was deleted last
-        name: String,
-        /// Name from now on, when its own is taken
-        #[arg(long = "as", value_name = "NAME")]
-        new_name: Option<String>,
-    },
-    /// List the versions of a job, newest first: who changed what, and when
-    Versions {
-        /// Name, or the id of a deleted job
-        name: String,
-        /// Show this one with its settings
-        #[arg(long, value_name = "VERSION")]
-        version: Option<i64>,
-        /// Most versions to list
-        #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = at_least_one())]
-        limit: usize,
-    },
-    /// Give a job the settings of an earlier version; that makes a new one
-    Rollback {
-        /// Name or id
-        name: String,
-        /// The version whose settings it is to have again
-        #[arg(long = "to", value_name = "VERSION")]
-        to: i64,
-        #[command(flatten)]
-        version: VersionArgs,
-    },
-    /// Show one job
-    Get {
-        /// Name or id
-        name: String,
-    },
-    /// Explain why a job did, or did not, run: every fire time of a window with its one fate, and what its next run waits for; exit code
-    /// 1 if one has none
-    Explain {
-        /// Name or id
-        name: String,
-        /// Beginning of the window, included: RFC 3339, a time on the clock of the job's zone such as `2026-11-21 10:00`, or a
-        /// distance from now such as -2h; a day before the end without it
-        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-        from: Option<String>,
-        /// End of the window, not included; now without it
-        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-        to: Option<String>,
-    },
-    /// Hold the schedule of a job; fire times meanwhile are recorded as skipped
-    ///
-    /// Of a job that is paused already, the pause is changed: a reason or an end that is not named stays as it is.
-    Pause {
-        /// Name or id
-        name: String,
-        /// Why, for people
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-        /// When the pause ends by itself, such as +2h or an instant as in `jobs explain`; `never` for when somebody resumes the job, as
-        /// for a new pause without it
-        #[arg(long, value_name = "TIME")]
-        until: Option<String>,
-        #[command(flatten)]
-        version: VersionArgs,
-    },
-    /// Let the schedule of a paused job fire again
-    Resume {
-        /// Name or id
-        name: String,
-        #[command(flatten)]
-        version: VersionArgs,
-    },
-    /// Let a job have fire times
-    Enable {
-        /// Name or id
-        name: String,
-        #[command(flatten)]
-        version: VersionArgs,
-    },
-    /// Let a job have no fire times; it can still be triggered
-    Disable {
-        /// Name or id
-        name: String,
-        #[command(flatten)]
-        version: VersionArgs,
-    },
-    /// Cancel whatever of a job waits or runs; its schedule goes on, so pause or disable it first to have peace
-    Cancel {
-        /// Name or id
-        name: String,
-        /// Why, for people
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
-    /// Run a job now, whatever its schedule says
-    Trigger {
-        /// Name or id
-        name: String,
-        /// Arguments instead of the job's own, a JSON object
-        #[arg(long, value_name = "JSON")]
-        args: Option<String>,
-        /// Triggering again with the same key makes no second dispatch
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-        /// Wait until it has ended; exit code 1 unless it succeeded
-        #[arg(long)]
-        wait: bool,
-        /// Longest wait of --wait
-        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
-        wait_timeout: Duration,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct VersionArgs {
-    /// Only if the job still has this version; exit code 7 otherwise
-    #[arg(long, value_name = "VERSION")]
-    pub(crate) if_version: Option<i64>,
-}
-
-impl VersionArgs {
-    /// The entity tag of that version.
-    pub(crate) fn tag(&self) -> Option<String> {
-        self.if_version.map(|version| format!("\"{version}\""))
-    }
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DispatchesCommand {
-    /// List dispatches, newest first
-    List {
-        /// Only of this job, by name or id
-        #[arg(long, value_name = "NAME")]
-        job: Option<String>,
-        /// Only in this state
-        #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
-        status: Option<DispatchStatus>,
-        /// Most dispatches to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
-        limit: usize,
-    },
-    /// Explain one dispatch: who made it and why, its attempts, and what it waits for
-    Explain {
-        /// Id of the dispatch
-        id: Uuid,
-    },
-    /// Show one dispatch, and how far it is if it runs
-    Show {
-        /// Id of the dispatch
-        id: Uuid,
-    },
-    /// Cancel a dispatch: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
-    ///
-    /// The worker gives the work its soft signal and time to end, and kills what is left then. What is cancelled is not tried again.
-    Cancel {
-        /// Id of the dispatch
-        id: Uuid,
-        /// Why, for people
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-        #[command(flatten)]
-        wait: WaitArgs,
-    },
-    /// Run a dispatch again that failed, timed out, was cancelled or given up
-    ///
-    /// A new dispatch does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the
-    /// same new dispatch. With --wait the exit code is 1 unless it succeeded.
-    Retry {
-        /// Id of the dispatch
-        id: Uuid,
-        #[command(flatten)]
-        wait: WaitArgs,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
-    /// Wait until it has ended; exit code 1 if it ended otherwise than was asked for
-    #[arg(long)]
-    pub(crate) wait: bool,
-    /// Longest wait of --wait
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
-    pub(crate) wait_timeout: Duration,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// Id of the dispatch, for all its attempts, or of an execution
@@ -485,43 +237,8 @@ pub(crate) struct LogsArgs {
     pub(crate) raw: bool,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum ExecutionsCommand {
-    /// List executions, newest first
-    List {
-        /// Only of this job, by name or id
-        #[arg(long, value_name = "NAME")]
-        job: Option<String>,
-        /// Only of this dispatch
-        #[arg(long, value_name = "ID")]
-        dispatch: Option<Uuid>,
-        /// Only those that ended so
-        #[arg(long, value_name = "STATUS", value_parser = execution_status)]
-        status: Option<ExecutionStatus>,
-        /// Most executions to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
-        limit: usize,
-    },
-    /// Print what an execution wrote
-    Output {
-        /// Id of the execution
-        id: Uuid,
-        /// Print it as it is, control characters and all
-        #[arg(long)]
-        raw: bool,
-    },
-}
-
 pub(crate) fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
-}
-
-fn dispatch_status(text: &str) -> Result<DispatchStatus, sched_wire::UnknownWord> {
-    text.to_ascii_uppercase().parse()
-}
-
-fn execution_status(text: &str) -> Result<ExecutionStatus, sched_wire::UnknownWord> {
-    text.to_ascii_uppercase().parse()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub struct Page<T> {
     pub total_is_at_least: Option<u64>,
 }
 
-/// What `apply` did with each item: calendars, then functions, then jobs.
+/// What `apply` did with each item: calendars, then functions, then templates, then jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyResult {
     /// One for each item of the manifest, each kind in its order.
@@ -39,7 +39,7 @@ pub struct Applied {
     pub id: Uuid,
     /// What was done.
     pub change: Change,
-    /// The version of a calendar or job after it; `None` for task functions, which have none.
+    /// The version of a calendar, template or job after it; `None` for task functions, which have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
 }
@@ -52,6 +52,8 @@ pub enum Kind {
     Calendar,
     /// A task function.
     TaskFunction,
+    /// A template.
+    Template,
     /// A job.
     Job,
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
+use crate::template::MadeFrom;
 use crate::words::{
     AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobChange, JobStatus, JobType,
     MisfirePolicy, Scope,
@@ -121,6 +122,9 @@ pub struct Job {
     /// When it was deleted; `None` unless it is.
     #[serde(default)]
     pub deleted_at: Option<DateTime<Utc>>,
+    /// The template it was made from; `None` if it was made by itself.
+    #[serde(default)]
+    pub made_from: Option<MadeFrom>,
 }
 
 /// Answer to deleting a job.

@@ -21,6 +21,7 @@ mod queue;
 mod quota;
 mod run;
 mod secret;
+mod template;
 mod words;
 
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
@@ -44,7 +45,7 @@ pub use job_type::{JobTypeInfo, JobTypeSpec};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
-pub use project::{Project, ProjectSpec};
+pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
     DispatchesQuery, ExecutionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery, JobsQuery, PageQuery,
 };
@@ -52,6 +53,7 @@ pub use queue::{Queue, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
+pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
     DispatchStatus, DstGap, DstOverlap, EndReason, EventType, ExecutionStatus, FireNote, HandlerType,

@@ -1,4 +1,4 @@
-//! A jobs file: calendars, task functions and jobs as a person writes them, and the body of `apply`.
+//! A jobs file: calendars, task functions, templates and jobs as a person writes them, and the body of `apply`.
 //!
 //! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
 //! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::calendar::CalendarSpec;
+use crate::template::TemplateSpec;
 use crate::words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
     MisfirePolicy, OverlapPolicy, Scope,
@@ -27,6 +28,9 @@ pub struct Manifest {
     /// What can be run; written before the jobs, which may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_functions: Vec<FunctionSpec>,
+    /// From what jobs can be made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub templates: Vec<TemplateSpec>,
     /// What is run, and when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSpec>,

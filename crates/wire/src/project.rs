@@ -37,3 +37,23 @@ pub struct Project {
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
+
+/// Parameters of the deletion of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteProjectQuery {
+    /// Delete its jobs with it. Without it a project that has jobs is not deleted.
+    #[serde(default)]
+    pub with_jobs: bool,
+}
+
+/// Answer to deleting a project.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectDeleted {
+    /// Its name, which is free now.
+    pub name: String,
+    /// How many jobs were deleted with it; each can be restored into another project of the name.
+    pub jobs: usize,
+    /// How many dispatches waited and are cancelled. Those that run go on.
+    pub cancelled: usize,
+}

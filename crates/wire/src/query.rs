@@ -64,6 +64,9 @@ pub struct JobsQuery {
     /// Only those whose latest finished dispatch ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status: Option<DispatchStatus>,
+    /// Only those that were made from this template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// In which order; `name` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<JobSort>,

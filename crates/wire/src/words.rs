@@ -111,6 +111,12 @@ words! {
         ProjectPaused = "project_paused",
         /// Somebody resumed a project.
         ProjectResumed = "project_resumed",
+        /// A template was made.
+        TemplateCreated = "template_created",
+        /// A template was changed.
+        TemplateUpdated = "template_updated",
+        /// Somebody deleted a template.
+        TemplateDeleted = "template_deleted",
         /// The operator of the installation paused the tenant.
         TenantPaused = "tenant_paused",
         /// The operator of the installation resumed the tenant.

@@ -4,23 +4,25 @@ use std::collections::HashMap;
 
 use sched_model::db::calendars::CalendarSettings;
 use sched_model::db::functions::FunctionSettings;
+use sched_model::db::templates::TemplateSettings;
 use sched_model::domain::job::JobSettings;
 use serde_json::Value;
 
-use super::{calendar, spec};
+use super::{calendar, spec, template};
 use crate::mistake::Mistake;
 
-/// Most calendars, functions and jobs of one manifest, so that it stays one short transaction.
+/// Most calendars, functions, templates and jobs of one manifest, so that it stays one short transaction.
 const MOST_ITEMS: usize = 1000;
 
 /// What a manifest may hold.
-const LISTS: &str = "calendars, task_functions and jobs";
+const LISTS: &str = "calendars, task_functions, templates and jobs";
 
 /// A manifest whose items are sound by themselves, each with its pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     pub(crate) calendars: Vec<(String, CalendarSettings)>,
     pub(crate) functions: Vec<(String, FunctionSettings)>,
+    pub(crate) templates: Vec<(String, TemplateSettings)>,
     pub(crate) jobs: Vec<(String, JobSettings)>,
     /// What is wrong with the items that are not here.
     pub(crate) mistakes: Vec<Mistake>,
@@ -41,12 +43,13 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     };
     let calendars = take_list(&mut body, "calendars", &mut checked.mistakes);
     let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
+    let templates = take_list(&mut body, "templates", &mut checked.mistakes);
     let jobs = take_list(&mut body, "jobs", &mut checked.mistakes);
     for key in body.keys() {
         let pointer = format!("/{}", crate::mistake::escaped(key));
         checked.mistakes.push(Mistake::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
     }
-    let items = calendars.len() + functions.len() + jobs.len();
+    let items = calendars.len() + functions.len() + templates.len() + jobs.len();
     if items > MOST_ITEMS {
         let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
         checked.mistakes.push(Mistake::invalid("", message));
@@ -54,6 +57,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     }
     checked.mistakes.extend(repeated("/calendars", &calendars));
     checked.mistakes.extend(repeated("/task_functions", &functions));
+    checked.mistakes.extend(repeated("/templates", &templates));
     checked.mistakes.extend(repeated("/jobs", &jobs));
     checked.calendar_names = calendars.iter().filter_map(name).map(str::to_owned).collect();
     checked.function_names = functions.iter().filter_map(name).map(str::to_owned).collect();
@@ -61,6 +65,9 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     let mistakes = &mut checked.mistakes;
     checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
     checked.functions = sound("/task_functions", functions, mistakes, spec::function);
+    checked.templates = sound("/templates", templates, mistakes, |value, at| {
+        template::read_template(value, at, default_timezone)
+    });
     checked.jobs = sound("/jobs", jobs, mistakes, |value, at| spec::job(value, at, default_timezone));
     checked
 }
@@ -134,6 +141,7 @@ mod tests {
             "job": [],
             "calendars": [{"name": "c", "dates": ["2026-13-01"]}, {"name": "d", "holidays": []}],
             "task_functions": [{"name": "f", "handler_type": "process", "handler_config": {}}],
+            "templates": [{"name": "t", "job": {"function": "{{x}}", "job_type": "manual"}}, {"name": "u", "jobs": {}}],
             "jobs": [
                 {"name": "a", "function": "f", "job_type": "manual"},
                 {"name": "b", "function": "f", "job_type": "cron"},
@@ -147,6 +155,8 @@ mod tests {
             "/calendars/0/dates/0",
             "/calendars/1/holidays",
             "/task_functions/0/handler_config/program",
+            "/templates/0/job/function",
+            "/templates/1/jobs",
             "/jobs/1/schedule_config/expression",
             "/jobs/2/name",
             "/jobs/2/timezone",
@@ -154,7 +164,7 @@ mod tests {
         ] {
             assert!(found.iter().any(|pointer| pointer == expected), "{expected} is not in {found:?}");
         }
-        assert_eq!(found.len(), 8, "{found:?}");
+        assert_eq!(found.len(), 10, "{found:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) mod queue;
 pub(crate) mod secret;
 pub(crate) mod show;
 pub(crate) mod spec;
+pub(crate) mod template;
 mod words;
 
 pub(crate) use words::{IntoDomain, IntoWire};

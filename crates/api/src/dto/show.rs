@@ -140,6 +140,7 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         created_by: state.created_src,
         updated_at: state.updated_at,
         updated_by: state.updated_src,
+        made_from: state.made_from.and_then(super::template::made_from),
     }
 }
 

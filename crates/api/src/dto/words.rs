@@ -12,6 +12,7 @@ use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::retry::BackoffType;
 use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
+use sched_model::domain::template::ParameterType;
 
 /// A word of a request.
 pub(crate) trait IntoDomain {
@@ -67,6 +68,7 @@ requested! {
     AfterCondition as AfterCondition { Success, Failure, Completion }
     AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
+    ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
     ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
@@ -82,6 +84,7 @@ answered! {
     AfterCondition as AfterCondition { Success, Failure, Completion }
     AfterMode as AfterMode { All, Any }
     BackoffType as BackoffType { Fixed, Linear, Exponential }
+    ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
     OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
     JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }

@@ -222,11 +222,6 @@ impl By {
     pub(crate) fn key(&self) -> Option<&str> {
         self.once.as_ref().map(Once::key)
     }
-
-    /// The same for what keeps the key itself, as a trigger does: its answer is not kept besides.
-    pub(crate) fn with_key_of_its_own(&self) -> Self {
-        Self { once: None, ..self.clone() }
-    }
 }
 
 impl Signed {

@@ -1,7 +1,7 @@
 //! `apply`: a whole manifest in one transaction.
 //!
-//! Three steps. Every item is read and checked by itself; then names that no item brings along are looked up; only if
-//! nothing is wrong, everything is written, calendars and functions before jobs and each kind by name, so that two manifests lock rows in
+//! Three steps. Every item is read and checked by itself; then, unless the same request was answered before, names that no item brings
+//! along are looked up; only if nothing is wrong, everything is written, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
 //! the same order, and last which job runs after which. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
 
@@ -9,11 +9,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use actix_web::HttpResponse;
-use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, DbResult, audit, dependencies, events, quotas, secrets, tenants};
+use sched_model::db::templates::TemplateSettings;
+use sched_model::db::{Conn, DbError, DbResult, dependencies, events, quotas, secrets, tenants};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
@@ -21,6 +21,7 @@ use sched_runtime::exit;
 use sched_wire::{Applied, ApplyResult, Kind};
 
 use super::jobs::{Told, tell};
+use super::notes::Notes;
 use super::{Id, State, auditing, built_in, compute};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
@@ -40,21 +41,7 @@ pub(crate) async fn apply(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let (body, timezone) = (body.required()?, state.default_timezone.clone());
-    let mut checked = compute(move || manifest::read(body, &timezone)).await?;
-    let looked_up = state
-        .read(&identity, "look_up_names", async |conn: &mut Conn| Ok(look_up(conn, tenant, &checked).await?))
-        .await;
-    match looked_up {
-        Ok(missing) => checked.mistakes.extend(missing),
-        // The mistakes known so far are worth more than the news that there might be others.
-        Err(error) if checked.mistakes.is_empty() => return Err(error),
-        Err(error) => {
-            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
-        }
-    }
-    if !checked.mistakes.is_empty() {
-        return Err(ApiError::Refused(checked.mistakes));
-    }
+    let checked = compute(move || manifest::read(body, &timezone)).await?;
     let work = Work {
         tenant,
         by: &request.0,
@@ -64,6 +51,8 @@ pub(crate) async fn apply(
     };
     let written = state
         .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
+            // Only now: what was applied once is answered alike, whatever has become of the names in it.
+            judge(conn, tenant, &checked).await?;
             let (jobs, functions) = checked
                 .jobs
                 .iter()
@@ -81,6 +70,20 @@ pub(crate) async fn apply(
         tracing::info!(apply.items = items, apply.changed = changed, "Applied a manifest.");
     }
     Ok(written.response)
+}
+
+/// Refuses a manifest with all its mistakes.
+async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(), ApiError> {
+    let mut mistakes = checked.mistakes.clone();
+    match look_up(conn, tenant, checked).await {
+        Ok(missing) => mistakes.extend(missing),
+        // The mistakes known so far are worth more than the news that there might be others.
+        Err(error) if mistakes.is_empty() => return Err(error.into()),
+        Err(error) => {
+            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
 }
 
 /// Calendars, functions, projects and other jobs that jobs name and nobody has, and secrets that functions do.
@@ -184,41 +187,47 @@ impl Work<'_> {
         let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
         let quota = quotas::hold_jobs(conn, self.tenant).await?;
         dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
-        let mut entries = Vec::new();
+        let mut notes = Notes::default();
         let mut calendars = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.calendars, |settings| &settings.name) {
             self.begin(at);
-            calendars.push((position, self.write_calendar(conn, settings, &mut entries).await?));
+            calendars.push((position, self.write_calendar(conn, settings, &mut notes).await?));
         }
         let mut functions = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.functions, |settings| &settings.name) {
             self.begin(at);
-            functions.push((position, self.write_function(conn, settings, &mut entries).await?));
+            functions.push((position, self.write_function(conn, settings, &mut notes).await?));
+        }
+        let mut templates = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.templates, |settings| &settings.name) {
+            self.begin(at);
+            templates.push((position, self.write_template(conn, settings, &mut notes).await?));
         }
         dependencies::lock_jobs(conn, self.tenant, &settings).await?;
         let mut saved = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.jobs, |settings| &settings.name) {
             self.begin(at);
-            saved.push((position, self.write_job(conn, settings, &mut entries).await?));
+            saved.push((position, self.write_job(conn, settings, &mut notes).await?));
         }
         let dependents: Vec<_> = saved.iter().filter_map(|(_, saved)| saved.new_dependent()).collect();
         dependencies::replace(conn, self.tenant, &dependents).await?;
         let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
         quota.check(conn, made).await?;
-        audit::write(conn, &entries).await?;
+        notes.write(conn).await?;
         let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
         tell(conn, self.tenant, &told, self.by).await?;
         let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
-        Ok(in_order(calendars).chain(in_order(functions)).chain(in_order(jobs)).collect())
+        let definitions = in_order(calendars).chain(in_order(functions)).chain(in_order(templates));
+        Ok(definitions.chain(in_order(jobs)).collect())
     }
 
     async fn write_calendar(
         &self,
         conn: &mut Conn,
         settings: &CalendarSettings,
-        entries: &mut Vec<AuditEntry>,
+        notes: &mut Notes,
     ) -> Result<Applied, SaveError> {
-        let saved = super::calendars::write(conn, self.tenant, settings, self.by, entries).await?;
+        let saved = super::calendars::write(conn, self.tenant, settings, self.by, &mut notes.entries).await?;
         Ok(Applied {
             kind: Kind::Calendar,
             name: saved.calendar.name,
@@ -232,7 +241,7 @@ impl Work<'_> {
         &self,
         conn: &mut Conn,
         settings: &FunctionSettings,
-        entries: &mut Vec<AuditEntry>,
+        notes: &mut Notes,
     ) -> Result<Applied, SaveError> {
         let before = functions::by_name(conn, self.tenant, &settings.name).await?;
         if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
@@ -241,7 +250,8 @@ impl Work<'_> {
         let (id, change) = functions::save(conn, self.tenant, settings).await?;
         if change != Change::Unchanged {
             let before = before.as_ref().map(|function| &function.settings);
-            entries.push(auditing::of_function(self.tenant, id, before, settings, self.by));
+            notes.entries.push(auditing::of_function(self.tenant, id, before, settings, self.by));
+            notes.events.push(super::functions::written(self.tenant, change, &settings.name, self.by));
         }
         Ok(Applied {
             kind: Kind::TaskFunction,
@@ -252,17 +262,33 @@ impl Work<'_> {
         })
     }
 
+    async fn write_template(
+        &self,
+        conn: &mut Conn,
+        settings: &TemplateSettings,
+        notes: &mut Notes,
+    ) -> Result<Applied, SaveError> {
+        let saved = super::templates::write(conn, self.tenant, settings, self.by, notes).await?;
+        Ok(Applied {
+            kind: Kind::Template,
+            name: saved.template.name,
+            id: saved.template.id,
+            change: saved.change.into_wire(),
+            version: Some(saved.template.version),
+        })
+    }
+
     async fn write_job(
         &self,
         conn: &mut Conn,
         settings: &JobSettings,
-        entries: &mut Vec<AuditEntry>,
+        notes: &mut Notes,
     ) -> Result<SavedJob, SaveError> {
         let saved =
             jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, &self.by.source, &self.parsed)
                 .await?;
         if saved.change != Change::Unchanged {
-            entries.push(auditing::of_job(self.tenant, &saved, self.by));
+            notes.entries.push(auditing::of_job(self.tenant, &saved, self.by));
         }
         Ok(saved)
     }

@@ -7,6 +7,7 @@
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
+use sched_model::db::events::NewEvent;
 use sched_model::db::functions::{self, Change, Function as Kept, FunctionSettings};
 use sched_model::db::kill_switches::{Target, Turn};
 use sched_model::db::{Conn, DbError, audit, events, notify};
@@ -114,11 +115,7 @@ async fn write(
     if change != Change::Unchanged {
         let before = before.as_ref().map(|function| &function.settings);
         audit::write(conn, &[auditing::of_function(tenant, id, before, settings, by)]).await?;
-        let event_type = match change {
-            Change::Created => events::FUNCTION_CREATED,
-            Change::Updated | Change::Unchanged => events::FUNCTION_UPDATED,
-        };
-        tell(conn, tenant, event_type, name, by).await?;
+        events::append(conn, &[written(tenant, change, name, by)]).await?;
     }
     let after = found(conn, tenant, name).await?;
     let etag = tag(after.updated_at);
@@ -129,6 +126,19 @@ async fn write(
         Change::Updated | Change::Unchanged => Reply::ok(&show::function(after))?,
     };
     Ok((reply.etag(etag), change))
+}
+
+/// The event of a function that was written, which changed something.
+pub(super) fn written(tenant: TenantId, change: Change, name: &str, by: &By) -> NewEvent {
+    let event_type = match change {
+        Change::Created => events::FUNCTION_CREATED,
+        Change::Updated | Change::Unchanged => events::FUNCTION_UPDATED,
+    };
+    told(tenant, event_type, name, by)
+}
+
+fn told(tenant: TenantId, event_type: &'static str, name: &str, by: &By) -> NewEvent {
+    event(tenant, None, event_type, json!({"name": name, "by": by.source}))
 }
 
 fn no_queue(error: DbError, queue: &str) -> ApiError {
@@ -304,8 +314,7 @@ async fn tell(
     name: &str,
     by: &By,
 ) -> Result<(), ApiError> {
-    let payload = json!({"name": name, "by": by.source});
-    Ok(events::append(conn, &[event(tenant, None, event_type, payload)]).await?)
+    Ok(events::append(conn, &[told(tenant, event_type, name, by)]).await?)
 }
 
 /// The function of a body, which may leave its name to the path.

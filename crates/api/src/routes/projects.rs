@@ -1,28 +1,33 @@
 //! Projects: listing, showing, writing, pausing and deleting them.
 //!
-//! A name says which; a write says what it should be, so repeating one is harmless.
+//! A name says which; a write says what it should be, so repeating one is harmless. A project that is deleted takes its jobs along, if who
+//! asks says that it should: one transaction with theirs, or nothing.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
+use sched_model::db::cancellations::Order;
 use sched_model::db::functions::Change;
+use sched_model::db::jobs::DeletedJob;
 use sched_model::db::kill_switches::{Target, Turn};
-use sched_model::db::projects::{self, Project as Kept, ProjectSettings};
+use sched_model::db::projects::{self, DeleteError, MOST_JOBS, Project as Kept, ProjectSettings};
+use sched_model::db::resources::ChangeError;
 use sched_model::db::{Conn, audit, events, notify};
 use sched_model::domain::identity::check_display_name;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
-use sched_wire::{BASE_PATH, Page, PageQuery, Project, ProjectSpec};
+use sched_wire::{BASE_PATH, DeleteProjectQuery, Page, PageQuery, Project, ProjectDeleted, ProjectSpec};
 use serde_json::json;
 
 use super::auditing::plain;
 use super::cancellations::reason;
+use super::jobs::{Told, tell_of_cancelled, tell_within};
 use super::resources::{Switch, can_be_there, event, no_such, refused, tag};
-use super::{Answer, Id, State};
+use super::{Answer, Id, State, auditing, built_in};
 use crate::dto::spec::{LONGEST_DESCRIPTION, LONGEST_NAME};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
-use crate::mistake::{self, Mistake};
+use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
 use crate::session::Reply;
 
@@ -109,26 +114,74 @@ pub(crate) async fn delete(
     request: Id,
     http: HttpRequest,
     name: web::Path<String>,
-    _: Query<NoParameters>,
+    Query(query): Query<DeleteProjectQuery>,
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
     can_be_there(KIND, &name)?;
+    let order = Order { by: &by.actor, reason: Some("its project was deleted") };
+    let asked = projects::DeleteRequest {
+        tenant,
+        name: &name,
+        expected,
+        with_jobs: query.with_jobs,
+        source: &by.source,
+        order,
+    };
     let written = state
         .write(&identity, by, "delete_project", async |conn: &mut Conn| {
-            let project = projects::delete(conn, tenant, &name, expected)
-                .await
-                .map_err(|error| refused(error, KIND, &name))?;
-            audit::write(conn, &[entry(tenant, "delete_project", Some(&project.settings), None, by)]).await?;
-            let payload = json!({"name": project.settings.name, "by": by.source});
+            let deleted = projects::delete(conn, &asked).await.map_err(|error| not_deleted(error, &name))?;
+            let functions: Vec<&str> =
+                deleted.jobs.iter().map(|job| job.before.settings.function.as_str()).collect();
+            built_in::functions(conn, &identity, &functions).await?;
+            let mut entries = Vec::new();
+            let mut told = Vec::new();
+            for DeletedJob { before, after, .. } in &deleted.jobs {
+                let settings = (Some(&before.settings), None);
+                entries.push(auditing::of_changed_job(tenant, "delete_job", after.id, settings, by));
+                told.push(Told { event_type: events::JOB_DELETED, job: after });
+            }
+            let project = &deleted.project;
+            entries.push(entry(tenant, "delete_project", Some(&project.settings), None, by));
+            audit::write(conn, &entries).await?;
+            tell_within(conn, tenant, Some(project.id), &told, by).await?;
+            for job in &deleted.jobs {
+                tell_of_cancelled(conn, tenant, &job.after, &job.cancelled, &order).await?;
+            }
+            let payload = json!({"name": project.settings.name, "jobs": deleted.jobs.len(), "by": by.source});
             events::append(conn, &[event(tenant, Some(project.id), events::PROJECT_DELETED, payload)])
                 .await?;
-            Ok::<_, ApiError>((Reply::no_content(), ()))
+            let answer = ProjectDeleted {
+                name: project.settings.name.clone(),
+                jobs: deleted.jobs.len(),
+                cancelled: deleted.jobs.iter().map(|job| job.cancelled.len()).sum(),
+            };
+            Ok::<_, ApiError>((Reply::ok(&answer)?, answer.jobs))
         })
         .await?;
-    if written.extra.is_some() {
-        tracing::info!(project.name = name.as_str(), "Deleted a project.");
+    if let Some(jobs) = written.extra {
+        tracing::info!(project.name = name.as_str(), project.jobs = jobs, "Deleted a project.");
     }
     Ok(written.response)
+}
+
+/// Why a project was not deleted, and what to do about it.
+fn not_deleted(error: DeleteError, name: &str) -> ApiError {
+    let in_use = |message: String| {
+        ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
+    };
+    match error {
+        DeleteError::Change(ChangeError::InUse(users)) => in_use(format!(
+            "the project {name:?} has {users}; `with_jobs=true` deletes them with it, or give them another project first"
+        )),
+        DeleteError::Change(error) => refused(error, KIND, name),
+        DeleteError::TooManyJobs => in_use(format!(
+            "the project {name:?} has more than {MOST_JOBS} jobs, and no more are deleted at once; delete some of them first"
+        )),
+        DeleteError::Followed(users) => in_use(format!(
+            "{users} of other projects run after jobs of {name:?} and would wait for ever; take those from `after` there first"
+        )),
+        DeleteError::Job(error) => mistake::save_refused(error, ""),
+    }
 }
 
 /// `POST /projects/{name}/pause`

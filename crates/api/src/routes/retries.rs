@@ -110,9 +110,9 @@ pub(super) async fn hint(state: &State, queues: &[String]) {
     }
 }
 
-/// The answer about a dispatch that was made, or had been.
+/// The answer about a dispatch that was made, or had been. Whoever asks again is told that it had been.
 pub(super) fn accepted(dispatch: DispatchId, duplicate: bool) -> Result<Reply, ApiError> {
-    let answer = sched_wire::Triggered { dispatch_id: dispatch.0, duplicate };
+    let answer = |duplicate| sched_wire::Triggered { dispatch_id: dispatch.0, duplicate };
     let location = format!("{BASE_PATH}/dispatches/{dispatch}");
-    Ok(Reply::with(StatusCode::ACCEPTED, &answer)?.location(location))
+    Ok(Reply::with(StatusCode::ACCEPTED, &answer(duplicate))?.or_again(&answer(true))?.location(location))
 }

@@ -1,7 +1,8 @@
 //! Triggers: running a job now, whatever its schedule says.
 //!
 //! The dispatch and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
-//! lost, because they look by themselves. With a key, sending a trigger again returns the dispatch that it made.
+//! lost, because they look by themselves. With a key, sending a trigger again is answered as the first time, as every change is; the dispatch
+//! keeps the key besides, so that there is one for a job and a key for as long as it is there.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
@@ -32,11 +33,11 @@ pub(crate) async fn trigger(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let (by, key) = (request.0.with_key_of_its_own(), request.0.key().map(str::to_owned));
+    let key = request.0.key();
     let traceparent = traceparent(&http);
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
     let written = state
-        .write(&identity, &by, "trigger_job", async |conn: &mut Conn| {
+        .write(&identity, &request.0, "trigger_job", async |conn: &mut Conn| {
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
             built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let new = NewTrigger {
@@ -45,7 +46,7 @@ pub(crate) async fn trigger(
                 triggered_by: Trigger::Api,
                 user: &request.0.source,
                 args: args.as_ref(),
-                idempotency_key: key.as_deref(),
+                idempotency_key: key,
                 traceparent: traceparent.as_deref(),
             };
             match dispatches::trigger(conn, &new).await? {
@@ -64,12 +65,14 @@ pub(crate) async fn trigger(
         })
         .await?;
     let mut response = written.response;
-    match written.extra.flatten() {
-        Some((job, dispatch, queue)) => {
+    match written.extra {
+        Some(Some((job, dispatch, queue))) => {
             tracing::info!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
             hint(&state, &[queue]).await;
         }
-        None => note_replay(&mut response),
+        Some(None) => note_replay(&mut response),
+        // Noted where it was found.
+        None => {}
     }
     Ok(response)
 }

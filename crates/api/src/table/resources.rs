@@ -7,10 +7,12 @@ use sched_wire::{Page, PageQuery};
 
 use crate::openapi::says;
 use crate::permit::{Path, at};
-use crate::routes::{drains, functions, job_types, maintenance, projects, queue_switches, tenancy, users};
+use crate::routes::{
+    drains, functions, job_types, maintenance, projects, queue_switches, templates, tenancy, users,
+};
 
 pub(super) fn resources() -> Vec<Path> {
-    [in_projects(), of_functions(), of_tenants(), of_queues(), of_the_installation()]
+    [in_projects(), of_functions(), of_templates(), of_tenants(), of_queues(), of_the_installation()]
         .into_iter()
         .flatten()
         .collect()
@@ -31,7 +33,14 @@ fn in_projects() -> Vec<Path> {
                 projects::put,
                 says("Write a project").takes::<wire::ProjectSpec>().if_match().put::<wire::Project>(),
             )
-            .delete(P::JobsWrite, projects::delete, says("Delete a project").if_match().no_content()),
+            .delete(
+                P::JobsWrite,
+                projects::delete,
+                says("Delete a project, with its jobs if that is asked for")
+                    .query::<wire::DeleteProjectQuery>()
+                    .if_match()
+                    .ok::<wire::ProjectDeleted>(),
+            ),
         at("/projects/{name}/pause").post(
             P::JobsOperate,
             projects::pause,
@@ -83,6 +92,46 @@ fn of_functions() -> Vec<Path> {
             P::JobsOperate,
             functions::resume,
             turned("End the pause of a task function"),
+        ),
+    ]
+}
+
+fn of_templates() -> Vec<Path> {
+    vec![
+        at("/templates").get(
+            P::JobsRead,
+            templates::list,
+            says("List templates").query::<PageQuery>().ok::<Page<wire::Template>>(),
+        ),
+        at("/templates/{name}")
+            .get(P::JobsRead, templates::get, says("Show a template").ok::<wire::Template>())
+            .put(
+                P::JobsWrite,
+                templates::put,
+                says("Write a template")
+                    .if_match()
+                    .takes_named::<wire::TemplateSpec>()
+                    .put::<wire::Template>(),
+            )
+            .delete(
+                P::JobsWrite,
+                templates::delete,
+                says("Delete a template; jobs that were made from it stay").if_match().no_content(),
+            ),
+        at("/templates/{name}/render").post(
+            P::JobsRead,
+            templates::render,
+            says("Show the job that a template and some values make")
+                .may_take::<wire::InstantiateRequest>()
+                .ok::<wire::JobSpec>(),
+        ),
+        at("/templates/{name}/instantiate").post(
+            P::JobsWrite,
+            templates::instantiate,
+            says("Make a job from a template")
+                .if_match()
+                .may_take::<wire::InstantiateRequest>()
+                .put::<wire::Job>(),
         ),
     ]
 }

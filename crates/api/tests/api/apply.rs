@@ -149,3 +149,51 @@ async fn the_largest_manifest_is_applied_in_time() {
     let again = app.apply(&manifest).await;
     assert!(again.iter().all(|line| line.ends_with(" unchanged")), "{again:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_applied_under_a_key_is_answered_alike_when_its_names_are_gone() {
+    let app = TestApp::start().await;
+    app.apply(&json!({"task_functions": [function("f")]})).await;
+    let job = json!({"name": "a", "function": "f", "job_type": "manual", "calendars": ["c"]});
+    app.apply(&json!({"calendars": [{"name": "c", "dates": ["2027-01-01"]}]})).await;
+    let headers = [("content-type", "application/json"), ("idempotency-key", "once")];
+    let body = json!({"jobs": [job]}).to_string();
+    let first = app.send("POST", "/api/v1/apply", &headers, Some(&body)).await;
+    assert_eq!(first.status, 200, "{}", first.body);
+    assert_eq!(app.send("DELETE", "/api/v1/jobs/a", &[], None).await.status, 200);
+    assert_eq!(app.send("DELETE", "/api/v1/calendars/c", &[], None).await.status, 204);
+    let again = app.send("POST", "/api/v1/apply", &headers, Some(&body)).await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (200, Some("true")), "{}", again.body);
+    assert_eq!(again.json(), first.json());
+    assert_eq!(
+        app.post("/api/v1/apply", &json!({"jobs": [job]})).await.status,
+        422,
+        "without the key it is new"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_that_are_applied_are_told_of_as_those_that_are_put() {
+    let app = TestApp::start().await;
+    let mut changed = function("f");
+    changed["description"] = json!("Another.");
+    for one in [function("f"), function("f"), changed] {
+        app.apply(&json!({"task_functions": [one]})).await;
+    }
+    let told = app.get("/api/v1/events?type=function_created,function_updated").await.json();
+    let told: Vec<String> = told["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {} {}",
+                one["event_type"].as_str().unwrap(),
+                one["payload"]["name"],
+                one["payload"]["by"]
+            )
+        })
+        .collect();
+    let by = format!("\"f\" \"{}\"", test_support::identity::OWNER);
+    assert_eq!(told, [format!("function_updated {by}"), format!("function_created {by}")]);
+}

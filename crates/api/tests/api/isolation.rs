@@ -123,6 +123,12 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/projects/{name}", One, none.clone()),
         ("POST", "/projects/{name}/pause", One, json!({})),
         ("POST", "/projects/{name}/resume", One, json!({})),
+        ("GET", "/templates", List, none.clone()),
+        ("GET", "/templates/{name}", One, none.clone()),
+        ("PUT", "/templates/{name}", Writes, json!({"job": {"function": "f", "job_type": "manual"}})),
+        ("DELETE", "/templates/{name}", One, none.clone()),
+        ("POST", "/templates/{name}/render", One, json!({"name": "mine"})),
+        ("POST", "/templates/{name}/instantiate", One, json!({"name": "mine"})),
         ("GET", "/task-functions", List, none.clone()),
         ("GET", "/task-functions/{name}", One, none.clone()),
         ("PUT", "/task-functions/{name}", Writes, function(MARK)),
@@ -186,6 +192,8 @@ impl Two {
         as_them("PUT", &format!("/calendars/{MARK}"), &json!({"dates": ["2027-01-01"]})).await;
         as_them("PUT", &format!("/queues/{MARK}"), &json!({})).await;
         as_them("PUT", &format!("/projects/{MARK}"), &json!({})).await;
+        let template = json!({"job": {"function": MARK, "job_type": "manual"}});
+        as_them("PUT", &format!("/templates/{MARK}"), &template).await;
         as_them("PUT", &format!("/secrets/{MARK}"), &json!({"value": MARK})).await;
         let trigger = format!("/jobs/{MARK}/trigger");
         let dispatch =

@@ -228,3 +228,29 @@ async fn calendars_and_queues_are_written_over_the_one_that_is_meant() {
         assert_eq!(shown.header("etag"), changed.header("etag"), "what was refused was not written");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restoring_again_means_the_same_job_and_not_one_that_was_deleted_before_it() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["a"]).await;
+    let delete = async |path: &str| assert_eq!(app.send("DELETE", path, &[], None).await.status, 200);
+    delete("/api/v1/jobs/a").await;
+    assert_eq!(app.post("/api/v1/jobs", &crate::support::manual("a")).await.status, 201);
+    delete("/api/v1/jobs/a").await;
+    let restore = async |body: Value| app.post("/api/v1/jobs/a/restore", &body).await;
+    let first = restore(json!({})).await;
+    assert_eq!(first.status, 200, "{}", first.body);
+    let again = restore(json!({})).await;
+    assert_eq!((again.status, again.json()), (200, first.json()), "{}", again.body);
+    let other = restore(json!({"name": "b"})).await;
+    assert_eq!(
+        (other.status, &other.json()["name"]),
+        (200, &json!("b")),
+        "the one before it, under another name"
+    );
+    let twice = restore(json!({"name": "b"})).await;
+    assert_eq!((twice.status, twice.json()), (200, other.json()), "{}", twice.body);
+    let id = first.json()["id"].as_str().unwrap().to_owned();
+    let kept = app.post(&format!("/api/v1/jobs/{id}/restore"), &json!({"name": "c"})).await;
+    assert_eq!((kept.status, &kept.json()["code"]), (409, &json!("already_exists")), "{}", kept.body);
+}

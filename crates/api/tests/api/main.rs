@@ -35,5 +35,6 @@ mod secrets;
 mod sessions;
 mod support;
 mod switches;
+mod templates;
 mod tokens;
 mod triggers;

@@ -34,7 +34,9 @@ async fn a_project_is_made_changed_listed_and_deleted_under_its_name() {
     let names: Vec<&Value> = listed["items"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["billing", "default"]);
 
-    assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 204);
+    let gone = app.send("DELETE", PATH, &[], None).await;
+    let told = json!({"name": "billing", "jobs": 0, "cancelled": 0});
+    assert_eq!((gone.status, gone.json()), (200, told), "{}", gone.body);
     assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 404);
     assert_eq!(app.get(PATH).await.status, 404);
     assert_eq!(send(&app, "PUT", PATH, &[], &json!({})).await.status, 201, "the name is free again");
@@ -92,11 +94,66 @@ async fn secrets_of_a_project_go_with_it_and_none_are_put_into_a_deleted_one() {
     send(&app, "PUT", PATH, &[], &json!({})).await;
     let secret = "/api/v1/secrets/token?project=billing";
     assert_eq!(send(&app, "PUT", secret, &[], &json!({"value": "x"})).await.status, 201);
-    assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 204);
+    assert_eq!(app.send("DELETE", PATH, &[], None).await.status, 200);
     assert_eq!(app.count("SELECT count(*) FROM secrets").await, 0);
     assert_eq!(send(&app, "PUT", secret, &[], &json!({"value": "x"})).await.status, 400);
     app.apply(&json!({"task_functions": [function("f")]})).await;
     let job = json!({"name": "a", "function": "f", "job_type": "manual", "project": "billing"});
     let refused = app.post("/api/v1/jobs", &job).await;
     assert_eq!((refused.status, pointers(&refused.json())), (422, vec!["/project".to_owned()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_go_with_their_project_when_that_is_asked_for() {
+    let app = TestApp::start().await;
+    send(&app, "PUT", PATH, &[], &json!({})).await;
+    let job = |name: &str| json!({"name": name, "function": "f", "job_type": "manual", "project": "billing"});
+    let mut follower = job("b");
+    follower["after"] = json!([{"job": "a"}]);
+    let mut stranger = json!({"name": "c", "function": "f", "job_type": "manual"});
+    let jobs = json!([job("a"), follower, job("d"), stranger]);
+    app.apply(&json!({"task_functions": [function("f")], "jobs": jobs})).await;
+    for name in ["a", "d"] {
+        assert_eq!(app.post(&format!("/api/v1/jobs/{name}/trigger"), &json!({})).await.status, 202);
+    }
+    let kept = app.send("DELETE", PATH, &[], None).await;
+    assert_eq!((kept.status, &kept.json()["code"]), (409, &json!("in_use")), "{}", kept.body);
+    assert!(kept.body.contains("jobs a, b, d") && kept.body.contains("with_jobs=true"), "{}", kept.body);
+    stranger["after"] = json!([{"job": "a"}]);
+    app.apply(&json!({"jobs": [stranger]})).await;
+    let with_jobs = format!("{PATH}?with_jobs=true");
+    let followed = app.send("DELETE", &with_jobs, &[], None).await;
+    assert_eq!((followed.status, &followed.json()["code"]), (409, &json!("in_use")), "{}", followed.body);
+    assert!(followed.body.contains("jobs c of other projects"), "{}", followed.body);
+    let live = "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND deleted_at IS NULL";
+    assert_eq!(app.count(live).await, 4, "nothing was written");
+
+    stranger["after"] = json!([]);
+    app.apply(&json!({"jobs": [stranger]})).await;
+    let stale = app.send("DELETE", &with_jobs, &[("if-match", "\"1\"")], None).await;
+    assert_eq!(stale.status, 412, "{}", stale.body);
+    let key = [("idempotency-key", "once")];
+    let gone = app.send("DELETE", &with_jobs, &key, None).await;
+    let told = json!({"name": "billing", "jobs": 3, "cancelled": 2});
+    assert_eq!((gone.status, gone.json()), (200, told), "{}", gone.body);
+    assert_eq!(app.send("DELETE", &with_jobs, &key, None).await.header("idempotency-replayed"), Some("true"));
+    assert_eq!(app.count(live).await, 1);
+    assert_eq!(app.count("SELECT count(*) FROM job_dispatch WHERE status = 'CANCELLED'").await, 2);
+    assert_eq!(app.count("SELECT count(*) FROM job_dependencies").await, 0);
+    for (what, number) in [
+        ("events WHERE event_type = 'job_deleted' AND project_id IS NOT NULL", 3),
+        ("events WHERE event_type = 'dispatch_cancelled'", 2),
+        ("events WHERE event_type = 'project_deleted' AND payload->>'jobs' = '3'", 1),
+        ("audit_log WHERE action = 'delete_job'", 3),
+    ] {
+        assert_eq!(app.count(&format!("SELECT count(*) FROM {what}")).await, number, "{what}");
+    }
+    // A job comes back into a project that is there, and into none that is not.
+    let lost = app.post("/api/v1/jobs/d/restore", &json!({})).await;
+    assert_eq!((lost.status, pointers(&lost.json())), (422, vec!["/project".to_owned()]), "{}", lost.body);
+    send(&app, "PUT", PATH, &[], &json!({})).await;
+    let back = app.post("/api/v1/jobs/d/restore", &json!({})).await;
+    assert_eq!((back.status, &back.json()["project"]), (200, &json!("billing")), "{}", back.body);
+    let of_project = "SELECT count(*) FROM scheduled_jobs j JOIN projects p ON p.id = j.project_id WHERE j.name = 'd' AND p.deleted_at IS NULL";
+    assert_eq!(app.count(of_project).await, 1);
 }

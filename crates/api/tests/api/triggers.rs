@@ -46,8 +46,15 @@ async fn arguments_of_a_trigger_stand_in_place_of_the_jobs() {
 async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;
-    let (a, b, c) =
-        tokio::join!(trigger(&app, "k-1", None), trigger(&app, "k-1", None), trigger(&app, "k-1", None));
+    // Of those at the same moment one is first, and the others are told so, or wait no longer than for their answer.
+    let done = async || loop {
+        let answer = trigger(&app, "k-1", None).await;
+        if answer.status != 409 {
+            return answer;
+        }
+        assert_eq!(answer.json()["code"], "idempotency_key_in_flight", "{}", answer.body);
+    };
+    let (a, b, c) = tokio::join!(done(), done(), done());
     let again = trigger(&app, "k-1", None).await;
     let mut duplicates = 0;
     for answer in [&a, &b, &c, &again] {
@@ -57,6 +64,29 @@ async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
     }
     assert_eq!((duplicates, app.count(DISPATCHES).await), (3, 1));
     assert_eq!(trigger(&app, "k-2", None).await.json()["duplicate"], json!(false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_is_answered_alike_whatever_became_of_its_job() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let first = trigger(&app, "k", None).await;
+    let headers = [("content-type", "application/json")];
+    let patch = json!({"task_args": {"depth": 9}}).to_string();
+    assert_eq!(app.send("PATCH", "/api/v1/jobs/report", &headers, Some(&patch)).await.status, 200);
+    let changed = trigger(&app, "k", None).await;
+    assert_eq!(app.send("DELETE", "/api/v1/jobs/report", &[], None).await.status, 200);
+    let deleted = trigger(&app, "k", None).await;
+    for again in [changed, deleted] {
+        assert_eq!(
+            (again.status, again.header("idempotency-replayed")),
+            (202, Some("true")),
+            "{}",
+            again.body
+        );
+        assert_eq!(again.json(), json!({"dispatch_id": first.json()["dispatch_id"], "duplicate": true}));
+    }
+    assert_eq!(app.count(DISPATCHES).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -85,12 +85,16 @@ pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettin
     lock(conn, tenant, &jobs).await
 }
 
-/// Locks a job that is to be deleted, and those that it runs after, in the order of ids. Edges of the tenant are serialised before
+/// Locks jobs that are to be deleted, and those that they run after, in the order of ids. Edges of the tenant are serialised before
 /// ([`serialise`]).
-pub(super) async fn lock_with_upstream(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
-    let mut jobs = BTreeSet::from([job]);
-    jobs.extend(upstream_of(conn, tenant, &jobs).await?);
-    lock(conn, tenant, &jobs).await
+pub(super) async fn lock_with_upstream(
+    conn: &mut Conn,
+    tenant: TenantId,
+    jobs: &BTreeSet<JobId>,
+) -> DbResult<()> {
+    let mut all = jobs.clone();
+    all.extend(upstream_of(conn, tenant, jobs).await?);
+    lock(conn, tenant, &all).await
 }
 
 /// Takes away what a job runs after. Its settings go on saying it, for the day on which it is restored.

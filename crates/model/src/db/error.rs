@@ -59,6 +59,12 @@ pub enum ConstraintKind {
 }
 
 impl DbError {
+    /// For what was read before a lock was had and is different under it: the transaction is run again, and reads it anew.
+    #[must_use]
+    pub(super) const fn outdated() -> Self {
+        Self::Collision(DieselError::RollbackTransaction)
+    }
+
     /// Whether the whole transaction may simply be run again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {

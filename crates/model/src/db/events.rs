@@ -110,6 +110,12 @@ pub const FUNCTION_RESUMED: &str = "function_resumed";
 pub const FUNCTION_ACTIVATED: &str = "function_activated";
 /// Somebody has a task function accept no jobs; those it has are disabled as they come due.
 pub const FUNCTION_DEACTIVATED: &str = "function_deactivated";
+/// Somebody made a template.
+pub const TEMPLATE_CREATED: &str = "template_created";
+/// Somebody changed a template.
+pub const TEMPLATE_UPDATED: &str = "template_updated";
+/// Somebody deleted a template.
+pub const TEMPLATE_DELETED: &str = "template_deleted";
 /// An operator asked a worker to take nothing new.
 pub const WORKER_DRAIN_REQUESTED: &str = "worker_drain_requested";
 /// An operator took that back.
@@ -142,6 +148,9 @@ pub const TYPES: &[&str] = &[
     PROJECT_DELETED,
     PROJECT_PAUSED,
     PROJECT_RESUMED,
+    TEMPLATE_CREATED,
+    TEMPLATE_UPDATED,
+    TEMPLATE_DELETED,
     TENANT_PAUSED,
     TENANT_RESUMED,
     EXECUTION_STARTED,

@@ -9,6 +9,7 @@ mod cursor;
 mod delete;
 mod list;
 mod parsed_calendars;
+mod refusal;
 mod reschedule;
 mod restore;
 mod save;
@@ -26,16 +27,18 @@ use super::schema::{projects, scheduled_jobs, task_functions};
 use super::{Conn, DbResult};
 use crate::domain::dependency::AfterMode;
 use crate::domain::dispatch::DispatchStatus;
-use crate::domain::ids::{JobId, TenantId};
+use crate::domain::ids::{JobId, ProjectId, TenantId};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
-pub use self::delete::{DeleteRequest, Deleted, delete};
+pub(super) use self::delete::end;
+pub use self::delete::{DeleteRequest, Deleted, DeletedJob, delete};
 pub use self::list::{JobStatus, List, Order, Position, Shown, SortBy, count, list};
 pub use self::parsed_calendars::ParsedCalendars;
+pub use self::refusal::SaveError;
 pub use self::reschedule::reschedule_users_of;
 pub use self::restore::{RestoreRequest, Restored, restore};
-pub use self::save::{SaveError, SaveMode, SavedJob, roll_back, save, save_with};
+pub use self::save::{SaveMode, SavedJob, roll_back, save, save_with};
 pub use self::switch::{NewPause, Pause, PauseEnd, Switch, SwitchRequest, Switched, switch};
 
 /// A job as it is kept.
@@ -80,6 +83,7 @@ pub struct JobState {
     pub updated_at: DateTime<Utc>,
     pub updated_src: String,
     pub deleted_at: Option<DateTime<Utc>>,
+    pub made_from: Option<serde_json::Value>,
 }
 
 impl JobState {
@@ -245,6 +249,26 @@ pub async fn by_id_ever(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResul
         .await
         .optional()?;
     Ok(row.map(into_job))
+}
+
+/// The jobs of a project that are not deleted, at most `limit`, by id.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub(super) async fn of_project(
+    conn: &mut Conn,
+    tenant: TenantId,
+    project: ProjectId,
+    limit: i64,
+) -> DbResult<Vec<Job>> {
+    let rows: Vec<Row> = jobs_with_names!()
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::project_id.eq(project))
+        .order(scheduled_jobs::id)
+        .limit(limit)
+        .load(conn)
+        .await?;
+    Ok(rows.into_iter().map(into_job).collect())
 }
 
 /// Of the deleted jobs of this name, the one that was deleted last.

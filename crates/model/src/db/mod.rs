@@ -61,6 +61,7 @@ pub mod secrets;
 pub mod sessions;
 pub mod sign_ins;
 pub mod system;
+pub mod templates;
 pub mod tenants;
 pub mod tick;
 pub mod users;

@@ -4,16 +4,23 @@
 //! may then be given to another. Writers hold the row of the project until the end of the caller's transaction; who puts a job into
 //! one holds it too ([`super::jobs::save`]), so none is put into a project that is being deleted.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
+use super::cancellations::Order;
 use super::functions::Change;
+use super::jobs::{self, DeletedJob, Job, SaveError};
 use super::resources::{ChangeError, Expected, MOST_NAMED, Users};
 use super::schema::{projects, scheduled_jobs, secrets};
 use super::tenants::DEFAULT_PROJECT;
-use super::{Conn, DbError, DbResult, clock};
-use crate::domain::ids::{ProjectId, TenantId};
+use super::{Conn, DbError, DbResult, clock, dependencies, tx};
+use crate::domain::ids::{JobId, ProjectId, TenantId};
+
+/// Most jobs that are deleted with their project at once, so that it stays one short transaction.
+pub const MOST_JOBS: i64 = 1000;
 
 /// What a user says about a project.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
@@ -160,33 +167,95 @@ pub async fn save(
     Ok(SavedProject { project, before, change: Change::Updated })
 }
 
-/// Deletes a project that has no jobs, with its secrets, and returns what it was. Call it in a transaction.
+/// Which project to delete, and by whose word.
+#[derive(Debug, Clone, Copy)]
+pub struct DeleteRequest<'a> {
+    /// Owner.
+    pub tenant: TenantId,
+    /// Its name.
+    pub name: &'a str,
+    /// In which state it must be.
+    pub expected: Expected,
+    /// Whether its jobs go with it; otherwise it is not deleted while it has some.
+    pub with_jobs: bool,
+    /// Which component or whose e-mail asks.
+    pub source: &'a str,
+    /// Who asks, and why, for what is cancelled.
+    pub order: Order<'a>,
+}
+
+/// A project that was deleted.
+#[derive(Debug, Clone)]
+pub struct DeletedProject {
+    /// As it was.
+    pub project: Project,
+    /// Its jobs, which were deleted with it, by id.
+    pub jobs: Vec<DeletedJob>,
+}
+
+/// Why a project was not deleted. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// As of every resource.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// It has more jobs than go with it at once.
+    #[error("it has more than {MOST_JOBS} jobs")]
+    TooManyJobs,
+    /// Jobs of other projects run after jobs of it, which would leave them waiting for ever.
+    #[error("jobs of other projects run after its own: {0}")]
+    Followed(Users),
+    /// A job of it could not be deleted.
+    #[error(transparent)]
+    Job(#[from] SaveError),
+}
+
+impl From<DbError> for DeleteError {
+    fn from(error: DbError) -> Self {
+        Self::Change(error.into())
+    }
+}
+
+impl From<diesel::result::Error> for DeleteError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Change(error.into())
+    }
+}
+
+impl tx::TransactionError for DeleteError {
+    fn is_retryable(&self) -> bool {
+        match self {
+            Self::Change(error) => error.is_retryable(),
+            Self::Job(error) => error.is_retryable(),
+            Self::TooManyJobs | Self::Followed(_) => false,
+        }
+    }
+}
+
+/// Deletes a project, with its secrets and, if that is asked for, its jobs, and returns what it was. Call it in a transaction that
+/// holds no lock yet.
+///
+/// Each of its jobs ends as one that is deleted alone: its history stays, what waits is cancelled, what runs goes on.
 ///
 /// # Errors
-/// [`ChangeError::InUse`] while there are jobs in it, [`ChangeError::BuiltIn`] of the one that every tenant has.
-pub async fn delete(
-    conn: &mut Conn,
-    tenant: TenantId,
-    name: &str,
-    expected: Expected,
-) -> Result<Project, ChangeError> {
+/// [`ChangeError::InUse`] of jobs that are not to go with it, [`ChangeError::BuiltIn`] of the project that every tenant has.
+pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<DeletedProject, DeleteError> {
+    let DeleteRequest { tenant, name, expected, with_jobs, .. } = *request;
+    let seen = by_name(conn, tenant, name).await?.ok_or(ChangeError::NotFound)?;
+    if name == DEFAULT_PROJECT {
+        expected.of_present(seen.updated_at)?;
+        return Err(ChangeError::BuiltIn.into());
+    }
+    // Who writes jobs takes the lock on edges before that on the project.
+    let waiting =
+        if with_jobs { jobs::of_project(conn, tenant, seen.id, MOST_JOBS + 1).await? } else { Vec::new() };
+    dependencies::serialise(conn, tenant, waiting.iter().map(|job| &job.settings)).await?;
     let project = lock(conn, tenant, name).await?.ok_or(ChangeError::NotFound)?;
     expected.of_present(project.updated_at)?;
-    if name == DEFAULT_PROJECT {
-        return Err(ChangeError::BuiltIn);
-    }
-    let jobs = scheduled_jobs::table
-        .filter(scheduled_jobs::tenant_id.eq(tenant))
-        .filter(scheduled_jobs::project_id.eq(project.id))
-        .filter(scheduled_jobs::deleted_at.is_null())
-        .order(scheduled_jobs::name)
-        .limit(MOST_NAMED + 1)
-        .select(scheduled_jobs::name)
-        .load(conn)
-        .await?;
-    if let Some(users) = Users::of("jobs", jobs) {
-        return Err(ChangeError::InUse(users));
-    }
+    let jobs = match with_jobs {
+        true => delete_jobs(conn, request, project.id, &waiting).await?,
+        false => refuse_jobs(conn, tenant, project.id).await.map(|()| Vec::new())?,
+    };
     let own_secrets = secrets::table
         .filter(secrets::tenant_id.eq(tenant))
         .filter(secrets::project_id.is_not_distinct_from(Some(project.id)));
@@ -200,5 +269,56 @@ pub async fn delete(
         ))
         .execute(conn)
         .await?;
-    Ok(project)
+    Ok(DeletedProject { project, jobs })
+}
+
+async fn refuse_jobs(conn: &mut Conn, tenant: TenantId, project: ProjectId) -> Result<(), ChangeError> {
+    let named = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::project_id.eq(project))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .order(scheduled_jobs::name)
+        .limit(MOST_NAMED + 1)
+        .select(scheduled_jobs::name)
+        .load(conn)
+        .await?;
+    match Users::of("jobs", named) {
+        Some(users) => Err(ChangeError::InUse(users)),
+        None => Ok(()),
+    }
+}
+
+/// Deletes the jobs of a project that is locked, so that no more are put into it.
+async fn delete_jobs(
+    conn: &mut Conn,
+    request: &DeleteRequest<'_>,
+    project: ProjectId,
+    seen: &[Job],
+) -> Result<Vec<DeletedJob>, DeleteError> {
+    let tenant = request.tenant;
+    let there = jobs::of_project(conn, tenant, project, MOST_JOBS + 1).await?;
+    if i64::try_from(there.len()).unwrap_or(i64::MAX) > MOST_JOBS {
+        return Err(DeleteError::TooManyJobs);
+    }
+    let ids: BTreeSet<JobId> = there.iter().map(|job| job.id).collect();
+    dependencies::lock_with_upstream(conn, tenant, &ids).await?;
+    // Read again, now that nobody else changes them; some may have been taken out of the project, or deleted.
+    let there = jobs::of_project(conn, tenant, project, MOST_JOBS + 1).await?;
+    let has_edges = |jobs: &[Job]| jobs.iter().any(|job| !job.settings.after.is_empty());
+    if there.iter().any(|job| !ids.contains(&job.id)) || (has_edges(&there) && !has_edges(seen)) {
+        return Err(DbError::outdated().into());
+    }
+    let leaving: BTreeSet<&str> = there.iter().map(|job| job.settings.name.as_str()).collect();
+    let all: Vec<JobId> = there.iter().map(|job| job.id).collect();
+    let followers = dependencies::followers(conn, tenant, &all).await?;
+    let others = followers.into_values().flatten().map(|follower| follower.job);
+    let others: BTreeSet<String> = others.filter(|name| !leaving.contains(name.as_str())).collect();
+    if let Some(users) = Users::of("jobs", others.into_iter().collect()) {
+        return Err(DeleteError::Followed(users));
+    }
+    let mut deleted = Vec::with_capacity(there.len());
+    for job in there {
+        deleted.push(jobs::end(conn, tenant, job, request.source, &request.order).await?);
+    }
+    Ok(deleted)
 }

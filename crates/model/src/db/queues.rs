@@ -12,7 +12,7 @@ use super::functions::Change;
 use super::resources::{ChangeError, Expected, MOST_NAMED, Users};
 use super::schema::{queues, scheduled_jobs, task_functions};
 use super::tenants::DEFAULT_QUEUE;
-use super::{Conn, DbResult, clock};
+use super::{Conn, DbError, DbResult, clock};
 use crate::domain::ids::{DEFAULT_TENANT, TenantId};
 use crate::domain::system;
 
@@ -210,7 +210,14 @@ pub async fn delete(
         .filter(task_functions::queue.eq(name))
         .filter(task_functions::deleted_at.is_not_null());
     diesel::update(functions).set(task_functions::queue.eq(DEFAULT_QUEUE)).execute(conn).await?;
-    diesel::delete(q::table.find((tenant, name))).execute(conn).await?;
+    let deleted = diesel::delete(q::table.find((tenant, name))).execute(conn).await;
+    deleted.map_err(|error| match DbError::from(error) {
+        // A job that was deleted came back since we looked: the transaction, run again, sees it.
+        DbError::Constraint { name, source, .. } if name == "scheduled_jobs_queue_fkey" => {
+            DbError::Collision(source)
+        }
+        error => error,
+    })?;
     Ok(before)
 }
 

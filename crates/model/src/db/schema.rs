@@ -351,6 +351,34 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Skeletons of jobs with places for parameters, from which jobs are made. A job names the one it was made from and does not depend on it.
+    job_templates (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier.
+        id -> Uuid,
+        /// Stable name, unique in the tenant.
+        name -> Text,
+        /// Free text.
+        description -> Text,
+        /// What may be said of a job that is made from it: for each name its type, default, choices, and whether it must be said.
+        parameters -> Jsonb,
+        /// The fields of a job, in which {{name}} stands for the value of a parameter.
+        job -> Jsonb,
+        /// Grows with every change.
+        version -> Int8,
+        /// When it was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When it last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed it last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
     /// Answers to requests with an Idempotency-Key, given again when the request is sent again. Holds no secrets: requests about those take no key.
     kept_answers (tenant_id, caller, key) {
         /// Tenant in which the request acted.
@@ -659,6 +687,8 @@ diesel::table! {
         after_mode -> Text,
         /// Whether jobs run after this one, so that its ends are to be told in job_ends.
         has_dependents -> Bool,
+        /// The template it was made from: its name and version then, and the parameters that were given; NULL when none. Says whence it came, not what it is.
+        made_from -> Nullable<Jsonb>,
     }
 }
 

@@ -220,3 +220,23 @@ async fn who_makes_a_job_run_after_one_that_is_being_deleted_waits_and_is_refuse
     let (saved, ()) = tokio::join!(saving, deleted);
     assert!(matches!(saved, Err(SaveError::Dependency { .. })), "{saved:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_comes_back_as_it_is_and_not_as_it_was_before_somebody_changed_it() {
+    let world = World::new().await;
+    let id = world.job("a").await.id;
+    world.sql(&format!("INSERT INTO queues (tenant_id, name) VALUES ('{TENANT}', 'short-lived')")).await;
+    world.sql("UPDATE scheduled_jobs SET queue = 'short-lived'").await;
+    done(delete(&world, id, None).await);
+    let other = world.db.client().await;
+    // As the deletion of a queue does with the deleted jobs that name it.
+    other.batch_execute(BEGIN).await.unwrap();
+    let forget = "UPDATE scheduled_jobs SET queue = NULL; DELETE FROM queues WHERE name = 'short-lived'";
+    other.batch_execute(forget).await.unwrap();
+    let meanwhile = async {
+        world.wait_for_blocked(1).await;
+        other.batch_execute("COMMIT").await.unwrap();
+    };
+    let (back, ()) = futures_util::future::join(restore(&world, id, None), meanwhile).await;
+    assert_eq!(restored(back).settings.queue, None);
+}

@@ -42,6 +42,7 @@ const FILL: &str = "SET session_replication_role = replica;
         SELECT tenant_id, id, started_at, 'stdout', 0, 'x' FROM job_execution_log;
     INSERT INTO maintenance.job_execution_log SELECT * FROM job_execution_log;
     INSERT INTO maintenance.job_execution_output SELECT * FROM job_execution_output;
+    INSERT INTO job_templates (tenant_id, name, parameters, job) VALUES ('{tenant}', 'x', '{}', '{}');
     INSERT INTO kept_answers (tenant_id, caller, key, fingerprint, status) VALUES ('{tenant}', 'x', 'x', sha256('x'), 200);
     INSERT INTO live_output (tenant_id, dispatch_id, claim_token, seq, stream, starts_at, content)
         SELECT tenant_id, id, 1, 1, 'stdout', 0, 'x' FROM job_dispatch;

@@ -2,12 +2,14 @@
 
 use futures_util::future::join_all;
 use sched_model::db::attempts::{self, OutputChunk};
+use sched_model::db::cancellations::Order;
 use sched_model::db::claims::{self, Claimed, Wanted};
+use sched_model::db::projects::{self, DeleteError, DeletedProject};
 use sched_model::db::quotas::{self, Quotas, Used};
 use sched_model::db::resources::{ChangeError, Expected};
 use sched_model::db::roles::Scope;
 use sched_model::db::tx::transact_in;
-use sched_model::db::{Conn, projects, transact, workers};
+use sched_model::db::{Conn, transact, workers};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{TenantId, WorkerId};
@@ -197,8 +199,8 @@ async fn what_is_no_quota_is_refused_by_the_database() {
     assert_eq!((used.jobs, used.running, used.dispatches), (0, 0, Some(0)));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_job_is_put_into_a_project_that_is_being_deleted() {
+/// Deletes a project while somebody puts a job into it; what became of it, and how many jobs are left.
+async fn deleted_meanwhile(with_jobs: bool) -> (Result<DeletedProject, DeleteError>, i64) {
     let world = World::new().await;
     world
         .sql(&format!(
@@ -209,22 +211,33 @@ async fn no_job_is_put_into_a_project_that_is_being_deleted() {
     writer.batch_execute(BEGIN).await.unwrap();
     writer.batch_execute("SELECT 1 FROM projects WHERE name = 'old' FOR KEY SHARE").await.unwrap();
     let mut conn = world.conn().await;
-    let deletion = transact(&mut conn, "test_delete", async |conn: &mut Conn| {
-        projects::delete(conn, TENANT, "old", Expected::Any).await
-    });
+    let order = Order { by: "tests", reason: None };
+    let expected = Expected::Any;
+    let request =
+        projects::DeleteRequest { tenant: TENANT, name: "old", expected, with_jobs, source: "tests", order };
+    let deletion =
+        transact(&mut conn, "test_delete", async |conn: &mut Conn| projects::delete(conn, &request).await);
     let into_it = async {
         world.wait_for_blocked(1).await;
         let job = format!(
-            "INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config)
-             SELECT p.tenant_id, p.id, 'late', f.id, 'manual', '{{}}' FROM projects p, task_functions f
+            "INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, settled_until)
+             SELECT p.tenant_id, p.id, 'late', f.id, 'manual', '{{}}', now() FROM projects p, task_functions f
              WHERE p.name = 'old' AND f.name = 'noop' AND f.tenant_id = '{TENANT}'; COMMIT"
         );
         writer.batch_execute(&job).await.unwrap();
     };
     let (deleted, ()) = futures_util::future::join(deletion, into_it).await;
-    assert!(matches!(&deleted, Err(ChangeError::InUse(users)) if users.names == ["late"]), "{deleted:?}");
-    assert_eq!(
-        world.number("SELECT count(*) FROM projects WHERE name = 'old' AND deleted_at IS NULL").await,
-        1
-    );
+    let left = "SELECT count(*) FROM scheduled_jobs j JOIN projects p ON p.id = j.project_id WHERE p.name = 'old' AND j.deleted_at IS NULL";
+    (deleted, world.number(left).await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_put_into_a_project_that_is_being_deleted() {
+    let (refused, left) = deleted_meanwhile(false).await;
+    let Err(DeleteError::Change(ChangeError::InUse(users))) = &refused else { panic!("{refused:?}") };
+    assert_eq!((users.names.as_slice(), left), (&["late".to_owned()][..], 1));
+    let (deleted, left) = deleted_meanwhile(true).await;
+    let deleted = deleted.unwrap();
+    let names: Vec<&str> = deleted.jobs.iter().map(|job| job.before.settings.name.as_str()).collect();
+    assert_eq!((names, left), (vec!["late"], 0));
 }

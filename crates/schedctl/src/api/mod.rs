@@ -105,6 +105,15 @@ impl Api {
         self.send(with(self.request(Method::DELETE, path)?, tag.map(|tag| ("If-Match", tag)))?).await
     }
 
+    /// As [`Self::delete`], where the answer tells of it.
+    pub(crate) async fn delete_telling<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(self.request(Method::DELETE, path)?.query(query)).await
+    }
+
     /// `PUT` of a body.
     pub(crate) async fn put<T: DeserializeOwned>(
         &self,

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Map;
 use uuid::Uuid;
 
+use super::runs::WaitArgs;
 use super::{Session, jobs, runs};
-use crate::cli::WaitArgs;
 use crate::failure::CommandResult;
 use crate::output::{Column, tell};
 

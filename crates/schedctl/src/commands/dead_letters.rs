@@ -12,9 +12,10 @@ use sched_wire::{
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::runs::WaitArgs;
 use super::{Session, cancel, tell_of_more};
 use crate::api::Api;
-use crate::cli::{WaitArgs, at_least_one};
+use crate::cli::at_least_one;
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, usage};
 use crate::output::{Column, or_dash, tell, time};

@@ -2,6 +2,7 @@
 //!
 //! Applying is one request, so either everything in the files is written or nothing.
 
+mod args;
 mod explain;
 mod life;
 
@@ -19,17 +20,19 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use self::args::{JobsListArgs, VersionArgs};
 use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::cli::{JobsCommand, JobsListArgs, VersionArgs};
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Files;
 use crate::output::{Column, neutral, or_dash, tell, time, words};
 
+pub(crate) use self::args::JobsCommand;
+
 /// How often a dispatch that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-const LIST: &[Column<Job>] = &[
+pub(super) const LIST: &[Column<Job>] = &[
     Column::new("NAME", |job| job.name.clone()),
     Column::new("SCHEDULE", schedule),
     Column::new("STATE", |job| state(job).to_owned()),
@@ -77,6 +80,13 @@ const GET: &[Column<Job>] = &[
     Column::new("Priority", |job| or_dash(job.priority)),
     Column::new("Timeout", |job| or_dash(job.timeout_seconds.map(seconds))),
     Column::new("Starts within", |job| or_dash(job.start_within_seconds.map(seconds))),
+    Column::new("Made from", |job| {
+        or_dash(
+            job.made_from
+                .as_ref()
+                .map(|from| format!("template {}, version {}", from.template, from.version)),
+        )
+    }),
     Column::new("Version", |job| job.version.to_string()),
     Column::new("Created", |job| format!("{} by {}", time(job.created_at), job.created_by)),
     Column::new("Updated", |job| format!("{} by {}", time(job.updated_at), job.updated_by)),
@@ -88,6 +98,7 @@ const APPLIED: &[Column<Applied>] = &[
         match applied.kind {
             Kind::Calendar => "calendar",
             Kind::TaskFunction => "task function",
+            Kind::Template => "template",
             Kind::Job => "job",
         }
         .to_owned()
@@ -211,6 +222,7 @@ fn wanted(args: JobsListArgs) -> JobsQuery {
         queue: args.queue,
         job_type: args.job_type,
         last_status: args.last_status,
+        template: args.template,
         sort: args.sort,
         ..JobsQuery::default()
     }

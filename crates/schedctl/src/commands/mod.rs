@@ -22,6 +22,7 @@ mod runs;
 mod schedules;
 mod secrets;
 mod status;
+mod templates;
 mod workers;
 
 use std::path::PathBuf;
@@ -44,14 +45,15 @@ pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
 };
 pub(crate) use job_types::JobTypesCommand;
-pub(crate) use jobs::{apply, trigger};
+pub(crate) use jobs::{JobsCommand, apply, trigger};
 pub(crate) use leader::LeaderCommand;
 pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use projects::ProjectsCommand;
 pub(crate) use queues::QueuesCommand;
-pub(crate) use runs::EXECUTIONS;
+pub(crate) use runs::{DispatchesCommand, EXECUTIONS, ExecutionsCommand};
 pub(crate) use schedules::SchedulesCommand;
 pub(crate) use secrets::{SecretsCommand, new_key};
+pub(crate) use templates::TemplatesCommand;
 pub(crate) use workers::WorkersCommand;
 
 /// What commands share.
@@ -87,6 +89,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Functions(command) => functions::run(command, &session).await,
         Command::Calendars(command) => calendars::run(command, &session).await,
         Command::Projects(command) => projects::run(command, &session).await,
+        Command::Templates(command) => templates::run(command, &session).await,
         Command::JobTypes(command) => job_types::run(command, &session).await,
         Command::Queues(command) => queues::run(command, &session).await,
         Command::Workers(command) => workers::run(command, &session).await,

@@ -2,12 +2,13 @@
 
 use clap::Subcommand;
 use sched_runtime::exit;
-use sched_wire::{PageQuery, Project, ProjectSpec, ReasonRequest};
+use sched_wire::{DeleteProjectQuery, PageQuery, Project, ProjectDeleted, ProjectSpec, ReasonRequest};
 
 use super::{Session, tell_of_more};
 use crate::cli::at_least_one;
+use crate::consent::{self, Unattended};
 use crate::failure::CommandResult;
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, or_dash, time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProjectsCommand {
@@ -46,10 +47,16 @@ pub(crate) enum ProjectsCommand {
         /// Its name
         name: String,
     },
-    /// Delete a project
+    /// Delete a project; its secrets go with it
     Delete {
         /// Its name
         name: String,
+        /// Delete its jobs too: their history stays, what waits of them is cancelled, what runs goes on
+        #[arg(long)]
+        with_jobs: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -63,6 +70,12 @@ const COLUMNS: &[Column<Project>] = &[
     Column::wide("ID", |project| project.id.to_string()),
 ];
 
+const DELETED: &[Column<ProjectDeleted>] = &[
+    Column::new("Deleted", |deleted| deleted.name.clone()),
+    Column::new("Jobs", |deleted| deleted.jobs.to_string()),
+    Column::new("Cancelled", |deleted| format!("{} that waited", deleted.cancelled)),
+];
+
 pub(super) async fn run(command: ProjectsCommand, session: &Session) -> CommandResult {
     let api = session.api()?;
     let project: Project = match command {
@@ -73,9 +86,16 @@ pub(super) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
             tell_of_more(more, limit);
             return Ok(exit::OK);
         }
-        ProjectsCommand::Delete { name } => {
-            api.delete(&["projects", &name], &()).await?;
-            tell(&format!("deleted project {name}"));
+        ProjectsCommand::Delete { name, with_jobs, yes } => {
+            if with_jobs && !yes {
+                let what = format!(
+                    "project {name} will be deleted with all its jobs, and what waits of them cancelled"
+                );
+                consent::ask(&what, "--yes", Unattended::GoOn)?;
+            }
+            let query = DeleteProjectQuery { with_jobs };
+            let deleted: ProjectDeleted = api.delete_telling(&["projects", &name], &query).await?;
+            session.output.record(&deleted, DELETED)?;
             return Ok(exit::OK);
         }
         ProjectsCommand::Get { name } => api.get(&["projects", &name], &()).await?,

@@ -1,5 +1,7 @@
 //! `dispatches` and `executions`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
 
+mod args;
+
 use sched_runtime::exit;
 use sched_wire::{
     Dispatch, DispatchExplanation, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk,
@@ -8,9 +10,10 @@ use sched_wire::{
 use uuid::Uuid;
 
 use super::{Session, cancel, tell_of_more};
-use crate::cli::{DispatchesCommand, ExecutionsCommand};
 use crate::failure::CommandResult;
 use crate::output::{Column, duration, neutral, or_dash, tell, time};
+
+pub(crate) use self::args::{DispatchesCommand, ExecutionsCommand, WaitArgs};
 
 pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
     Column::new("ID", |dispatch| dispatch.id.to_string()),

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::outline::{CALENDARS, FUNCTIONS, JOBS, Position};
+use super::outline::{CALENDARS, FUNCTIONS, JOBS, Position, TEMPLATES};
 use crate::output::neutral;
 
 /// Where something stands.
@@ -34,6 +34,7 @@ pub(super) fn item(list: &str, name: &str) -> Option<String> {
     match list {
         CALENDARS => Some(format!("calendar {name:?}")),
         FUNCTIONS => Some(format!("task function {name:?}")),
+        TEMPLATES => Some(format!("template {name:?}")),
         JOBS => Some(format!("job {name:?}")),
         _ => None,
     }

@@ -11,7 +11,7 @@ mod reading;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::exit::{self, ExitStatus};
-use sched_wire::{CalendarSpec, FunctionSpec, JobSpec, Manifest, Problem};
+use sched_wire::{CalendarSpec, FunctionSpec, JobSpec, Manifest, Problem, TemplateSpec};
 
 use mistakes::{Mistake, Where};
 use outline::Outline;
@@ -87,6 +87,7 @@ impl Files {
         Manifest {
             calendars: self.calendars().cloned().collect(),
             task_functions: self.functions().cloned().collect(),
+            templates: self.templates().cloned().collect(),
             jobs: self.jobs().cloned().collect(),
         }
     }
@@ -99,6 +100,11 @@ impl Files {
     /// The task functions of all files.
     pub(crate) fn functions(&self) -> impl Iterator<Item = &FunctionSpec> {
         self.sources.iter().flat_map(|source| &source.manifest.task_functions)
+    }
+
+    /// The templates of all files.
+    fn templates(&self) -> impl Iterator<Item = &TemplateSpec> {
+        self.sources.iter().flat_map(|source| &source.manifest.templates)
     }
 
     /// The jobs of all files.
@@ -159,7 +165,7 @@ impl Files {
     /// Names that stand twice: the second would silently replace the first.
     fn doubles(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        for list in [outline::CALENDARS, outline::FUNCTIONS, outline::JOBS] {
+        for list in [outline::CALENDARS, outline::FUNCTIONS, outline::TEMPLATES, outline::JOBS] {
             let mut seen: Vec<(&str, &Source, usize)> = Vec::new();
             for source in &self.sources {
                 for (index, name) in source.names(list).into_iter().enumerate() {
@@ -188,6 +194,7 @@ impl Source {
             outline::FUNCTIONS => {
                 self.manifest.task_functions.iter().map(|spec| spec.name.as_str()).collect()
             }
+            outline::TEMPLATES => self.manifest.templates.iter().map(|spec| spec.name.as_str()).collect(),
             outline::JOBS => self.manifest.jobs.iter().map(|spec| spec.name.as_str()).collect(),
             _ => Vec::new(),
         }

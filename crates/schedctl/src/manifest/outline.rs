@@ -13,6 +13,8 @@ use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 pub(super) const CALENDARS: &str = "calendars";
 /// Name of the list of task functions.
 pub(super) const FUNCTIONS: &str = "task_functions";
+/// Name of the list of templates.
+pub(super) const TEMPLATES: &str = "templates";
 /// Name of the list of jobs.
 pub(super) const JOBS: &str = "jobs";
 

@@ -4,17 +4,15 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::cancellations::Order;
-use sched_model::db::events::{self, NewEvent};
 use sched_model::db::jobs::{
     self, DeleteRequest, Deleted, Job, RestoreRequest as Request, Restored, SaveError,
 };
-use sched_model::db::{Conn, DbResult, audit};
-use sched_model::domain::ids::{DispatchId, JobId, TenantId};
+use sched_model::db::{Conn, DbResult, audit, events};
+use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::check_name;
 use sched_wire::{JobDeleted, RestoreRequest};
-use serde_json::json;
 
-use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell};
+use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, if_match};
 use crate::identity::Identity;
@@ -78,29 +76,6 @@ fn followed(names: &[String]) -> ApiError {
     ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
 }
 
-/// Writes an event for each dispatch that waited.
-async fn tell_of_cancelled(
-    conn: &mut Conn,
-    tenant: TenantId,
-    job: &Job,
-    cancelled: &[DispatchId],
-    order: &Order<'_>,
-) -> DbResult<()> {
-    let event = |id: &DispatchId| NewEvent {
-        tenant_id: Some(tenant),
-        project_id: None,
-        job_id: Some(job.id),
-        dispatch_id: Some(*id),
-        event_type: events::DISPATCH_CANCELLED,
-        payload: json!({"job_name": job.settings.name, "reason": order.reason, "by": order.by}),
-    };
-    // Well below the number of parameters that a statement may have.
-    for some in cancelled.chunks(5_000) {
-        events::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
-    }
-    Ok(())
-}
-
 /// `POST /jobs/{id-or-name}/restore`
 pub(crate) async fn restore(
     state: State,
@@ -118,7 +93,8 @@ pub(crate) async fn restore(
     }
     let written = state
         .write(&identity, by, "restore_job", async |conn: &mut Conn| {
-            let found = deleted(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            let found = meant(conn, tenant, &job, asked.name.as_deref()).await?;
+            let found = found.ok_or_else(|| no_such_job(&job))?;
             built_in::functions(conn, &identity, &[&found.settings.function]).await?;
             let name = asked.name.as_deref();
             let restoring = Request { tenant, job: found.id, name, version, source: &by.source };
@@ -132,6 +108,7 @@ pub(crate) async fn restore(
                     Ok((shown(conn, tenant, *after).await?, Some(restored)))
                 }
                 Restored::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
+                Restored::OtherName(job) => Err(keeps_its_name(&job.settings.name)),
                 Restored::NoSuchJob => Err(no_such_job(&job)),
                 Restored::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
             }
@@ -144,7 +121,10 @@ pub(crate) async fn restore(
 }
 
 /// The job that is to be restored: the one with this id; or the one of this name that was deleted last, or else is there.
-async fn deleted(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+///
+/// One that was restored since, under its name or the `new` one, was deleted last all the same: whoever asks again means it, and not
+/// one that was deleted before it.
+async fn meant(conn: &mut Conn, tenant: TenantId, text: &str, new: Option<&str>) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
     }
@@ -153,10 +133,21 @@ async fn deleted(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Opti
     {
         return Ok(Some(job));
     }
-    match jobs::last_deleted(conn, tenant, text).await? {
-        Some(job) => Ok(Some(job)),
-        None => jobs::by_name(conn, tenant, text).await,
-    }
+    let there = jobs::by_name(conn, tenant, new.unwrap_or(text)).await?;
+    let Some(gone) = jobs::last_deleted(conn, tenant, text).await? else {
+        return match there {
+            Some(job) => Ok(Some(job)),
+            None => jobs::by_name(conn, tenant, text).await,
+        };
+    };
+    let Some(there) = there else { return Ok(Some(gone)) };
+    let was_last = match jobs::versions::last_deletion(conn, tenant, there.id).await? {
+        Some((at, name)) => {
+            name.as_deref() == Some(text) && gone.state.deleted_at.is_none_or(|gone| gone < at)
+        }
+        None => false,
+    };
+    Ok(Some(if was_last { there } else { gone }))
 }
 
 /// What stands against a restoration, with what to do about it.
@@ -165,5 +156,11 @@ fn refused(error: SaveError) -> ApiError {
     let message = format!(
         "a job named {name:?} is there by now; send a `name` to restore this one under, or delete that one first"
     );
+    ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
+}
+
+fn keeps_its_name(name: &str) -> ApiError {
+    let message =
+        format!("the job is there, as {name:?}; only one that is deleted is restored under another name");
     ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
 }

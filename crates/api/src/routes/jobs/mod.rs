@@ -24,7 +24,7 @@ use crate::{cursor, mistake};
 pub(crate) use change::{patch, put, rollback};
 pub(crate) use history::{dispatches, executions, version, versions};
 pub(crate) use life::{delete, restore};
-pub(super) use told::{Told, tell};
+pub(super) use told::{Told, tell, tell_of_cancelled, tell_within};
 
 /// `POST /jobs`
 pub(crate) async fn create(
@@ -56,7 +56,7 @@ pub(crate) async fn create(
 }
 
 /// The answer that shows a job that is new.
-fn created(job: Job) -> Result<Reply, ApiError> {
+pub(super) fn created(job: Job) -> Result<Reply, ApiError> {
     let (tag, location) = (entity_tag(&job), format!("{BASE_PATH}/jobs/{}", job.id));
     Ok(Reply::created(&show::job(job, Vec::new()))?.location(location).etag(tag))
 }
@@ -119,6 +119,7 @@ fn meant(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
         queue: query.queue,
         job_type: query.job_type.map(IntoDomain::into_domain),
         last_status: query.last_status.map(IntoDomain::into_domain),
+        template: query.template,
         order,
         after,
     };

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use sched_model::db::cancellations::Order;
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::jobs::Job;
 use sched_model::db::{Conn, DbResult, tenants};
-use sched_model::domain::ids::{ProjectId, TenantId};
+use sched_model::domain::ids::{DispatchId, ProjectId, TenantId};
 use serde_json::json;
 
 use crate::identity::By;
@@ -40,19 +41,64 @@ pub(in crate::routes) async fn tell(
                 }
             },
         };
-        new.push(NewEvent {
-            tenant_id: Some(tenant),
-            project_id,
-            job_id: Some(job.id),
-            dispatch_id: None,
-            event_type,
-            payload: json!({
-                "job_name": job.settings.name,
-                "project": job.settings.project,
-                "version": job.state.version,
-                "by": by.source,
-            }),
-        });
+        new.push(event(tenant, project_id, event_type, job, by));
     }
     events::append(conn, &new).await
+}
+
+/// As [`tell`], of jobs of one project, which may have no name any more.
+pub(in crate::routes) async fn tell_within(
+    conn: &mut Conn,
+    tenant: TenantId,
+    project: Option<ProjectId>,
+    told: &[Told<'_>],
+    by: &By,
+) -> DbResult<()> {
+    let event = |Told { event_type, job }: &Told<'_>| event(tenant, project, event_type, job, by);
+    events::append(conn, &told.iter().map(event).collect::<Vec<_>>()).await
+}
+
+fn event(
+    tenant: TenantId,
+    project_id: Option<ProjectId>,
+    event_type: &'static str,
+    job: &Job,
+    by: &By,
+) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(tenant),
+        project_id,
+        job_id: Some(job.id),
+        dispatch_id: None,
+        event_type,
+        payload: json!({
+            "job_name": job.settings.name,
+            "project": job.settings.project,
+            "version": job.state.version,
+            "by": by.source,
+        }),
+    }
+}
+
+/// Writes an event for each dispatch that waited.
+pub(in crate::routes) async fn tell_of_cancelled(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: &Job,
+    cancelled: &[DispatchId],
+    order: &Order<'_>,
+) -> DbResult<()> {
+    let event = |id: &DispatchId| NewEvent {
+        tenant_id: Some(tenant),
+        project_id: None,
+        job_id: Some(job.id),
+        dispatch_id: Some(*id),
+        event_type: events::DISPATCH_CANCELLED,
+        payload: json!({"job_name": job.settings.name, "reason": order.reason, "by": order.by}),
+    };
+    // Well below the number of parameters that a statement may have.
+    for some in cancelled.chunks(5_000) {
+        events::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
+    }
+    Ok(())
 }

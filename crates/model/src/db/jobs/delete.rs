@@ -8,6 +8,8 @@
 //!
 //! All of it is one transaction, the caller's, under the lock on the job: a process that dies in between leaves the job as it was.
 
+use std::collections::BTreeSet;
+
 use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
@@ -15,8 +17,9 @@ use super::super::cancellations::{self, Order};
 use super::super::schema::scheduled_jobs;
 use super::super::{Conn, DbError, calendars, clock, dependencies};
 use super::parsed_calendars::ParsedCalendars;
+use super::refusal::SaveError;
 use super::reschedule::stored_timetable;
-use super::save::{NewVersion, SaveError};
+use super::save::NewVersion;
 use super::{Job, by_id, by_id_ever, cursor};
 use crate::domain::ids::{DispatchId, JobId, TenantId};
 
@@ -55,6 +58,17 @@ pub enum Deleted {
     Followed(Vec<String>),
 }
 
+/// A job that was deleted.
+#[derive(Debug, Clone)]
+pub struct DeletedJob {
+    /// As it was.
+    pub before: Job,
+    /// As it is.
+    pub after: Job,
+    /// What waited and is cancelled.
+    pub cancelled: Vec<DispatchId>,
+}
+
 /// Deletes a job. Call it in a transaction that holds no lock yet.
 ///
 /// # Errors
@@ -63,16 +77,37 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
     let DeleteRequest { tenant, job: id, version, source, order } = *request;
     let Some(seen) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };
     dependencies::serialise(conn, tenant, [&seen.settings]).await?;
-    dependencies::lock_with_upstream(conn, tenant, id).await?;
+    dependencies::lock_with_upstream(conn, tenant, &BTreeSet::from([id])).await?;
     // Read again, now that nobody else changes it.
     let Some(job) = by_id(conn, tenant, id).await? else { return Ok(Deleted::NoSuchJob) };
     if version.is_some_and(|version| version != job.state.version) {
         return Ok(Deleted::OtherVersion(job.state.version));
     }
+    if seen.settings.after.is_empty() && !job.settings.after.is_empty() {
+        // Its edges are to be written, and nobody was kept from writing others.
+        return Err(DbError::outdated().into());
+    }
     let followers = dependencies::followers(conn, tenant, &[id]).await?.remove(&id).unwrap_or_default();
     if !followers.is_empty() {
         return Ok(Deleted::Followed(followers.into_iter().map(|follower| follower.job).collect()));
     }
+    let ended = end(conn, tenant, job, source, &order).await?;
+    Ok(Deleted::Done {
+        before: Box::new(ended.before),
+        after: Box::new(ended.after),
+        cancelled: ended.cancelled,
+    })
+}
+
+/// Ends a job that is locked, with those that it runs after, and that no other runs after.
+pub(in crate::db) async fn end(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: Job,
+    source: &str,
+    order: &Order<'_>,
+) -> Result<DeletedJob, SaveError> {
+    let id = job.id;
     let now = clock::now(conn).await?;
     let named = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
     let named = ParsedCalendars::default().all(&named).ok();
@@ -101,7 +136,7 @@ pub async fn delete(conn: &mut Conn, request: &DeleteRequest<'_>) -> Result<Dele
     };
     kept.keep(conn, tenant, id).await?;
     dependencies::remove(conn, tenant, id).await?;
-    let cancelled = cancellations::cancel_waiting(conn, tenant, id, &order).await?;
+    let cancelled = cancellations::cancel_waiting(conn, tenant, id, order).await?;
     let after = by_id_ever(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
-    Ok(Deleted::Done { before: Box::new(job), after: Box::new(after), cancelled })
+    Ok(DeletedJob { before: job, after, cancelled })
 }

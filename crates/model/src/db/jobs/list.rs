@@ -4,7 +4,9 @@
 //! would pay for it. Fifty thousand jobs are sorted in some tens of milliseconds.
 
 use chrono::{DateTime, Utc};
+use diesel::dsl::sql;
 use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
 use diesel_async::RunQueryDsl;
 
 use super::super::schema::{projects, scheduled_jobs, task_functions};
@@ -122,6 +124,8 @@ pub struct List {
     pub job_type: Option<JobType>,
     /// Only those whose latest finished dispatch ended so.
     pub last_status: Option<DispatchStatus>,
+    /// Only those that were made from this template.
+    pub template: Option<String>,
     /// In which order.
     pub order: Order,
     /// Only those after this place in the order, which must be one of it.
@@ -183,6 +187,10 @@ macro_rules! listed {
         }
         if let Some(status) = list.last_status {
             query = query.filter(j::last_status.eq(status));
+        }
+        if let Some(template) = &list.template {
+            let named = sql::<Bool>("scheduled_jobs.made_from ->> 'template' = ").bind::<Text, _>(template);
+            query = query.filter(named);
         }
         query
     }};

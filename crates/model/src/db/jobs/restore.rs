@@ -8,9 +8,10 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 
 use super::super::schema::scheduled_jobs;
-use super::super::{Conn, dependencies, quotas};
+use super::super::{Conn, DbError, dependencies, functions, projects, quotas};
 use super::parsed_calendars::ParsedCalendars;
-use super::save::{SaveError, SaveMode, Saving, Writing, calendars_of, refused};
+use super::refusal::{SaveError, refused};
+use super::save::{SaveMode, Saving, Writing, calendars_of};
 use super::{Job, by_id_ever};
 use crate::domain::ids::{JobId, TenantId};
 use crate::domain::job::JobSettings;
@@ -42,6 +43,8 @@ pub enum Restored {
     },
     /// It is not deleted; nothing was written.
     Unchanged(Box<Job>),
+    /// It is not deleted, and keeps the name it has; nothing was written.
+    OtherName(Box<Job>),
     /// There is no such job.
     NoSuchJob,
     /// It has another version than was asked for.
@@ -55,7 +58,7 @@ pub enum Restored {
 pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Restored, SaveError> {
     let RestoreRequest { tenant, job: id, name, version, source } = *request;
     let Some(seen) = by_id_ever(conn, tenant, id).await? else { return Ok(Restored::NoSuchJob) };
-    let mut settings = seen.settings;
+    let mut settings = seen.settings.clone();
     if let Some(name) = name {
         name.clone_into(&mut settings.name);
     }
@@ -69,8 +72,16 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
         return Ok(Restored::OtherVersion(job.state.version));
     }
     if job.state.deleted_at.is_none() {
-        return Ok(Restored::Unchanged(Box::new(job)));
+        return Ok(match name {
+            Some(name) if name != job.settings.name => Restored::OtherName(Box::new(job)),
+            Some(_) | None => Restored::Unchanged(Box::new(job)),
+        });
     }
+    if job.settings != seen.settings {
+        // What it names was looked for by what it was.
+        return Err(DbError::outdated().into());
+    }
+    hold_names(conn, tenant, &settings).await?;
     let mode = SaveMode::Create;
     diesel::update(scheduled_jobs::table.find((tenant, id)))
         .set((
@@ -96,4 +107,18 @@ pub async fn restore(conn: &mut Conn, request: &RestoreRequest<'_>) -> Result<Re
     dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
     quota.check(conn, 1).await?;
     Ok(Restored::Done { before, after: Box::new(saved.job) })
+}
+
+/// Holds what the job names, so that none of it is deleted before the end of the transaction: while the job was deleted it needed nothing.
+async fn hold_names(conn: &mut Conn, tenant: TenantId, settings: &JobSettings) -> Result<(), SaveError> {
+    let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
+    if functions::hold(conn, tenant, &settings.function).await?.is_none() {
+        return Err(missing("function", "task function", &settings.function));
+    }
+    if let Some(name) = &settings.project
+        && projects::hold(conn, tenant, name).await?.is_none()
+    {
+        return Err(missing("project", "project", name));
+    }
+    Ok(())
 }

@@ -49,3 +49,25 @@ pub async fn list(
         .load(conn)
         .await?)
 }
+
+/// The latest deletion of a job: when, and the name it had.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn last_deletion(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+) -> DbResult<Option<(DateTime<Utc>, Option<String>)>> {
+    let found: Option<(DateTime<Utc>, serde_json::Value)> = v::table
+        .filter(v::tenant_id.eq(tenant))
+        .filter(v::job_id.eq(job))
+        .filter(v::change.eq("deleted"))
+        .order(v::version.desc())
+        .select((v::changed_at, v::settings))
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(found
+        .map(|(at, settings)| (at, settings.get("name").and_then(|name| name.as_str()).map(str::to_owned))))
+}

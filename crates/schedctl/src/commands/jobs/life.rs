@@ -19,9 +19,9 @@ use sched_wire::{
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::args::VersionArgs;
 use super::{LIST, Session, tell_of_more};
 use crate::api::ApiError;
-use crate::cli::VersionArgs;
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};

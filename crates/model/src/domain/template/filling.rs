@@ -1,0 +1,153 @@
+//! Putting values into the places of a template. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::places::{Piece, Text};
+use super::{Template, Wrong, below};
+
+/// Most bytes that values may take in all the places of a job together: a place may stand a thousand times, and a value be long.
+const LARGEST: usize = 256 * 1024;
+/// Deepest that a job may be nested: deeper ones could be written and not be read again.
+const DEEPEST: usize = 100;
+
+/// Why nothing comes out.
+enum Failure {
+    /// Of values, more than there may be.
+    TooLarge,
+    /// A text that cannot be read, or a name that nothing has.
+    Broken(String),
+}
+
+impl Template {
+    /// The fields of the job that these values make of it. The template has no [mistakes](Self::mistakes).
+    ///
+    /// # Errors
+    /// What is wrong with the values, by pointers into them, the empty one for all of them together.
+    pub fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Vec<Wrong>> {
+        let values = self.values(given)?;
+        let mut filling = Filling { values, left: LARGEST };
+        let job = filling.object(&self.job).map_err(|failure| {
+            let message = match failure {
+                Failure::TooLarge => {
+                    format!("the values take more than {LARGEST} bytes where they stand in the job")
+                }
+                Failure::Broken(message) => format!("the template is broken: {message}"),
+            };
+            vec![Wrong::at("", message)]
+        })?;
+        let deepest = job.values().map(depth).max().unwrap_or_default();
+        if deepest > DEEPEST {
+            let message =
+                format!("the values nest {deepest} deep where they stand in the job; {DEEPEST} is allowed");
+            return Err(vec![Wrong::at("", message)]);
+        }
+        Ok(job)
+    }
+
+    /// The value of every parameter; `None` of one that has none.
+    fn values<'a>(
+        &'a self,
+        given: &'a Map<String, Value>,
+    ) -> Result<BTreeMap<&'a str, Option<&'a Value>>, Vec<Wrong>> {
+        let mut wrong = Vec::new();
+        for name in given.keys().filter(|name| !self.parameters.contains_key(*name)) {
+            wrong.push(Wrong::at(
+                below("", name),
+                format!("the template has no such parameter; {}", self.known()),
+            ));
+        }
+        let mut values = BTreeMap::new();
+        for (name, parameter) in &self.parameters {
+            let value = given.get(name);
+            match value.map(|value| parameter.takes(value)) {
+                None if parameter.required => {
+                    let message = format!("must be given: {}", parameter.in_words());
+                    wrong.push(Wrong::at(below("", name), message));
+                }
+                Some(Err(message)) => wrong.push(Wrong::at(below("", name), message)),
+                None | Some(Ok(())) => {}
+            }
+            values.insert(name.as_str(), value.or(parameter.default.as_ref()));
+        }
+        if wrong.is_empty() { Ok(values) } else { Err(wrong) }
+    }
+}
+
+/// Values on their way to their places.
+struct Filling<'a> {
+    values: BTreeMap<&'a str, Option<&'a Value>>,
+    /// How many bytes of them may still be put somewhere.
+    left: usize,
+}
+
+impl Filling<'_> {
+    /// What comes of a value; `None` of a place whose parameter has none.
+    fn value(&mut self, value: &Value) -> Result<Option<Value>, Failure> {
+        match value {
+            Value::String(text) => self.text(&Text::parse(text).map_err(Failure::Broken)?),
+            Value::Array(items) => {
+                let mut filled = Vec::with_capacity(items.len());
+                for item in items {
+                    filled.extend(self.value(item)?);
+                }
+                Ok(Some(Value::Array(filled)))
+            }
+            Value::Object(fields) => self.object(fields).map(|fields| Some(Value::Object(fields))),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(Some(value.clone())),
+        }
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>) -> Result<Map<String, Value>, Failure> {
+        let mut filled = Map::new();
+        for (key, value) in fields {
+            if let Some(value) = self.value(value)? {
+                filled.insert(key.clone(), value);
+            }
+        }
+        Ok(filled)
+    }
+
+    fn text(&mut self, text: &Text) -> Result<Option<Value>, Failure> {
+        if let [Piece::Parameter(name)] = text.0.as_slice() {
+            let Some(value) = self.of(name)?.cloned() else { return Ok(None) };
+            self.take(value.to_string().len())?;
+            return Ok(Some(value));
+        }
+        let mut filled = String::new();
+        for piece in &text.0 {
+            match piece {
+                Piece::Literal(literal) => filled.push_str(literal),
+                Piece::Parameter(name) => {
+                    let value = match self.of(name)? {
+                        Some(Value::String(value)) => value.clone(),
+                        Some(value) => value.to_string(),
+                        None => return Err(Failure::Broken(format!("{name} has no value within text"))),
+                    };
+                    self.take(value.len())?;
+                    filled.push_str(&value);
+                }
+            }
+        }
+        Ok(Some(Value::String(filled)))
+    }
+
+    fn of(&self, name: &str) -> Result<Option<&Value>, Failure> {
+        let found = self.values.get(name).copied();
+        found.ok_or_else(|| Failure::Broken(format!("there is no parameter {name:?}")))
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Failure> {
+        self.left = self.left.checked_sub(bytes).ok_or(Failure::TooLarge)?;
+        Ok(())
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}

@@ -1,0 +1,102 @@
+//! The command lines of `dispatches` and `executions`: every command and flag, with its help. Shapes and words only.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use sched_wire::{DispatchStatus, ExecutionStatus};
+use uuid::Uuid;
+
+use crate::cli::at_least_one;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DispatchesCommand {
+    /// List dispatches, newest first
+    List {
+        /// Only of this job, by name or id
+        #[arg(long, value_name = "NAME")]
+        job: Option<String>,
+        /// Only in this state
+        #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
+        status: Option<DispatchStatus>,
+        /// Most dispatches to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        limit: usize,
+    },
+    /// Explain one dispatch: who made it and why, its attempts, and what it waits for
+    Explain {
+        /// Id of the dispatch
+        id: Uuid,
+    },
+    /// Show one dispatch, and how far it is if it runs
+    Show {
+        /// Id of the dispatch
+        id: Uuid,
+    },
+    /// Cancel a dispatch: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
+    ///
+    /// The worker gives the work its soft signal and time to end, and kills what is left then. What is cancelled is not tried again.
+    Cancel {
+        /// Id of the dispatch
+        id: Uuid,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+    /// Run a dispatch again that failed, timed out, was cancelled or given up
+    ///
+    /// A new dispatch does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the
+    /// same new dispatch. With --wait the exit code is 1 unless it succeeded.
+    Retry {
+        /// Id of the dispatch
+        id: Uuid,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait until it has ended; exit code 1 if it ended otherwise than was asked for
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Longest wait of --wait
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    pub(crate) wait_timeout: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExecutionsCommand {
+    /// List executions, newest first
+    List {
+        /// Only of this job, by name or id
+        #[arg(long, value_name = "NAME")]
+        job: Option<String>,
+        /// Only of this dispatch
+        #[arg(long, value_name = "ID")]
+        dispatch: Option<Uuid>,
+        /// Only those that ended so
+        #[arg(long, value_name = "STATUS", value_parser = execution_status)]
+        status: Option<ExecutionStatus>,
+        /// Most executions to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        limit: usize,
+    },
+    /// Print what an execution wrote
+    Output {
+        /// Id of the execution
+        id: Uuid,
+        /// Print it as it is, control characters and all
+        #[arg(long)]
+        raw: bool,
+    },
+}
+
+fn dispatch_status(text: &str) -> Result<DispatchStatus, sched_wire::UnknownWord> {
+    text.to_ascii_uppercase().parse()
+}
+
+fn execution_status(text: &str) -> Result<ExecutionStatus, sched_wire::UnknownWord> {
+    text.to_ascii_uppercase().parse()
+}
