@@ -24,6 +24,7 @@ use sched_model::domain::identity::jwt::UnverifiedJwt;
 use sched_model::domain::identity::{ApiKey, Permission, Permissions, Role, fingerprint};
 use sched_model::domain::ids::{TenantId, UserId};
 use sched_model::domain::secret::SecretKeys;
+use sched_model::domain::trace::TraceContext;
 use sched_runtime::clock::monotonic;
 
 use crate::error::ApiError;
@@ -118,11 +119,12 @@ impl Identity {
     }
 
     /// What signs the changes of a request.
-    pub(crate) fn signs(&self, request: &str, once: Option<Once>) -> Signed {
+    pub(crate) fn signs(&self, request: &str, trace: TraceContext, once: Option<Once>) -> Signed {
         Signed(By {
             actor: self.actor().to_owned(),
             source: self.source().to_owned(),
             request: request.to_owned(),
+            trace,
             once,
         })
     }
@@ -146,6 +148,8 @@ pub(crate) struct By {
     pub(crate) source: String,
     /// The id of the request.
     pub(crate) request: String,
+    /// The span of the request: what it causes is part of it.
+    pub(crate) trace: TraceContext,
     /// The request, if it is to be done once however often it is sent.
     pub(crate) once: Option<Once>,
 }

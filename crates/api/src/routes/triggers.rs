@@ -3,7 +3,7 @@
 //! The dispatch and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
 //! lost, because they look by themselves. With a key, sending a trigger again returns the dispatch that it made.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
 use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::{Conn, audit};
@@ -16,7 +16,7 @@ use super::jobs::{find, no_such_job};
 use super::retries::{accepted, hint};
 use super::{Id, State, auditing, built_in};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query, traceparent};
+use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 use crate::session::note_replay;
@@ -26,14 +26,13 @@ pub(crate) async fn trigger(
     state: State,
     identity: Identity,
     request: Id,
-    http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let (by, key) = (request.0.with_key_of_its_own(), request.0.key().map(str::to_owned));
-    let traceparent = traceparent(&http);
+    let traceparent = request.0.trace.to_string();
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
     let written = state
         .write(&identity, &by, "trigger_job", async |conn: &mut Conn| {
@@ -46,7 +45,7 @@ pub(crate) async fn trigger(
                 user: &request.0.source,
                 args: args.as_ref(),
                 idempotency_key: key.as_deref(),
-                traceparent: traceparent.as_deref(),
+                traceparent: Some(&traceparent),
             };
             match dispatches::trigger(conn, &new).await? {
                 Triggered::Created(dispatch, queue) => {

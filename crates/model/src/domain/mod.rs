@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod secret;
 pub mod simulation;
 pub mod system;
+pub mod trace;
 
 pub use handler_config::FieldError;
 
