@@ -21,7 +21,7 @@ use actix_web::{Error, HttpMessage, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::trace::TraceContext;
 use sched_runtime::{clock, exit};
-use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
+use sched_wire::{BASE_PATH, DETAILED_HEALTH, EVENTS_SOCKET, Problem, REQUEST_ID};
 use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
@@ -113,7 +113,8 @@ fn needs(path: &str, peer: Option<SocketAddr>) -> Option<Needs> {
         return Some(Needs::Identity);
     }
     let is_local = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
-    (!is_local && !path.starts_with("/health")).then_some(Needs::Permission(Permission::FleetRead))
+    let is_for_all = path.starts_with("/health") && path != DETAILED_HEALTH;
+    (!is_local && !is_for_all).then_some(Needs::Permission(Permission::FleetRead))
 }
 
 /// What is to be remembered of a request, which is consumed by its service.
@@ -271,6 +272,8 @@ mod tests {
             ("/api/docsx", there, fleet),
             ("/health", there, None),
             ("/health/ready", there, None),
+            ("/health/detailed", here, None),
+            ("/health/detailed", there, fleet),
             ("/metrics", here, None),
             ("/metrics", mapped, None),
             ("/metrics", there, fleet),

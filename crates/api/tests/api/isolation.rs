@@ -42,6 +42,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/openapi.json", Own, none.clone()),
         ("GET", "/me", Own, none.clone()),
         ("GET", "/status", Own, none.clone()),
+        ("GET", "/metrics", Own, none.clone()),
         ("GET", "/workers", Installation, none.clone()),
         ("GET", "/scheduler-instances", Installation, none.clone()),
         ("POST", "/scheduler-instances/leader/step-down", Installation, json!({})),

@@ -124,6 +124,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
         "find_member t t",
         "find_usage t t",
         "find_user t t",
+        "installation_health t t",
     ];
     assert_eq!(names(&client, doors).await, known);
 }
