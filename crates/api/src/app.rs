@@ -7,11 +7,12 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error, HttpResponse, middleware, web};
 use sched_runtime::health::{self, HealthState};
-use sched_wire::BASE_PATH;
+use sched_wire::{BASE_PATH, DETAILED_HEALTH};
 
 use crate::error::ApiError;
 use crate::guard;
 use crate::openapi;
+use crate::routes;
 use crate::state::ApiState;
 use crate::table::{socket, table};
 
@@ -34,6 +35,7 @@ pub(crate) fn build(
         .service(socket())
         .route("/api/docs", web::get().to(openapi::page))
         .route("/api/docs/{file:.*}", web::get().to(openapi::swagger))
+        .route(DETAILED_HEALTH, web::get().to(routes::health::detailed))
         .configure(|config| health::configure(config, health))
         .default_service(web::to(no_such_path))
         .wrap(middleware::from_fn(guard::around))

@@ -16,15 +16,15 @@ use actix_web::http::header::{
 };
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage, HttpRequest, HttpResponse, web};
+use actix_web::{Error, HttpMessage, HttpResponse, web};
 use sched_model::domain::identity::Permission;
+use sched_model::domain::trace::TraceContext;
 use sched_runtime::{clock, exit};
-use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
-use tracing::Instrument;
+use sched_wire::{BASE_PATH, DETAILED_HEALTH, EVENTS_SOCKET, Problem, REQUEST_ID};
+use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::extract::traceparent;
 use crate::identity::Signed;
 use crate::once::Once;
 use crate::openapi;
@@ -49,9 +49,10 @@ pub(crate) async fn around(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let facts = Facts::of(&request);
-    let span = tracing::info_span!("request", request.id = facts.id.0, trace.id = facts.trace);
-    let served = serve(request, next, &facts.id.0).instrument(span);
+    let span = facts.span.clone();
+    let served = serve(request, next, &facts).instrument(span.clone());
     let served = tokio::time::timeout(REQUEST_WITHIN, served).await;
+    let _entered = span.enter();
     let Ok(served) = served else {
         let response = facts.refuse(&ApiError::TimedOut);
         // The request is gone with its service, so the answer has to travel as an error.
@@ -70,19 +71,19 @@ pub(crate) async fn around(
 async fn serve(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
-    id: &str,
+    facts: &Facts,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     if request.path() == EVENTS_SOCKET {
         event_socket::take_key(request.headers_mut());
     }
-    match admitted(&request, id).await {
+    match admitted(&request, facts).await {
         Ok(()) => Ok(next.call(request).await?.map_into_boxed_body()),
         Err(error) => Ok(request.error_response(error)),
     }
 }
 
 /// Finds out who sends the request, where that matters, and notes it for the handler.
-async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
+async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiError> {
     let state = request.app_data::<web::Data<ApiState>>();
     let allowed = state.map(|state| state.allowed_hosts.as_slice()).unwrap_or_default();
     origin::check(request.method(), request.uri(), request.headers(), allowed)?;
@@ -90,16 +91,17 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
     let needs = needs(request.method(), request.path(), is_local);
     let (Some(needs), Some(state)) = (needs, state) else { return Ok(()) };
     if needs == Needs::Nothing {
-        request.extensions_mut().insert(Signed::nobody(id));
+        request.extensions_mut().insert(Signed::nobody(&facts.id.0, facts.trace));
         return Ok(());
     }
     let identity = identity::authenticate(state, request.method(), request.headers()).await?;
+    facts.span.record("tenant.id", field::display(identity.tenant()));
     permit::allowed(needs, Some(&identity))?;
     let once = once::key(request.method(), request.path(), request.headers())?.map(|key| {
         Once::new(identity.budget(), key, request.method(), request.path(), request.query_string())
     });
     let mut extensions = request.extensions_mut();
-    extensions.insert(identity.signs(id, once));
+    extensions.insert(identity.signs(&facts.id.0, facts.trace, once));
     extensions.insert(identity);
     Ok(())
 }
@@ -120,13 +122,15 @@ fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
     if of_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
-    (!is_local && !path.starts_with("/health")).then_some(Needs::Permission(Permission::FleetRead))
+    let is_for_all = path.starts_with("/health") && path != DETAILED_HEALTH;
+    (!is_local && !is_for_all).then_some(Needs::Permission(Permission::FleetRead))
 }
 
 /// What is to be remembered of a request, which is consumed by its service.
 struct Facts {
     id: RequestId,
-    trace: String,
+    trace: TraceContext,
+    span: Span,
     method: String,
     path: String,
     route: Option<String>,
@@ -135,9 +139,22 @@ struct Facts {
 
 impl Facts {
     fn of(request: &ServiceRequest) -> Self {
+        let (id, trace) = (id_of(request.headers()), trace_of(request.headers()));
+        // What is not known yet is recorded when it is.
+        let span = tracing::info_span!(
+            "request",
+            trace_id = trace.trace_id(),
+            span_id = trace.span_id(),
+            request.id = id.0,
+            http.method = %request.method(),
+            http.route = field::Empty,
+            http.status = field::Empty,
+            tenant.id = field::Empty,
+        );
         Self {
-            id: id_of(request.headers()),
-            trace: trace_of(request.request()),
+            id,
+            trace,
+            span,
             method: request.method().to_string(),
             path: request.path().to_owned(),
             route: None,
@@ -153,33 +170,18 @@ impl Facts {
     fn refuse(&self, error: &ApiError) -> HttpResponse {
         let mut problem: Problem = error.problem();
         problem.request_id.clone_from(&self.id.0);
-        problem.trace_id.clone_from(&self.trace);
+        problem.trace_id = self.trace.trace_id();
         problem.instance = Some(self.path.clone());
-        let (request, code, cause) = (&self.id.0, &problem.code, exit::describe(error));
+        let (code, cause) = (&problem.code, exit::describe(error));
         match error.kind().0 {
             StatusCode::INTERNAL_SERVER_ERROR => {
-                tracing::error!(
-                    request.id = request,
-                    http.path = self.path,
-                    error = cause,
-                    "A request failed."
-                );
+                tracing::error!(http.path = self.path, error = cause, "A request failed.");
             }
             status if status.is_server_error() => {
-                tracing::warn!(
-                    request.id = request,
-                    problem.code = code,
-                    error = cause,
-                    "A request was not served."
-                );
+                tracing::warn!(problem.code = code, error = cause, "A request was not served.");
             }
             _ => {
-                tracing::debug!(
-                    request.id = request,
-                    problem.code = code,
-                    error = cause,
-                    "A request was refused."
-                );
+                tracing::debug!(problem.code = code, error = cause, "A request was refused.");
             }
         }
         error.respond(&problem)
@@ -204,16 +206,10 @@ impl Facts {
         let took = clock::monotonic().saturating_duration_since(self.started);
         // Paths that no route takes are the client's invention: one label for all of them.
         let route = self.route.clone().unwrap_or_else(|| "none".to_owned());
-        let (id, method, status) = (&self.id.0, &self.method, status.as_u16());
+        let (method, status) = (&self.method, status.as_u16());
+        self.span.record("http.route", &route).record("http.status", status);
         let duration_ms = took.as_secs_f64() * 1000.0;
-        tracing::debug!(
-            request.id = id,
-            http.method = method,
-            http.path = self.path,
-            http.status = status,
-            http.duration_ms = duration_ms,
-            "Served a request."
-        );
+        tracing::debug!(http.path = self.path, http.duration_ms = duration_ms, "Served a request.");
         let method = if self.route.is_some() { method.clone() } else { "any".to_owned() };
         metrics::histogram!("sched_api_request_seconds", "route" => route.clone(), "method" => method.clone())
             .record(took);
@@ -246,12 +242,17 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
 
-/// The trace that the request is part of (W3C `traceparent`), or a new one.
-fn trace_of(request: &HttpRequest) -> String {
-    let given = traceparent(request).and_then(|text| text.split('-').nth(1).map(str::to_owned));
-    // A trace id of zeros is none.
-    let given = given.filter(|id| id.bytes().any(|byte| byte != b'0'));
-    given.unwrap_or_else(|| Uuid::new_v4().simple().to_string())
+/// The span of the request: in the trace that it names (W3C `traceparent`), or in a new one.
+fn trace_of(headers: &HeaderMap) -> TraceContext {
+    let mut given = headers.get_all("traceparent");
+    let given = given.next().filter(|_| given.next().is_none()).and_then(|value| value.to_str().ok());
+    let random = Uuid::new_v4().as_u128();
+    // Random as well, and told apart from what the trace itself is called by.
+    let span = Uuid::new_v4().as_u64_pair().1;
+    match given.and_then(TraceContext::parse) {
+        Some(caller) => caller.child(span),
+        None => TraceContext::begin(random, span),
+    }
 }
 
 #[cfg(test)]
@@ -279,6 +280,8 @@ mod tests {
             ("/api/docsx", there, fleet),
             ("/health", there, None),
             ("/health/ready", there, None),
+            ("/health/detailed", here, None),
+            ("/health/detailed", there, fleet),
             ("/metrics", here, None),
             ("/metrics", there, fleet),
             ("/status", there, fleet),
@@ -316,15 +319,20 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_part_of_the_trace_that_it_names() {
-        let trace = |value: &str| {
-            trace_of(&TestRequest::get().insert_header(("traceparent", value)).to_http_request())
+    fn a_request_is_a_span_of_the_trace_that_it_names() {
+        let trace = |values: &[&str]| {
+            let request = values
+                .iter()
+                .fold(TestRequest::get(), |request, value| request.append_header(("traceparent", *value)));
+            trace_of(request.to_http_request().headers())
         };
-        let given = "0af7651916cd43dd8448eb211c80319c";
-        assert_eq!(trace(&format!("00-{given}-b7ad6b7169203331-01")), given);
-        for none in ["", "00-00000000000000000000000000000000-b7ad6b7169203331-01"] {
-            let new = trace(none);
-            assert!(new.len() == 32 && new != "0".repeat(32), "{new}");
+        let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let (one, two) = (trace(&[given]), trace(&[given]));
+        assert_eq!(one.trace_id(), "0af7651916cd43dd8448eb211c80319c");
+        assert!(one.span_id() != two.span_id() && one.span_id() != "b7ad6b7169203331", "{one} {two}");
+        for none in [&[][..], &[""], &[given, given]] {
+            let (one, two) = (trace(none), trace(none));
+            assert!(one.trace_id() != two.trace_id() && !one.to_string().contains("0af7"), "{one} {two}");
         }
     }
 }

@@ -13,7 +13,7 @@ use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
 use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
-use sched_model::db::pool::InvalidDatabaseSettings;
+use sched_model::db::pool::{InvalidDatabaseSettings, PoolStatus};
 use sched_model::db::roles::{API_ROLE, Scope};
 use sched_model::db::tx::{TransactionError, Work, transact_in};
 use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, clock, startup, tenants};
@@ -163,6 +163,21 @@ impl Sessions {
     /// Whether the database answers.
     pub(crate) async fn look(&self) -> DbResult<()> {
         clock::now(&mut *self.database.conn().await?).await.map(drop)
+    }
+
+    /// How the connections are used at the moment.
+    pub(crate) fn pool_status(&self) -> PoolStatus {
+        self.database.pool_status()
+    }
+
+    /// Looks at the installation as a whole; sees no row of any tenant.
+    pub(crate) async fn survey<T, F>(&self, work: F) -> DbResult<T>
+    where
+        T: Send,
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
+    {
+        self.run(Scope::nobody().read_only(), "survey_installation", work).await
     }
 
     /// Reads the events of all tenants, which is for the one reader that feeds those who follow them ([`crate::events::hub`]).

@@ -14,8 +14,8 @@ use crate::openapi::{self, says};
 use crate::permit::{Needs, Path, at};
 use crate::routes::{
     api_keys, apply, audit_events, calendars, cancellations, dead_letters, dispatches, event_socket, events,
-    executions, explanations, fleet, functions, jobs, logs, me, memberships, previews, queue_switches,
-    queues, retries, secrets, sessions, switches, tenants, triggers, users,
+    executions, explanations, fleet, functions, health, jobs, logs, me, memberships, previews,
+    queue_switches, queues, retries, secrets, sessions, switches, tenants, triggers, users,
 };
 
 use self::resources::resources;
@@ -460,6 +460,13 @@ fn fleet() -> Vec<Path> {
             P::SystemOperate,
             fleet::step_down,
             says("Have the leader hand over").gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+        ),
+        at("/metrics").get(
+            P::RunsRead,
+            health::metrics,
+            says("Count jobs and runs by status, and tell how well and how fast runs go")
+                .query::<wire::MetricsQuery>()
+                .ok::<wire::Metrics>(),
         ),
         at("/status").get(P::JobsRead, fleet::status, says("Show how things stand").ok::<wire::Status>()),
     ]

@@ -140,6 +140,17 @@ pub(crate) enum Command {
     Whoami,
     /// Show the installation at a glance
     Status,
+    /// Show how the installation stands, part by part; exit code 0 only if it does its work
+    ///
+    /// Fit for monitoring: the exit code is 1 when a part is unavailable (the database, the schema, the leader, all workers), and 6 when the
+    /// API cannot be asked. A part that is degraded is told of, and no failure.
+    Health,
+    /// Count jobs and runs by status, and show how many runs succeed and how long they take
+    Metrics {
+        /// Over how many hours, up to now: 1 to 744; 24 unless said
+        #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..=744))]
+        hours: Option<u32>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

@@ -240,6 +240,9 @@ pub struct ExplainedDispatch {
     /// The job of that dispatch.
     #[serde(default)]
     pub caused_by_job: Option<String>,
+    /// Id of the trace that it is part of (W3C).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
     /// What it waits for, in the order in which to look at it; empty unless it waits, and for all but the first fifty of a window.
     #[serde(default)]
     pub waits_for: Vec<WaitFor>,

@@ -9,6 +9,7 @@ mod event;
 mod explain;
 mod fleet;
 mod function;
+mod health;
 mod identity;
 mod job;
 mod job_type;
@@ -36,6 +37,7 @@ pub use explain::{
 };
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
+pub use health::{Health, HealthComponent, HealthState, Metrics, MetricsQuery};
 pub use identity::{
     ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, OwnSession, PasswordChange, Session,
     SignIn, Tenant, TenantPatch, TenantSpec, User, UserPatch, UserSpec,
@@ -65,6 +67,8 @@ pub use words::{
 pub const BASE_PATH: &str = "/api/v1";
 /// Path of the WebSocket of events.
 pub const EVENTS_SOCKET: &str = "/ws/events";
+/// Where it is told how the installation stands, part by part.
+pub const DETAILED_HEALTH: &str = "/health/detailed";
 /// The subprotocol of that WebSocket.
 pub const EVENTS_PROTOCOL: &str = "sched.events.v1";
 /// What stands before the key where a browser, which can set no header of a WebSocket, sends it as a further subprotocol.

@@ -80,6 +80,9 @@ pub struct Dispatch {
     pub expires_at: Option<DateTime<Utc>>,
     /// How far its running attempt has come, as that told it last; `None` when nothing runs or nothing was told.
     pub progress: Option<Progress>,
+    /// Id of the trace that it is part of (W3C): that of the request that asked for it, or one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
 }
 
 /// How far a running attempt has come.
@@ -130,6 +133,12 @@ pub struct Execution {
     pub worker_id: Option<Uuid>,
     /// What created its dispatch.
     pub triggered_by: String,
+    /// Id of the trace that it is part of (W3C), which is that of its dispatch; `None` when that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<String>,
+    /// Its span in that trace: what it calls is told of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_id: Option<String>,
 }
 
 /// What an attempt wrote.

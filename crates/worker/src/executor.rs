@@ -5,6 +5,7 @@
 //! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. When only its claim was taken away,
 //! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
 //! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
+//! The attempt is a span of the trace of its dispatch: what is logged while it lasts names it, and what the handler calls is told of it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,10 +19,12 @@ use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::trace::TraceContext;
 use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 use crate::completer;
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
@@ -31,8 +34,28 @@ use crate::{scrubbing, secrets};
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
 pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
+    let span = span(&claimed);
     // The tracker owns the task, and `kill` ends it.
-    session.attempts.spawn(run(session.clone(), claimed, place, monotonic()));
+    session.attempts.spawn(run(session.clone(), claimed, place, monotonic()).instrument(span));
+}
+
+/// Where an attempt belongs in the trace of its dispatch.
+fn trace(claimed: &Claimed) -> TraceContext {
+    let id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
+    TraceContext::of_dispatch(claimed.dispatch_id, claimed.traceparent.as_deref()).attempt(id)
+}
+
+/// What the log says of everything that happens in an attempt.
+fn span(claimed: &Claimed) -> Span {
+    let dispatch = TraceContext::of_dispatch(claimed.dispatch_id, claimed.traceparent.as_deref());
+    let attempt = trace(claimed);
+    tracing::info_span!(
+        "attempt",
+        trace_id = attempt.trace_id(),
+        span_id = attempt.span_id(),
+        parent_span_id = dispatch.span_id(),
+        tenant.id = %claimed.tenant_id,
+    )
 }
 
 /// Why a dispatch is handed back, for programs and for people.
@@ -219,7 +242,7 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
     let handlers = session.worker.handlers.clone();
     // Stopped with the session's hand-back, or alone when somebody cancels it.
     let cancel = session.worker.seen.running.cancellation(claimed.token);
-    let running = async move { handlers.run(kind, execution, cancel).await };
+    let running = async move { handlers.run(kind, execution, cancel).await }.in_current_span();
     let ended = match kind {
         HandlerType::Native => Ok(running.await),
         _ => spawn_owned("handler", running).await,
@@ -248,7 +271,7 @@ fn execution(claimed: &mut Claimed, execution_id: ExecutionId, secrets: Secrets)
         idempotency_key: claimed.dispatch_id.to_string(),
         args: claimed.args.take(),
         timeout: claimed.timeout,
-        traceparent: claimed.traceparent.take(),
+        traceparent: Some(trace(claimed).to_string()),
         handler_config: claimed.handler_config.take(),
         live: Live::detached(),
         secrets,
@@ -444,6 +467,18 @@ mod tests {
             DispatchEvent::GiveUp,
             "it was the last of three"
         );
+    }
+
+    #[test]
+    fn what_an_attempt_calls_is_told_that_it_is_part_of_the_attempt() {
+        let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+        let mut claimed = Claimed { traceparent: Some(given.into()), ..claimed() };
+        let id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
+        let told = execution(&mut claimed, id, Secrets::default()).traceparent.unwrap();
+        let expected = TraceContext::parse(given).unwrap().attempt(id).to_string();
+        assert_eq!(told, expected);
+        assert!(told.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && told.ends_with("-00"), "{told}");
+        assert!(!told.contains("b7ad6b7169203331"), "{told}");
     }
 
     #[test]

@@ -202,6 +202,7 @@ fn dispatch(dispatch: Dispatched) -> wire::ExplainedDispatch {
         replaced_by: dispatch.successor.map(|successor| successor.id.0),
         caused_by: dispatch.cause.as_ref().map(|cause| cause.dispatch.0),
         caused_by_job: dispatch.cause.and_then(|cause| cause.job),
+        trace_id: Some(dispatch.trace.trace_id()),
         waits_for: dispatch.waits.iter().map(wait_for).collect(),
         attempts: dispatch.attempts.into_iter().map(attempt).collect(),
     }

@@ -18,6 +18,7 @@ use sched_model::domain::ids::ExecutionId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::lease::Leadership;
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::trace::TraceContext;
 use sched_wire as wire;
 use serde_json::{Map, Value};
 
@@ -194,6 +195,7 @@ pub(crate) fn function(function: Function) -> wire::Function {
 /// A dispatch.
 pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
     let Dispatch { row, job_name, progress } = dispatch;
+    let trace = TraceContext::of_dispatch(row.id, row.traceparent.as_deref());
     wire::Dispatch {
         id: row.id.0,
         job_id: row.job_id.0,
@@ -219,6 +221,7 @@ pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
         is_catch_up: row.is_catch_up,
         expires_at: row.expires_at,
         progress: progress.map(self::progress),
+        trace_id: Some(trace.trace_id()),
     }
 }
 
@@ -257,6 +260,7 @@ pub(crate) fn progress(progress: Progress) -> wire::Progress {
 
 /// An attempt.
 pub(crate) fn execution(execution: Execution) -> wire::Execution {
+    let trace = execution.trace();
     wire::Execution {
         id: execution.id.0,
         job_id: execution.job_id.0,
@@ -275,6 +279,8 @@ pub(crate) fn execution(execution: Execution) -> wire::Execution {
         output_bytes: execution.output_bytes,
         worker_id: execution.worker_id.map(|id| id.0),
         triggered_by: execution.triggered_by.to_string(),
+        trace_id: trace.map(|trace| trace.trace_id()),
+        span_id: trace.map(|trace| trace.span_id()),
     }
 }
 

@@ -112,6 +112,11 @@ impl Hub {
         }
     }
 
+    /// For how long what is handed on has been held up, if that is worth telling.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        self.frontier.borrow().as_ref().and_then(Frontier::held_for)
+    }
+
     /// How many listen.
     pub(crate) fn listeners(&self) -> usize {
         *self.listeners.borrow()

@@ -93,16 +93,6 @@ pub(crate) fn expected(request: &HttpRequest) -> Result<Expected, ApiError> {
     }
 }
 
-/// The W3C trace context of the request, if it is a sound one; a broken one is to be ignored.
-pub(crate) fn traceparent(request: &HttpRequest) -> Option<String> {
-    let text = request.headers().get("traceparent")?.to_str().ok()?;
-    let parts: Vec<&str> = text.split('-').collect();
-    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
-    let is_sound = matches!(parts.as_slice(), [version, trace, span, flags]
-        if *version != "ff" && [version.len(), trace.len(), span.len(), flags.len()] == [2, 32, 16, 2]);
-    (is_sound && parts.iter().all(|part| is_hex(part))).then(|| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use actix_web::test::TestRequest;
@@ -172,21 +162,6 @@ mod tests {
         ] {
             let refused = condition.check("queue", found).err().map(|error| error.kind().1);
             assert_eq!(refused, code, "{condition:?} {found:?}");
-        }
-    }
-
-    #[test]
-    fn only_a_sound_trace_context_is_handed_on() {
-        let sound = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        for (value, expected) in [
-            (sound, Some(sound)),
-            ("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", None),
-            ("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None),
-            ("00-0af7-b7ad6b7169203331-01", None),
-            ("", None),
-        ] {
-            let request = TestRequest::post().insert_header(("traceparent", value)).to_http_request();
-            assert_eq!(traceparent(&request).as_deref(), expected);
         }
     }
 }

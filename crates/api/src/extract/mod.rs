@@ -9,7 +9,7 @@ mod query;
 mod strict_json;
 
 pub(crate) use body::{Body, MAX_BODY_BYTES, MERGE_PATCH_JSON};
-pub(crate) use headers::{Condition, condition, expected, if_match, traceparent};
+pub(crate) use headers::{Condition, condition, expected, if_match};
 pub(crate) use query::{NoParameters, Query};
 
 use crate::error::ApiError;

@@ -31,6 +31,7 @@ use sched_model::domain::identity::{
 };
 use sched_model::domain::ids::{SessionId, TenantId, UserId};
 use sched_model::domain::secret::SecretKeys;
+use sched_model::domain::trace::TraceContext;
 use sched_runtime::clock::monotonic;
 use secrecy::ExposeSecret as _;
 
@@ -185,11 +186,12 @@ impl Identity {
     }
 
     /// What signs the changes of a request.
-    pub(crate) fn signs(&self, request: &str, once: Option<Once>) -> Signed {
+    pub(crate) fn signs(&self, request: &str, trace: TraceContext, once: Option<Once>) -> Signed {
         Signed(By {
             actor: self.actor().to_owned(),
             source: self.source().to_owned(),
             request: request.to_owned(),
+            trace,
             once,
         })
     }
@@ -213,6 +215,8 @@ pub(crate) struct By {
     pub(crate) source: String,
     /// The id of the request.
     pub(crate) request: String,
+    /// The span of the request: what it causes is part of it.
+    pub(crate) trace: TraceContext,
     /// The request, if it is to be done once however often it is sent.
     pub(crate) once: Option<Once>,
 }
@@ -226,9 +230,9 @@ impl By {
 
 impl Signed {
     /// What signs what is done before it is known who asks.
-    pub(crate) fn nobody(request: &str) -> Self {
+    pub(crate) fn nobody(request: &str, trace: TraceContext) -> Self {
         let nobody = || "nobody".to_owned();
-        Self(By { actor: nobody(), source: nobody(), request: request.to_owned(), once: None })
+        Self(By { actor: nobody(), source: nobody(), request: request.to_owned(), trace, once: None })
     }
 }
 

@@ -130,7 +130,8 @@ pub(crate) async fn retry_many(
     if command.dry_run {
         return dry_run(&state, &identity, &command).await;
     }
-    let order = RetryOrder { tenant, by: &request.0.actor, traceparent: None };
+    let traceparent = request.0.trace.to_string();
+    let order = RetryOrder { tenant, by: &request.0.actor, traceparent: Some(&traceparent) };
     let written = state
         .write(&identity, &request.0, "retry_dead_letters", async |conn: &mut Conn| {
             let filter = meant_by(conn, &identity, &command).await?;

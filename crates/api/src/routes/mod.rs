@@ -19,6 +19,7 @@ pub(crate) mod executions;
 pub(crate) mod explanations;
 pub(crate) mod fleet;
 pub(crate) mod functions;
+pub(crate) mod health;
 pub(crate) mod job_types;
 pub(crate) mod jobs;
 pub(crate) mod logs;

@@ -4,7 +4,7 @@
 //! lost. A dispatch is run again once: asking again gives the same answer.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::retries::{self, Retried, RetriedJob, Retry, RetryOrder};
 use sched_model::db::{Conn, audit, dead_letters, notify};
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{Id, State, auditing, built_in};
 use crate::conflict::Conflict;
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query, id, traceparent};
+use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::{By, Identity};
 use crate::session::Reply;
 
@@ -24,13 +24,12 @@ pub(crate) async fn dispatch(
     state: State,
     identity: Identity,
     request: Id,
-    http: HttpRequest,
     text: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    again(&state, &identity, DispatchId(id(&text)?), Of::Dispatch, &http, &request.0).await
+    again(&state, &identity, DispatchId(id(&text)?), Of::Dispatch, &request.0).await
 }
 
 /// `POST /dead-letters/{id}/retry`
@@ -38,13 +37,12 @@ pub(crate) async fn dead_letter(
     state: State,
     identity: Identity,
     request: Id,
-    http: HttpRequest,
     text: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     body.read_or_default::<NoParameters>()?;
-    again(&state, &identity, DispatchId(id(&text)?), Of::DeadLetter, &http, &request.0).await
+    again(&state, &identity, DispatchId(id(&text)?), Of::DeadLetter, &request.0).await
 }
 
 /// What the client says it is that is to be run again.
@@ -59,11 +57,10 @@ async fn again(
     identity: &Identity,
     id: DispatchId,
     of: Of,
-    http: &HttpRequest,
     request: &By,
 ) -> Result<HttpResponse, ApiError> {
-    let (tenant, traceparent) = (identity.tenant(), traceparent(http));
-    let order = RetryOrder { tenant, by: &request.actor, traceparent: traceparent.as_deref() };
+    let (tenant, traceparent) = (identity.tenant(), request.trace.to_string());
+    let order = RetryOrder { tenant, by: &request.actor, traceparent: Some(&traceparent) };
     let written = state
         .write(identity, request, "retry_dispatch", async |conn: &mut Conn| {
             if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {

@@ -4,7 +4,7 @@
 //! lost, because they look by themselves. With a key, sending a trigger again is answered as the first time, as every change is; the dispatch
 //! keeps the key besides, so that there is one for a job and a key for as long as it is there.
 
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
 use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::{Conn, audit};
@@ -17,7 +17,7 @@ use super::jobs::{find, no_such_job};
 use super::retries::{accepted, hint};
 use super::{Id, State, auditing, built_in};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query, traceparent};
+use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 use crate::session::note_replay;
@@ -27,14 +27,13 @@ pub(crate) async fn trigger(
     state: State,
     identity: Identity,
     request: Id,
-    http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let key = request.0.key();
-    let traceparent = traceparent(&http);
+    let traceparent = request.0.trace.to_string();
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
     let written = state
         .write(&identity, &request.0, "trigger_job", async |conn: &mut Conn| {
@@ -47,7 +46,7 @@ pub(crate) async fn trigger(
                 user: &request.0.source,
                 args: args.as_ref(),
                 idempotency_key: key,
-                traceparent: traceparent.as_deref(),
+                traceparent: Some(&traceparent),
             };
             match dispatches::trigger(conn, &new).await? {
                 Triggered::Created(dispatch, queue) => {

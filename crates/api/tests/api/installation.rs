@@ -1,5 +1,7 @@
 //! What is of the whole installation: kinds of schedule, and workers that drain.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -99,6 +101,81 @@ async fn a_user_is_shown_and_given_another_name_and_password() {
     let misplaced = patch(json!({"password": ["secret-value"]})).await;
     assert_eq!((misplaced.status, misplaced.body.contains("secret-value")), (422, false));
     assert_eq!(app.get("/api/v1/users/nobody@example.com").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_is_told_part_by_part_and_is_as_bad_as_the_worst() {
+    let app = TestApp::start().await;
+    let parts = async |status: u16, word: &str| {
+        let answer = app.send("GET", "/health/detailed", &[("authorization", "")], None).await;
+        let health = answer.json();
+        assert_eq!((answer.status, &health["status"]), (status, &json!(word)), "{health}");
+        let parts = health["components"].as_array().unwrap().clone();
+        parts
+            .into_iter()
+            .map(|part| (part["name"].as_str().unwrap().to_owned(), part))
+            .collect::<HashMap<_, _>>()
+    };
+    let none = parts(503, "unavailable").await;
+    assert_eq!(
+        (&none["leader"]["status"], &none["workers"]["status"]),
+        (&json!("unavailable"), &json!("unavailable"))
+    );
+    assert_eq!(none["schema"]["status"], "ok");
+    assert!(none["database"]["details"]["round_trip_ms"].as_f64().unwrap() > 0.0);
+    let working = "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
+                   VALUES (gen_random_uuid(), 'secret-host', 1, 'v', true, now(), 7);
+                   INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+                   VALUES (gen_random_uuid(), 'secret-host', 'p', 1, 'v', '{default}', 1, 30000)";
+    app.db.client().await.batch_execute(working).await.unwrap();
+    let well = parts(200, "ok").await;
+    assert_eq!(
+        (&well["leader"]["details"]["term"], &well["workers"]["details"]["idle"]),
+        (&json!(7), &json!(1))
+    );
+    assert!(!json!(well).to_string().contains("secret-host"), "{well:?}");
+    app.with_jobs(&["a"]).await;
+    let late = "UPDATE scheduled_jobs SET next_run_at = now() - interval '5 minutes' WHERE name = 'a'";
+    app.db.client().await.batch_execute(late).await.unwrap();
+    let late = parts(200, "degraded").await;
+    assert!(late["jobs"]["details"]["oldest_due_seconds"].as_f64().unwrap() >= 300.0, "{:?}", late["jobs"]);
+    assert_eq!(app.send("POST", "/health/detailed", &[], None).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_count_jobs_and_runs_by_status() {
+    let app = TestApp::start().await;
+    let empty = app.get("/api/v1/metrics").await.json();
+    assert_eq!((&empty["success_rate"], &empty["runs"]), (&Value::Null, &json!({})));
+    app.with_jobs(&["a", "b", "c", "d", "e"]).await;
+    app.send("POST", "/api/v1/jobs/b/pause", &[], None).await;
+    app.send("POST", "/api/v1/jobs/c/disable", &[], None).await;
+    app.send("DELETE", "/api/v1/jobs/d", &[], None).await;
+    let runs = "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at,
+                                               duration_ms, output_bytes, triggered_by, scope, claim_token)
+                SELECT (lpad(to_hex((extract(epoch FROM u.at) * 1000)::bigint), 12, '0') || '7000800000000000000' || u.n)::uuid,
+                       j.tenant_id, j.id, gen_random_uuid(), 1, u.status, u.at, u.at, u.at, u.took, 0, 'scheduler', 'project', u.n
+                FROM scheduled_jobs j,
+                     (VALUES (1, 'COMPLETED', now(), 100), (2, 'COMPLETED', now(), 300), (3, 'FAILED', now(), 7), (4, 'CANCELLED', now(), 7),
+                             (5, 'FAILED', now() - interval '2 days', 7)) AS u (n, status, at, took)
+                WHERE j.name = 'a'";
+    app.db.client().await.batch_execute(runs).await.unwrap();
+    let metrics = app.get("/api/v1/metrics").await.json();
+    assert_eq!(metrics["runs"], json!({"COMPLETED": 2, "FAILED": 1, "CANCELLED": 1}), "{metrics}");
+    assert_eq!(metrics["average_duration_ms"], 200.0);
+    assert!((metrics["success_rate"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9, "{metrics}");
+    let jobs = &metrics["jobs"];
+    assert_eq!(
+        (&jobs["paused"], &jobs["disabled"], &jobs["deleted"]),
+        (&json!(1), &json!(1), &json!(1)),
+        "{jobs}"
+    );
+    assert!(jobs["enabled"].as_i64().unwrap() >= 2, "{jobs}");
+    let of_three_days = app.get("/api/v1/metrics?hours=72").await.json();
+    assert_eq!(of_three_days["runs"]["FAILED"], 2);
+    for bad in ["0", "745", "x"] {
+        assert_eq!(app.get(&format!("/api/v1/metrics?hours={bad}")).await.status, 400, "{bad}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

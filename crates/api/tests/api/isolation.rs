@@ -48,6 +48,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/sessions/current", Own, none.clone()),
         ("DELETE", "/sessions/{id}", One, none.clone()),
         ("GET", "/status", Own, none.clone()),
+        ("GET", "/metrics", Own, none.clone()),
         ("GET", "/workers", Installation, none.clone()),
         ("GET", "/scheduler-instances", Installation, none.clone()),
         ("POST", "/scheduler-instances/leader/step-down", Installation, json!({})),

@@ -34,6 +34,38 @@ async fn a_trigger_makes_a_dispatch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_request_makes_is_in_its_trace() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let given = format!("00-{trace}-b7ad6b7169203331-01");
+    let answer = app.send("POST", TRIGGER, &[("traceparent", &given)], None).await;
+    let location = answer.header("location").unwrap().to_owned();
+    assert_eq!(app.get(&location).await.json()["trace_id"], trace);
+    let explained = app.get(&format!("{location}/explain")).await.json();
+    assert_eq!(explained["dispatch"]["trace_id"], trace);
+    let kept: String =
+        app.db.client().await.query_one("SELECT traceparent FROM job_dispatch", &[]).await.unwrap().get(0);
+    assert!(kept.starts_with(&format!("00-{trace}-")) && kept.ends_with("-01"), "{kept}");
+    assert!(
+        !kept.contains("b7ad6b7169203331"),
+        "the request itself is between the caller and the dispatch: {kept}"
+    );
+
+    // A retry belongs to the request that asks for it; one that names no trace begins one.
+    app.db
+        .client()
+        .await
+        .execute("UPDATE job_dispatch SET status = 'FAILED', completed_at = now(), claimable_at = NULL", &[])
+        .await
+        .unwrap();
+    let retry = app.send("POST", &format!("{location}/retry"), &[], None).await;
+    assert_eq!(retry.status, 202, "{}", retry.body);
+    let of_retry = app.get(retry.header("location").unwrap()).await.json()["trace_id"].clone();
+    assert!(of_retry.as_str().is_some_and(|id| id.len() == 32 && id != trace), "{of_retry}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn arguments_of_a_trigger_stand_in_place_of_the_jobs() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;

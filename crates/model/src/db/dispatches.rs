@@ -59,6 +59,7 @@ pub struct DispatchRow {
     pub args: serde_json::Value,
     pub is_catch_up: bool,
     pub expires_at: Option<DateTime<Utc>>,
+    pub traceparent: Option<String>,
 }
 
 /// Which dispatches to list.

@@ -9,6 +9,7 @@ use super::{Conn, DbResult};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::Trigger;
 use crate::domain::ids::{DispatchId, ExecutionId, JobId, TenantId, WorkerId};
+use crate::domain::trace::TraceContext;
 
 /// A finished attempt as it is kept, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
@@ -32,12 +33,24 @@ pub struct Execution {
     pub output_bytes: i64,
     pub worker_id: Option<WorkerId>,
     pub triggered_by: Trigger,
+    /// That of its dispatch, empty if it has none; `None` when the dispatch was one of the scheduler's, or is gone.
+    pub traceparent: Option<String>,
+}
+
+impl Execution {
+    /// Which span it was of which trace; `None` when its dispatch is gone, and with it what asked for it.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        let is_known = self.traceparent.is_some() || self.triggered_by == Trigger::Scheduler;
+        let dispatch = TraceContext::of_dispatch(self.dispatch_id, self.traceparent.as_deref());
+        is_known.then(|| dispatch.attempt(self.id))
+    }
 }
 
 #[rustfmt::skip]
 type Columns = (
     SqlUuid, SqlUuid, Nullable<Text>, SqlUuid, Int4, Text, Timestamptz, Timestamptz, Timestamptz, BigInt, Nullable<Int4>,
-    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, BigInt, Nullable<SqlUuid>, Text,
+    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, BigInt, Nullable<SqlUuid>, Text, Nullable<Text>,
 );
 
 /// Which attempts to list.

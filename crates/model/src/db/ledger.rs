@@ -23,6 +23,7 @@ use crate::domain::explain::{
 use crate::domain::ids::{DispatchId, JobId, TenantId, Term};
 use crate::domain::job::JobSettings;
 use crate::domain::schedule::SkipReason;
+use crate::domain::trace::TraceContext;
 
 /// One row more than an explanation takes, so that it sees when there are too many.
 const MOST_ROWS: i64 = MAX_FIRE_TIMES as i64 + 1;
@@ -222,6 +223,7 @@ struct DispatchRow {
     successor_for: Option<Instant>,
     cause: Option<DispatchId>,
     cause_job: Option<String>,
+    traceparent: Option<String>,
 }
 
 #[rustfmt::skip]
@@ -229,6 +231,7 @@ type DispatchColumns = (
     SqlUuid, Timestamptz, Timestamptz, Timestamptz, Nullable<Timestamptz>, Nullable<Timestamptz>, Text, Text,
     Bool, Bool, Text, Nullable<Text>, Nullable<BigInt>, Nullable<Text>, Int4, Nullable<Text>, Nullable<Text>,
     Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<Text>,
+    Nullable<Text>,
 );
 
 statement! {
@@ -297,6 +300,7 @@ async fn dispatched(
     let dispatched = |row: DispatchRow| Dispatched {
         attempts: attempts.remove(&row.id).unwrap_or_default(),
         waits: waits.remove(&row.id).unwrap_or_default(),
+        trace: TraceContext::of_dispatch(row.id, row.traceparent.as_deref()),
         id: row.id,
         scheduled_for: row.scheduled_for,
         created_at: row.created_at,

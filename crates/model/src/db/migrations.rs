@@ -161,7 +161,14 @@ pub async fn status(conn: &mut Conn) -> DbResult<Vec<MigrationState>> {
 /// # Errors
 /// When it cannot, with the command that mends it.
 pub async fn check(conn: &mut Conn) -> Result<(), SchemaError> {
-    let states = status(conn).await?;
+    judge(&status(conn).await?)
+}
+
+/// Whether this program can run on a schema with these migrations.
+///
+/// # Errors
+/// When it cannot, with the command that mends it.
+pub fn judge(states: &[MigrationState]) -> Result<(), SchemaError> {
     if let Some(newest) = states.iter().rfind(|state| !state.is_known) {
         return Err(SchemaError::Newer { newest: newest.name.clone() });
     }

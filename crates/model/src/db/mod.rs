@@ -38,6 +38,7 @@ pub mod event_stream;
 pub mod events;
 pub mod executions;
 pub mod functions;
+pub mod health;
 pub mod housekeeping;
 pub mod instances;
 pub mod job_ends;

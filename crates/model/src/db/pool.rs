@@ -99,6 +99,19 @@ pub enum InvalidDatabaseSettings {
     Pool(#[source] deadpool::managed::BuildError),
 }
 
+/// How a pool is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// Connections it may have.
+    pub most: usize,
+    /// Those it has.
+    pub open: usize,
+    /// Those of them that somebody uses.
+    pub in_use: usize,
+    /// How many wait for one.
+    pub waiting: usize,
+}
+
 /// A way to the database.
 #[derive(Clone)]
 pub struct Database {
@@ -148,6 +161,18 @@ impl Database {
     /// When none can be had in time.
     pub async fn conn(&self) -> DbResult<Object<AsyncPgConnection>> {
         self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
+    }
+
+    /// How the pool is used at the moment.
+    #[must_use]
+    pub fn pool_status(&self) -> PoolStatus {
+        let status = self.pool.status();
+        PoolStatus {
+            most: status.max_size,
+            open: status.size,
+            in_use: status.size.saturating_sub(status.available),
+            waiting: status.waiting,
+        }
     }
 
     /// The role that the connections of the pool act as, if it is not the one that signs in.

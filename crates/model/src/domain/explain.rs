@@ -24,6 +24,7 @@ use super::dispatch::{DispatchStatus, Trigger};
 use super::ids::{DispatchId, TenantId, Term};
 use super::job::JobSettings;
 use super::schedule::SkipReason;
+use super::trace::TraceContext;
 
 pub use self::fates::explain;
 pub use self::summary::Summary;
@@ -165,6 +166,8 @@ pub struct Dispatched {
     pub successor: Option<Successor>,
     /// What it was made for, where another job's end is why.
     pub cause: Option<Cause>,
+    /// Its place in a trace.
+    pub trace: TraceContext,
     /// The finished attempts, in order.
     pub attempts: Vec<Attempt>,
     /// What it waits for, if it waits and that was asked.

@@ -28,6 +28,7 @@ pub mod secret;
 pub mod simulation;
 pub mod system;
 pub mod template;
+pub mod trace;
 
 pub use handler_config::FieldError;
 

@@ -11,6 +11,7 @@ use sched_model::domain::dependency::{After, AfterCondition, AfterMode, MAX_FOLL
 use sched_model::domain::ids::{DispatchId, InstanceId, Term, WorkerId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use sched_model::domain::schedule::{JobType, SkipReason};
+use sched_model::domain::trace::TraceContext;
 use serde_json::json;
 
 use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
@@ -151,6 +152,19 @@ async fn a_dispatch_says_which_end_made_it_and_carries_the_term_of_the_leader() 
         .map(str::to_owned);
     assert_eq!(system.world.rows(made).await, [expected]);
     assert_counters_are_true(&system.world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispatch_is_in_the_trace_of_the_one_whose_end_made_it() {
+    let system = Installation::with(&[job("a", ""), job("b", "a"), job("c", "b")]).await;
+    let first = system.finish("a", AttemptOutcome::Completed).await;
+    system.follow().await;
+    let second = system.end(AttemptOutcome::Completed, 1).await;
+    system.follow().await;
+    let expected = TraceContext::of_dispatch(first, None);
+    let found = "SELECT traceparent FROM job_dispatch WHERE triggered_by = 'dependency' ORDER BY id";
+    let found: Vec<String> = system.world.rows(found).await.into_iter().flatten().collect();
+    assert_eq!(found, [expected.to_string(), expected.to_string()], "{first} {second}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

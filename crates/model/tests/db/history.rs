@@ -92,3 +92,34 @@ async fn nobody_reads_the_history_of_another_tenant() {
     assert!(executions::output(&mut conn, stranger, id).await.unwrap().is_empty());
     assert_eq!(executions::output(&mut conn, TENANT, id).await.unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_is_in_the_trace_of_its_dispatch_as_long_as_that_is_known() {
+    let world = World::new().await;
+    let id = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
+    let trace = async || {
+        let execution = executions::by_id(&mut world.conn().await, TENANT, id).await.unwrap().unwrap();
+        (execution.dispatch_id.0.simple().to_string(), execution.trace().map(|trace| trace.trace_id()))
+    };
+    for (made_by, traceparent, is_gone) in [
+        ("scheduler", "NULL", false),
+        ("api", "NULL", false),
+        ("api", "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'", false),
+        ("api", "NULL", true),
+        ("scheduler", "NULL", true),
+    ] {
+        // The record of the attempt says what made its dispatch; the dispatch itself keeps to its constraints.
+        world.sql(&format!("UPDATE job_dispatch SET traceparent = {traceparent}")).await;
+        world.sql(&format!("UPDATE job_execution_log SET triggered_by = '{made_by}'")).await;
+        if is_gone {
+            world.sql("DELETE FROM job_dispatch").await;
+        }
+        let (own, found) = trace().await;
+        let expected = match (made_by, traceparent, is_gone) {
+            ("api", "NULL", true) => None,
+            (_, "NULL", _) => Some(own),
+            _ => Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
+        };
+        assert_eq!(found, expected, "{made_by} {traceparent} {is_gone}");
+    }
+}

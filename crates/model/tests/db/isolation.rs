@@ -134,6 +134,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
         "find_user t t",
         "forgive_sign_in t t",
         "note_sign_in t t",
+        "installation_health t t",
     ];
     assert_eq!(names(&client, doors).await, known);
 }

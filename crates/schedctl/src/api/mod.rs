@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, redirect};
-use sched_wire::{BASE_PATH, Page, Problem};
+use sched_wire::{BASE_PATH, DETAILED_HEALTH, Health, Page, Problem};
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -172,11 +172,27 @@ impl Api {
         Err(self.refusal(answer).await?)
     }
 
+    /// How the installation stands, which an API tells also when it stands badly.
+    pub(crate) async fn health(&self) -> Result<Health, ApiError> {
+        let request = self.request_at(Method::GET, DETAILED_HEALTH, &[])?;
+        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = answer.status();
+        let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
+        serde_json::from_slice(&body).map_err(|source| match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => ApiError::Refused(Box::new(problem)),
+            Err(_) => self.foreign(status.as_u16(), Some(source)),
+        })
+    }
+
     fn request(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, ApiError> {
+        self.request_at(method, BASE_PATH, path)
+    }
+
+    fn request_at(&self, method: Method, base: &str, path: &[&str]) -> Result<RequestBuilder, ApiError> {
         let mut url = self.place.url.clone();
         match url.path_segments_mut() {
             Ok(mut segments) => {
-                segments.pop_if_empty().extend(BASE_PATH.trim_matches('/').split('/')).extend(path);
+                segments.pop_if_empty().extend(base.trim_matches('/').split('/')).extend(path);
             }
             Err(()) => return Err(ApiError::NoPath),
         }

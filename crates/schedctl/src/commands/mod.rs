@@ -10,6 +10,7 @@ mod dead_letters;
 mod events;
 mod fleet;
 mod functions;
+mod health;
 mod identity;
 mod job_types;
 mod jobs;
@@ -103,6 +104,8 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::ApiKeys(command) => identity::api_keys(command, &session).await,
         Command::Whoami => identity::whoami(&session).await,
         Command::Status => status::run(&session).await,
+        Command::Health => health::run(&session).await,
+        Command::Metrics { hours } => health::metrics(hours, &session).await,
         Command::Completions { shell } => completions(shell, session.output),
     }
 }

@@ -35,7 +35,7 @@ pub struct Execution {
     pub args: Value,
     /// How long the attempt may take, from its start.
     pub timeout: Duration,
-    /// W3C trace context of the dispatch, if it has one.
+    /// W3C trace context of the attempt, whatever it calls is part of; the worker always gives one.
     pub traceparent: Option<String>,
     /// `handler_config` of the function; its form depends on the kind.
     pub handler_config: Value,

@@ -1,7 +1,8 @@
 SELECT d.id, d.scheduled_for, d.created_at, d.available_at, d.claimed_at, d.completed_at, d.status, d.queue,
        coalesce(d.claimable_at = 'infinity', false), d.is_catch_up, d.triggered_by, d.triggered_by_user, d.term, t.hostname, d.attempt,
        coalesce(w.hostname, d.worker_id::text), d.error_message, d.cancel_requested_at, n.id, n.scheduled_for,
-       CASE WHEN d.triggered_by = 'dependency' THEN d.trigger_id END, c.name
+       CASE WHEN d.triggered_by = 'dependency' THEN d.trigger_id END, c.name,
+       d.traceparent
 FROM job_dispatch d
 LEFT JOIN leader_terms t ON t.term = d.term
 LEFT JOIN worker_registration w ON w.worker_id = d.worker_id

@@ -102,6 +102,7 @@ fn dispatch(fire: &str) -> Dispatched {
         cancel_requested_at: None,
         successor: None,
         cause: None,
+        trace: crate::domain::trace::TraceContext::begin(1, 1),
         waits: Vec::new(),
         attempts: vec![Attempt {
             number: 1,

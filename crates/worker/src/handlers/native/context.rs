@@ -177,7 +177,7 @@ impl Ctx {
         &self.0.execution.idempotency_key
     }
 
-    /// W3C trace context of what created the dispatch, if it has one.
+    /// W3C trace context of this attempt, in the trace of what created the dispatch; whatever it calls is part of it.
     #[must_use]
     pub fn traceparent(&self) -> Option<&str> {
         self.0.execution.traceparent.as_deref()

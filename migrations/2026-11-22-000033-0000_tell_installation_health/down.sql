@@ -1,0 +1,1 @@
+DROP FUNCTION installation_health();
