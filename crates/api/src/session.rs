@@ -24,6 +24,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::events::reads::STATEMENT_WITHIN;
 use crate::identity::{By, Identity, Recognising};
 use crate::mistake::{Mistake, Reason};
 use crate::permit::{Needs, allowed};
@@ -190,6 +191,21 @@ impl Sessions {
         self.run(Scope::nobody().following().read_only(), name, work).await
     }
 
+    /// A connection outside the pool for [`Self::follow_on`], so that the one reader waits behind nobody.
+    pub(crate) async fn own(&self) -> DbResult<Conn> {
+        self.database.dedicated().await
+    }
+
+    /// As [`Self::follow`], on such a connection.
+    pub(crate) async fn follow_on<T, F>(&self, conn: &mut Conn, name: &'static str, work: F) -> DbResult<T>
+    where
+        T: Send,
+        for<'r> F:
+            AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
+    {
+        transact_in(conn, Scope::nobody().following().read_only(), name, work).await
+    }
+
     /// Listens for hints for ever.
     pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
         notify::listen(&self.database, channels, on_hint).await;
@@ -252,6 +268,30 @@ impl ApiState {
             + Sync,
     {
         self.sessions.run(operator(who)?.read_only(), name, work).await
+    }
+
+    /// As [`Self::read`], or as [`Self::read_installation`] if that is asked for: a piece of the stream of events, which may lie far
+    /// behind. Waits for a turn, and no statement takes long ([`crate::events::reads`]).
+    ///
+    /// # Errors
+    /// As there; [`ApiError::Busy`] when a statement took too long.
+    pub(crate) async fn read_events<T, F>(
+        &self,
+        who: &Identity,
+        with_installation: bool,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let scope = if with_installation { operator(who)? } else { Scope::tenant(who.tenant()) };
+        let _turn = self.event_reads.turn(who.tenant()).await;
+        self.sessions.run(scope.read_only().within(STATEMENT_WITHIN), name, work).await
     }
 
     /// Runs `work` as one change, in the tenant of who asks. It may be run again.

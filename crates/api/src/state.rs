@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::error::ApiError;
 use crate::events::Hub;
+use crate::events::reads::Reads;
 use crate::identity::Identities;
 use crate::peer::Network;
 use crate::places::{Limits, Places};
@@ -72,6 +73,8 @@ pub(crate) struct ApiState {
     pub(crate) listeners: Places,
     /// What feeds those.
     pub(crate) hub: Arc<Hub>,
+    /// Who reads what lies behind in the stream of events.
+    pub(crate) event_reads: Reads,
     /// How long a client of a stream may take over a piece of it.
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
@@ -111,6 +114,7 @@ impl ApiState {
             followers: Places::new(FOLLOWERS),
             listeners: Places::new(LISTENERS),
             hub: Arc::default(),
+            event_reads: Reads::default(),
             stream_patience,
             identities,
             hashing: Semaphore::new(HASHINGS),

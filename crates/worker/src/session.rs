@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sched_model::db::workers::{self, NewWorker};
+use sched_model::db::workers::{self, NewWorker, Predecessor};
 use sched_model::db::{Database, DbError};
 use sched_model::domain::ids::WorkerId;
 use sched_model::domain::secret::SecretKeys;
@@ -110,9 +110,10 @@ impl Worker {
     /// # Errors
     /// When only the end of the process ends its work in time.
     pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), UnkillableWork> {
+        let mut before = None;
         while !shutdown.soft.is_cancelled() {
-            let Some(session) = self.begin(&shutdown.soft).await else { return Ok(()) };
-            let id = session.id;
+            let Some(session) = self.begin(&shutdown.soft, before).await else { return Ok(()) };
+            let (id, draining) = (session.id, session.draining.clone());
             self.seen.session.send_replace(Some(id));
             let end = session.run(&shutdown).await;
             self.seen.session.send_replace(None);
@@ -121,28 +122,29 @@ impl Worker {
                 End::Unkillable => return Err(UnkillableWork),
                 End::LeaseLost => {}
             }
+            before = Some(Predecessor { worker_id: id, was_draining: *draining.borrow() });
             tracing::error!(worker.id = %id, "The lease of the worker was lost; its work was killed and belongs to others now.");
             metrics::counter!("sched_worker_leases_lost_total").increment(1);
         }
         Ok(())
     }
 
-    /// Registers under a new identity, however long that takes.
-    async fn begin(&self, stop: &CancellationToken) -> Option<Session> {
+    /// Registers under a new identity, however long that takes. What an operator asked of the one before holds for it, too.
+    async fn begin(&self, stop: &CancellationToken, before: Option<Predecessor>) -> Option<Session> {
         let mut pause = Duration::from_millis(200);
         loop {
             let id = WorkerId(uuid::Uuid::new_v4());
             let registered_at = monotonic();
-            match self.register(id).await {
-                Ok(()) => {
-                    tracing::info!(worker.id = %id, queues = ?self.config.queues, concurrency = self.config.concurrency, "Registered.");
+            match self.register(id, before).await {
+                Ok(is_draining) => {
+                    tracing::info!(worker.id = %id, is_draining, queues = ?self.config.queues, concurrency = self.config.concurrency, "Registered.");
                     return Some(Session {
                         worker: self.clone(),
                         id,
                         registered_at,
                         attempts: TaskTracker::new(),
                         stop_claiming: CancellationToken::new(),
-                        draining: Arc::new(watch::Sender::new(false)),
+                        draining: Arc::new(watch::Sender::new(is_draining)),
                         hand_back: CancellationToken::new(),
                         kill: CancellationToken::new(),
                         trusted_until: Arc::new(watch::Sender::new(
@@ -162,7 +164,7 @@ impl Worker {
         }
     }
 
-    async fn register(&self, worker_id: WorkerId) -> Result<(), DbError> {
+    async fn register(&self, worker_id: WorkerId, before: Option<Predecessor>) -> Result<bool, DbError> {
         let mut conn = self.database.conn().await?;
         let worker = NewWorker {
             worker_id,
@@ -174,7 +176,7 @@ impl Worker {
             concurrency: i32::try_from(self.config.concurrency).unwrap_or(i32::MAX),
             lease_ms: i32::try_from(self.config.lease.duration().as_millis()).unwrap_or(i32::MAX),
         };
-        workers::register(&mut conn, &worker).await
+        workers::register(&mut conn, &worker, before).await
     }
 }
 

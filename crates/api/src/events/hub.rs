@@ -5,13 +5,16 @@
 //! batches that say from where to where they go, so that a listener notices whatever it has missed and reads that from the table. Batches
 //! are kept in a ring of fixed size: a listener that is slow misses some, and nobody waits for it. Remembers nothing that the
 //! database does not: a process that dies loses nothing.
+//!
+//! Where it stands is always the last event that it has read, and each look looks for that event, too. Where it is gone the database was
+//! replaced under us, by another one or by an earlier state of it: the reader begins anew, and all listeners end, so that their clients
+//! come again with the positions that they have and are told what has become of those.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
-use sched_model::db::event_stream::{self, Event, EventKey, Look, Running, WRITES_WITHIN};
+use sched_model::db::event_stream::{self, Event, EventKey, Look, Mark, Running, WRITES_WITHIN};
 use sched_model::db::{Conn, DbError, notify};
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit::BoxError;
@@ -22,11 +25,13 @@ use crate::session::Sessions;
 
 /// Time between two looks when nothing is heard.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Shortest time between two looks, however much is told: what is committed in it is found by one look.
+const LOOK_AFTER: Duration = Duration::from_millis(30);
 /// Time before the next look after one that failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Most events of a batch.
 const BATCH: i64 = 256;
-/// Batches that are kept for listeners; with the most events of each, some megabytes.
+/// Batches that are kept for listeners, none of them empty: a second's worth at least, some ten megabytes at most.
 const KEPT: usize = 32;
 /// How long the stream may stand before it is asked who holds it up; transactions of ours are over sooner.
 const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -48,10 +53,10 @@ const CHANNELS: &[&str] = &[
 pub(crate) struct Batch {
     /// What it follows.
     pub(crate) after: EventKey,
-    /// Where it ends: all events up to here are in it.
-    pub(crate) upto: EventKey,
-    /// When it was read, by the database clock.
-    pub(crate) at: DateTime<Utc>,
+    /// Where it ends: its last event.
+    pub(crate) upto: Mark,
+    /// See [`Frontier::epoch`].
+    pub(crate) epoch: u64,
     /// The events, of all tenants.
     pub(crate) events: Vec<Event>,
 }
@@ -59,10 +64,12 @@ pub(crate) struct Batch {
 /// How far the stream has come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frontier {
-    /// All events up to here have been handed on.
-    pub(crate) key: EventKey,
-    /// When, by the database clock.
-    pub(crate) at: DateTime<Utc>,
+    /// The last event that was handed on, and all before it were.
+    pub(crate) mark: Mark,
+    /// Which server it is.
+    pub(crate) server: i64,
+    /// How often the database was replaced under this process.
+    pub(crate) epoch: u64,
     /// Since when it does not go on although there may be events.
     pub(crate) held_since: Option<Instant>,
 }
@@ -78,7 +85,7 @@ impl Frontier {
 #[derive(Debug)]
 pub(crate) struct Hub {
     batches: broadcast::Sender<Arc<Batch>>,
-    /// `None` while nobody listens.
+    /// `None` while nobody listens, and while it is not known where the stream stands.
     frontier: watch::Sender<Option<Frontier>>,
     listeners: watch::Sender<usize>,
 }
@@ -134,7 +141,6 @@ impl Drop for Listening {
 }
 
 /// See the module.
-#[derive(Debug)]
 pub(crate) struct Reader {
     hub: Arc<Hub>,
     sessions: Sessions,
@@ -142,11 +148,26 @@ pub(crate) struct Reader {
     ignored: Vec<i64>,
     /// Since when transactions have been seen to run.
     seen: HashMap<i64, Instant>,
+    /// A connection of its own, while it is good.
+    conn: Option<Conn>,
+    /// Where it stands, on which server; `None` at the beginning.
+    at: Option<(Mark, i64)>,
+    epoch: u64,
+    held: Held,
 }
 
 impl Reader {
     pub(crate) fn new(hub: Arc<Hub>, sessions: Sessions) -> Self {
-        Self { hub, sessions, ignored: Vec::new(), seen: HashMap::new() }
+        Self {
+            hub,
+            sessions,
+            ignored: Vec::new(),
+            seen: HashMap::new(),
+            conn: None,
+            at: None,
+            epoch: 0,
+            held: Held::default(),
+        }
     }
 
     /// Reads while somebody listens, until `stop`.
@@ -165,29 +186,26 @@ impl Reader {
                 () = self.read(&hint) => {}
             }
             self.hub.publish(None);
+            // A look may have been broken off in the middle.
+            self.conn = None;
         }
     }
 
     /// Reads for ever, beginning with what is written from now on.
     async fn read(&mut self, hint: &Notify) {
-        let mut at: Option<EventKey> = None;
-        let mut held: Held = Held::default();
+        (self.at, self.held) = (None, Held::default());
         loop {
             // Registered before the look, so that what is told during it is not lost.
             let told = hint.notified();
-            let pause = match self.look(at, &mut held).await {
-                Ok((key, true)) => {
-                    at = Some(key);
-                    continue;
-                }
-                Ok((key, false)) => {
-                    at = Some(key);
-                    LOOK_EVERY
-                }
+            let pause = match self.look().await {
+                Ok(true) => continue,
+                Ok(false) => LOOK_EVERY,
                 Err(error) => {
-                    held.begin();
+                    self.conn = None;
+                    self.held.begin();
                     let frontier = *self.hub.frontier.borrow();
-                    self.hub.publish(frontier.map(|last| Frontier { held_since: held.since, ..last }));
+                    let held_since = self.held.since;
+                    self.hub.publish(frontier.map(|last| Frontier { held_since, ..last }));
                     tracing::warn!(
                         error = error.with_causes(),
                         "The stream of events could not be read; trying again."
@@ -195,6 +213,7 @@ impl Reader {
                     AGAIN_AFTER
                 }
             };
+            tokio::time::sleep(LOOK_AFTER).await;
             tokio::select! {
                 () = told => {}
                 () = tokio::time::sleep(pause) => {}
@@ -202,33 +221,88 @@ impl Reader {
         }
     }
 
-    /// One look. Says where the stream stands after it, and whether there is more.
-    async fn look(&mut self, at: Option<EventKey>, held: &mut Held) -> Result<(EventKey, bool), DbError> {
-        let after = at.unwrap_or(EventKey::LAST);
-        let ignored = &self.ignored;
-        let look = self
-            .sessions
-            .follow("look_at_events", async |conn: &mut Conn| {
-                event_stream::look(conn, after, ignored, BATCH).await
-            })
-            .await?;
-        if held.stands(&look) >= ASK_AFTER {
-            let running = self
-                .sessions
-                .follow("ask_who_runs", async |conn: &mut Conn| event_stream::running(conn).await)
-                .await?;
+    /// One look. Says whether there is more.
+    async fn look(&mut self) -> Result<bool, DbError> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => self.sessions.own().await?,
+        };
+        let is_full = self.look_with(&mut conn).await?;
+        self.conn = Some(conn);
+        Ok(is_full)
+    }
+
+    async fn look_with(&mut self, conn: &mut Conn) -> Result<bool, DbError> {
+        let (sessions, ignored) = (&self.sessions, &self.ignored);
+        let look = match self.at {
+            Some((mark, _)) => {
+                let work = async |conn: &mut Conn| event_stream::look(conn, mark, ignored, BATCH).await;
+                sessions.follow_on(conn, "look_at_events", work).await?
+            }
+            None => {
+                let work = async |conn: &mut Conn| event_stream::stand(conn, ignored).await;
+                sessions.follow_on(conn, "look_at_events", work).await?
+            }
+        };
+        if look.has_foreign {
+            // The leader puts them in order; until then nothing can be said about the order of anything.
+            self.held.begin();
+            tracing::debug!("There are events of a restored dump that are not in order yet.");
+        } else if self.held.stands(&look) >= ASK_AFTER {
+            let work = async |conn: &mut Conn| event_stream::running(conn).await;
+            let running = sessions.follow_on(conn, "ask_who_runs", work).await?;
             self.ignored = harmless(&running, &mut self.seen, monotonic());
-            held.tell(&running, &self.ignored);
+            self.held.tell(&running, &self.ignored);
+        }
+        let Some((last, server)) = self.at else { return self.begin(conn, &look).await };
+        if server != look.server || !look.is_there {
+            self.begin_anew(conn, last, &look).await?;
+            return Ok(true);
         }
         let is_full = i64::try_from(look.events.len()).is_ok_and(|count| count >= BATCH);
-        let last = look.events.last().map(|event| event.key).filter(|_| is_full);
-        // Never backwards: what was handed on is settled, whatever a later look can prove of it.
-        let upto = last.unwrap_or(look.settled).max(at.unwrap_or_default());
-        let batch = Batch { after: at.unwrap_or(upto), upto, at: look.at, events: look.events };
-        // Without a listener there is nobody to miss it.
-        let _ = self.hub.batches.send(Arc::new(batch));
-        self.hub.publish(Some(Frontier { key: upto, at: look.at, held_since: held.since }));
-        Ok((upto, is_full))
+        let upto = look.events.last().map_or(last, |event| Mark { key: event.key, at: event.at });
+        if !look.events.is_empty() {
+            let batch = Batch { after: last.key, upto, epoch: self.epoch, events: look.events };
+            // Without a listener there is nobody to miss it.
+            let _ = self.hub.batches.send(Arc::new(batch));
+        }
+        self.stand(upto, server);
+        Ok(is_full)
+    }
+
+    /// Finds the newest event there is, after which everything is told.
+    async fn begin(&mut self, conn: &mut Conn, look: &Look) -> Result<bool, DbError> {
+        if look.has_foreign {
+            return Ok(false);
+        }
+        let settled = look.settled;
+        let work = async |conn: &mut Conn| event_stream::newest(conn, settled).await;
+        let newest = self.sessions.follow_on(conn, "find_newest_event", work).await?;
+        self.stand(newest.unwrap_or_else(|| Mark::beginning(look.at)), look.server);
+        Ok(false)
+    }
+
+    /// Forgets where it stood: the event is gone.
+    async fn begin_anew(&mut self, conn: &mut Conn, last: Mark, look: &Look) -> Result<(), DbError> {
+        let work = async |conn: &mut Conn| event_stream::origin(conn, last).await;
+        let origin = self.sessions.follow_on(conn, "ask_for_origin", work).await?;
+        let is_expired = origin.oldest.is_some_and(|oldest| last.at < oldest);
+        if self.at.is_some_and(|(_, server)| server != look.server) || !is_expired {
+            tracing::warn!("The database was replaced or lost commits; all streams of events begin anew.");
+            metrics::counter!("sched_api_events_replaced_total").increment(1);
+            self.epoch += 1;
+            self.hub.publish(None);
+        }
+        (self.at, self.held) = (None, Held::default());
+        self.ignored.clear();
+        self.seen.clear();
+        Ok(())
+    }
+
+    fn stand(&mut self, mark: Mark, server: i64) {
+        self.at = Some((mark, server));
+        let held_since = self.held.since;
+        self.hub.publish(Some(Frontier { mark, server, epoch: self.epoch, held_since }));
     }
 }
 

@@ -11,13 +11,14 @@ use actix_web::http::header::HeaderMap;
 use actix_web::web;
 use chrono::{DateTime, Utc};
 use sched_model::db::Conn;
-use sched_model::db::event_stream::{self, Event, EventFilter, EventKey, Span};
+use sched_model::db::event_stream::{self, Event, EventFilter, EventKey, Mark, Span};
 use sched_model::domain::identity::Permission;
 use sched_runtime::clock::monotonic;
 use sched_wire::{EndReason, ResetReason, StreamMessage};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::hub::Listening;
+use super::hub::{Frontier, Listening};
+use super::reads::Stretch;
 use super::{Position, show};
 use crate::error::ApiError;
 use crate::identity::{self, Identity};
@@ -28,13 +29,12 @@ use crate::state::ApiState;
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// A sign of life for whatever stands between us and the client, and the position that a client goes on from.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The same while it reads what lies behind: how far it has come is not lost when the connection breaks.
+const TELL_PROGRESS: Duration = Duration::from_secs(1);
 /// Longest wait for the common reader at the beginning.
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// Most events of a page.
 const PAGE: i64 = 200;
-/// How many transactions a page goes over at first; more when it finds nothing there. Bounds what one look reads, however seldom
-/// is what it looks for.
-const SPAN: i64 = 50_000;
 
 /// Where a client begins.
 #[derive(Debug, Clone, Copy)]
@@ -66,12 +66,14 @@ pub(crate) struct Listener {
     headers: HeaderMap,
     filter: EventFilter,
     server: i64,
+    /// How often the database had been replaced when it began.
+    epoch: u64,
     /// Everything up to here has been told.
     key: EventKey,
-    /// Nothing that follows was written much before this.
-    at: DateTime<Utc>,
+    /// The last event up to there, whoever's it is.
+    mark: Mark,
     is_behind: bool,
-    span: i64,
+    stretch: Stretch,
     opening: Vec<StreamMessage>,
     is_over: bool,
     checked: Instant,
@@ -92,27 +94,12 @@ impl Listener {
         let opened = listening.frontier.wait_for(Option::is_some);
         let opened = tokio::time::timeout(OPEN_WITHIN, opened).await.map_err(|_late| ApiError::Starting)?;
         let now = opened.ok().and_then(|frontier| *frontier).ok_or(ApiError::Starting)?;
-        let (origin, found) = state
-            .read(&identity, "begin_events", async |conn: &mut Conn| {
-                let origin = event_stream::origin(conn).await?;
-                let found = match start {
-                    Start::At(since) => {
-                        Some(event_stream::position_at(conn, identity.tenant(), since).await?)
-                    }
-                    Start::Now | Start::After(_) => None,
-                };
-                Ok::<_, ApiError>((origin, found))
-            })
-            .await?;
-        let (key, at, fault) = match (start, found) {
-            (Start::After(position), _) => match position.fault(&origin) {
-                Some(ResetReason::OtherDatabase) => (now.key, now.at, Some(ResetReason::OtherDatabase)),
-                fault => (position.key, position.at(), fault),
-            },
-            (Start::At(since), Some(key)) => (key, since, None),
-            (Start::At(_) | Start::Now, _) => (now.key, now.at, None),
+        let (mark, fault) = match start {
+            Start::Now => (now.mark, None),
+            Start::After(position) => resume(&state, position, &now).await?,
+            Start::At(since) => (written_at(&state, &identity, since).await?, None),
         };
-        let id = Position::new(origin.server, key, at).to_string();
+        let id = Position::new(now.server, mark.key, mark.at).to_string();
         let mut opening = vec![StreamMessage::Open { id: id.clone() }];
         if let Some(reason) = fault {
             opening.push(StreamMessage::Reset { reason, id });
@@ -123,11 +110,12 @@ impl Listener {
             identity,
             headers,
             filter,
-            server: origin.server,
-            key,
-            at,
-            is_behind: key < now.key,
-            span: SPAN,
+            server: now.server,
+            epoch: now.epoch,
+            key: mark.key,
+            mark,
+            is_behind: mark.key < now.mark.key,
+            stretch: Stretch::default(),
             opening,
             is_over: false,
             checked: instant,
@@ -154,9 +142,9 @@ impl Listener {
                     return Some(self.end(EndReason::Unavailable));
                 }
             };
-            let is_quiet = messages.is_empty() && self.told.elapsed() >= KEEP_ALIVE;
-            if is_quiet {
-                messages = self.sign_of_life();
+            let patience = if self.is_behind { TELL_PROGRESS } else { KEEP_ALIVE };
+            if messages.is_empty() && self.told.elapsed() >= patience {
+                messages = self.sign_of_life().await;
             }
             if !messages.is_empty() {
                 self.told = monotonic();
@@ -171,8 +159,19 @@ impl Listener {
         vec![StreamMessage::End { reason }]
     }
 
-    fn sign_of_life(&self) -> Vec<StreamMessage> {
-        let id = Position::new(self.server, self.key, self.at).to_string();
+    async fn sign_of_life(&mut self) -> Vec<StreamMessage> {
+        if self.is_behind {
+            let key = self.key;
+            let work = async |conn: &mut Conn| {
+                event_stream::newest(conn, EventKey { id: key.id.saturating_add(1), ..key }).await
+            };
+            match self.state.sessions.follow("find_last_event", work).await {
+                Ok(found) => self.mark = found.unwrap_or(self.mark),
+                // It is told where it was.
+                Err(error) => tracing::debug!(error = %error, "How far a stream has come is not told."),
+            }
+        }
+        let id = Position::new(self.server, self.mark.key, self.mark.at).to_string();
         let held = self.listening.frontier.borrow().and_then(|frontier| frontier.held_for());
         let held = held.map(|held| StreamMessage::HeldBack { seconds: held.as_secs() });
         held.into_iter().chain([StreamMessage::KeepAlive { id }]).collect()
@@ -181,6 +180,10 @@ impl Listener {
     async fn reason_to_end(&mut self) -> Option<EndReason> {
         if self.state.is_stopping() {
             return Some(EndReason::Stopping);
+        }
+        // Its client comes again and is told whether the position that it has is one.
+        if self.listening.frontier.borrow().is_some_and(|frontier| frontier.epoch != self.epoch) {
+            return Some(EndReason::Unavailable);
         }
         if self.checked.elapsed() < CHECK_EVERY {
             return None;
@@ -199,31 +202,33 @@ impl Listener {
     /// A page of what lies between the position and what the common reader has handed on.
     async fn read_table(&mut self) -> Result<Vec<StreamMessage>, ApiError> {
         let frontier = *self.listening.frontier.borrow();
-        let Some(frontier) = frontier.filter(|frontier| frontier.key > self.key) else {
+        let Some(last) = frontier.map(|frontier| frontier.mark).filter(|last| last.key > self.key) else {
             self.is_behind = false;
             return Ok(Vec::new());
         };
-        let far = EventKey::before(self.key.transaction.saturating_add(self.span));
-        let upto = frontier.key.min(far.max(self.key));
+        let far = EventKey::before(self.key.transaction.saturating_add(self.stretch.transactions()));
+        let upto = last.key.min(far.max(self.key));
         let span =
             Span::Forward { after: self.key, before: EventKey { id: upto.id.saturating_add(1), ..upto } };
-        let (filter, who) = (&self.filter, &self.identity);
+        let (filter, who, began) = (&self.filter, &self.identity, monotonic());
         let work =
             async |conn: &mut Conn| Ok::<_, ApiError>(event_stream::page(conn, filter, span, PAGE).await?);
-        let found = if filter.with_installation {
-            self.state.read_installation(who, "read_events", work).await?
-        } else {
-            self.state.read(who, "read_events", work).await?
+        let found = match self.state.read_events(who, filter.with_installation, "read_events", work).await {
+            Err(ApiError::Busy(error)) => {
+                self.stretch = self.stretch.after_too_long().ok_or(ApiError::Busy(error))?;
+                return Ok(Vec::new());
+            }
+            found => found?,
         };
         let is_full = i64::try_from(found.len()).is_ok_and(|count| count >= PAGE);
-        self.span = if found.is_empty() { self.span.saturating_mul(2) } else { SPAN };
+        self.stretch = self.stretch.after(found.len(), began.elapsed());
         if let Some(last) = found.last() {
-            (self.key, self.at) = (last.key, last.at);
+            (self.key, self.mark) = (last.key, Mark { key: last.key, at: last.at });
         }
         if !is_full {
             self.key = upto;
-            if upto == frontier.key {
-                (self.at, self.is_behind) = (frontier.at, false);
+            if upto == last.key {
+                (self.mark, self.is_behind) = (last, false);
             }
         }
         Ok(self.messages(&found))
@@ -233,7 +238,12 @@ impl Listener {
     async fn live(&mut self) -> Vec<StreamMessage> {
         let received = tokio::time::timeout(CHECK_EVERY, self.listening.batches.recv()).await;
         let batch = match received {
-            Err(_nothing_new) => return Vec::new(),
+            Err(_nothing_new) => {
+                // Where the reader has begun anew there is no batch that says what lies between.
+                let frontier = *self.listening.frontier.borrow();
+                self.is_behind = frontier.is_some_and(|frontier| frontier.mark.key > self.key);
+                return Vec::new();
+            }
             Ok(Ok(batch)) => batch,
             Ok(Err(RecvError::Lagged(missed))) => {
                 metrics::counter!("sched_api_events_lagged_total").increment(missed);
@@ -245,7 +255,7 @@ impl Listener {
                 return Vec::new();
             }
         };
-        if batch.upto <= self.key {
+        if batch.epoch != self.epoch || batch.upto.key <= self.key {
             return Vec::new();
         }
         if batch.after > self.key {
@@ -255,11 +265,48 @@ impl Listener {
         }
         let new = batch.events.iter().filter(|event| event.key > self.key && self.filter.takes(event));
         let messages = new.map(|event| StreamMessage::Event(show(self.server, event))).collect();
-        (self.key, self.at) = (batch.upto, batch.at);
+        (self.key, self.mark) = (batch.upto.key, batch.upto);
         messages
     }
 
     fn messages(&self, events: &[Event]) -> Vec<StreamMessage> {
         events.iter().map(|event| StreamMessage::Event(show(self.server, event))).collect()
     }
+}
+
+/// Where a client goes on that was at a position, and what is wrong with it.
+async fn resume(
+    state: &ApiState,
+    position: Position,
+    now: &Frontier,
+) -> Result<(Mark, Option<ResetReason>), ApiError> {
+    let mark = position.mark();
+    let work = async |conn: &mut Conn| {
+        let origin = event_stream::origin(conn, mark).await?;
+        let before = match position.floor() {
+            Some(floor) => Some(event_stream::newest(conn, floor).await?),
+            None => None,
+        };
+        Ok((origin, before))
+    };
+    let (origin, before) = state.sessions.follow("begin_events", work).await?;
+    if origin.server != now.server {
+        return Err(ApiError::Starting);
+    }
+    let fault = position.fault(&origin);
+    let mark = match (fault, before) {
+        (Some(ResetReason::OtherDatabase), _) => now.mark,
+        (Some(ResetReason::Expired), _) | (None, None) => mark,
+        // Something that stands before the event may not have been there when it was shown.
+        (None, Some(before)) => before.unwrap_or_else(|| Mark::beginning(mark.at)),
+    };
+    Ok((mark, fault))
+}
+
+/// Where a client begins that wants what happened from an instant on.
+async fn written_at(state: &ApiState, identity: &Identity, since: DateTime<Utc>) -> Result<Mark, ApiError> {
+    let work = async |conn: &mut Conn| {
+        Ok::<_, ApiError>(event_stream::position_at(conn, identity.tenant(), since).await?)
+    };
+    state.read_events(identity, false, "find_instant", work).await
 }

@@ -1,13 +1,15 @@
 //! Where a reader of the stream of events stands, as clients hold it. Pure.
 //!
-//! It names the server whose transactions it counts, and when the event was written, so that a position of another database and one whose
-//! followers were removed meanwhile are told from good ones. Clients keep it and send it back; they read nothing in it.
+//! It is the place of an event, the last that was handed on, or the beginning. It names the server whose transactions it counts, and when
+//! the event was written, so that a position of another database, of an event that is gone, and one whose followers were removed
+//! meanwhile are told from good ones. Lists show events before the stream may tell them; the positions of those say from where the stream
+//! has to be read so that nothing is missed. Clients keep positions and send them back; they read nothing in them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::event_stream::{EventKey, Origin, WRITES_WITHIN};
+use sched_model::db::event_stream::{EventKey, Mark, Origin, WRITES_WITHIN};
 use sched_wire::ResetReason;
 
 /// See the module.
@@ -16,6 +18,8 @@ pub(crate) struct Position {
     server: u32,
     pub(crate) key: EventKey,
     micros: i64,
+    /// What began before this transaction was over when the event was shown; `None` where all that stands before the event was.
+    floor: Option<i64>,
 }
 
 /// A position nobody was given.
@@ -28,7 +32,22 @@ impl Position {
     pub(crate) fn new(server: i64, key: EventKey, at: DateTime<Utc>) -> Self {
         let [a, b, c, d, e, f, g, h] = server.to_be_bytes();
         let server = u32::from_be_bytes([a ^ e, b ^ f, c ^ g, d ^ h]);
-        Self { server, key, micros: at.timestamp_micros() }
+        Self { server, key, micros: at.timestamp_micros(), floor: None }
+    }
+
+    /// The same, of an event that was shown while transactions ran that may write what stands before it. The oldest of them is `floor`.
+    pub(crate) fn above(self, floor: i64) -> Self {
+        Self { floor: Some(floor).filter(|floor| *floor <= self.key.transaction), ..self }
+    }
+
+    /// The event it is the place of.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { key: self.key, at: self.at() }
+    }
+
+    /// Before what the stream is to be read again, lest something be missed; `None` when it goes on behind the event.
+    pub(crate) fn floor(&self) -> Option<EventKey> {
+        self.floor.map(EventKey::before)
     }
 
     /// When what stands there was written or reached.
@@ -36,7 +55,7 @@ impl Position {
         DateTime::from_timestamp_micros(self.micros).unwrap_or_default()
     }
 
-    /// Why reading cannot go on here without missing something; `None` when it can.
+    /// Why reading cannot go on here without missing something; `None` when it can. `now` was asked about the mark.
     pub(crate) fn fault(&self, now: &Origin) -> Option<ResetReason> {
         let here = Self::new(now.server, self.key, DateTime::UNIX_EPOCH);
         if self.server != here.server || self.key.transaction > now.next_transaction {
@@ -45,14 +64,19 @@ impl Position {
         // What follows in the stream may have been written this much earlier.
         let slack = TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default();
         let followed_from = self.at().checked_sub_signed(slack)?;
-        now.oldest.is_some_and(|oldest| followed_from < oldest).then_some(ResetReason::Expired)
+        if now.oldest.is_some_and(|oldest| followed_from < oldest) {
+            return Some(ResetReason::Expired);
+        }
+        // It was told and is not there: what was committed after some instant is lost, and its numbers are given again.
+        (!now.is_there).then_some(ResetReason::OtherDatabase)
     }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, key: EventKey { transaction, id }, micros } = self;
-        write!(f, "{server:08x}.{transaction:x}.{id:x}.{micros:x}")
+        let Self { server, key: EventKey { transaction, id }, micros, floor } = self;
+        write!(f, "{server:08x}.{transaction:x}.{id:x}.{micros:x}")?;
+        floor.map_or(Ok(()), |floor| write!(f, ".{floor:x}"))
     }
 }
 
@@ -60,22 +84,25 @@ impl FromStr for Position {
     type Err = NotAPosition;
 
     fn from_str(text: &str) -> Result<Self, NotAPosition> {
-        let mut parts = text.split('.');
-        let mut number = || -> Option<i64> {
-            let part = parts.next()?;
+        let number = |part: &str| -> Option<i64> {
             // What the numbers are written as, and nothing else that could be read as one.
             let is_plain = part.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
             i64::from_str_radix(part, 16).ok().filter(|_| is_plain)
         };
-        let read = (number(), number(), number(), number());
-        let (Some(server), Some(transaction), Some(id), Some(micros)) = read else {
-            return Err(NotAPosition);
+        let numbers: Option<Vec<i64>> = text.split('.').map(number).collect();
+        let (server, transaction, id, micros, floor) = match numbers.as_deref() {
+            Some([server, transaction, id, micros]) => (*server, *transaction, *id, *micros, None),
+            Some([server, transaction, id, micros, floor]) => {
+                (*server, *transaction, *id, *micros, Some(*floor))
+            }
+            _ => return Err(NotAPosition),
         };
         let server = u32::try_from(server).map_err(|_too_large| NotAPosition)?;
-        if parts.next().is_some() || DateTime::from_timestamp_micros(micros).is_none() {
+        let is_above = floor.is_none_or(|floor| floor <= transaction);
+        if !is_above || DateTime::from_timestamp_micros(micros).is_none() {
             return Err(NotAPosition);
         }
-        Ok(Self { server, key: EventKey { transaction, id }, micros })
+        Ok(Self { server, key: EventKey { transaction, id }, micros, floor })
     }
 }
 
@@ -92,12 +119,16 @@ mod tests {
         for key in [EventKey::default(), EventKey { transaction: 7, id: i64::MAX }, EventKey::LAST] {
             let position = Position::new(-5, key, at("2026-11-22T05:00:00.123456Z"));
             assert_eq!(position.to_string().parse(), Ok(position));
+            let listed = position.above(3);
+            assert_eq!(listed.to_string().parse(), Ok(listed));
+            assert_eq!(listed.floor(), (key.transaction >= 3).then_some(EventKey::before(3)), "{key:?}");
         }
         for bad in [
             "",
             "x",
             "1.2.3",
             "1.2.3.4.5",
+            "1.2.3.4.1.1",
             "1.2.3.+4",
             "-1.2.3.4",
             "100000000.1.1.1",
@@ -110,7 +141,9 @@ mod tests {
 
     #[test]
     fn positions_of_other_servers_and_of_months_that_are_gone_are_told() {
-        let now = Origin { server: 9, next_transaction: 1000, oldest: Some(at("2026-10-01T00:00:00Z")) };
+        let oldest = Some(at("2026-10-01T00:00:00Z"));
+        let now = Origin { server: 9, next_transaction: 1000, oldest, is_there: true };
+        let gone = Origin { is_there: false, ..now };
         let key = |transaction| EventKey { transaction, id: 3 };
         for (server, transaction, written, expected) in [
             (9, 10, "2026-11-22T00:00:00Z", None),
@@ -123,6 +156,8 @@ mod tests {
         ] {
             let position = Position::new(server, key(transaction), at(written));
             assert_eq!(position.fault(&now), expected, "{server} {transaction} {written}");
+            let without = expected.or(Some(ResetReason::OtherDatabase));
+            assert_eq!(position.fault(&gone), without, "{server} {transaction} {written}: its event is gone");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Draining workers: taking nothing new, and finishing what runs.
 //!
 //! The request is a note in the worker's registration. Claims obey it at once, the worker when it hears of it with its next heartbeat; it
-//! goes on when the request is taken back. A worker that stops or loses its lease registers anew, without the note.
+//! goes on when the request is taken back. A worker that loses its lease registers anew and takes the note along;
+//! one that stops is asked again when it is started again.
 
 use actix_web::{HttpResponse, web};
 use sched_model::db::audit::AuditEntry;

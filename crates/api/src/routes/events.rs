@@ -3,19 +3,20 @@
 use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, Utc};
-use sched_model::db::event_stream::{self, EventFilter, EventKey, Span};
+use sched_model::db::event_stream::{self, EventFilter, EventKey};
 use sched_model::db::{Conn, clock, tenants};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
 
+use super::event_list::Listing;
 use super::jobs::filter;
 use super::logs::LAST_EVENT_ID;
 use super::{Answer, State};
 use crate::dto::moment::moment;
 use crate::error::ApiError;
+use crate::events::Position;
 use crate::events::listener::{Asked, Listener, Start};
-use crate::events::{Position, show};
 use crate::extract::Query;
 use crate::identity::Identity;
 use crate::page::Limit;
@@ -39,26 +40,27 @@ pub(crate) async fn list(
     let (asked, query) = (&identity, &query);
     let meant =
         Meant { job: query.job.as_deref(), project: query.project.as_deref(), dispatch: query.dispatch };
-    let work = async |conn: &mut Conn| {
+    let prepare = async |conn: &mut Conn| {
         let mut filter = meant.find(conn, asked, types.clone()).await?;
         let now = clock::now(conn).await?;
         filter.since = instant("since", query.since.as_deref(), now)?;
         filter.until = instant("until", query.until.as_deref(), now)?;
         let after = match filter.since {
-            Some(since) => event_stream::position_at(conn, asked.tenant(), since).await?,
+            Some(since) => event_stream::position_at(conn, asked.tenant(), since).await?.key,
             None => EventKey::default(),
         };
-        let origin = event_stream::origin(conn).await?;
-        let span = Span::Backward { after, before };
-        Ok::<_, ApiError>((origin.server, event_stream::page(conn, &filter, span, limit.rows()).await?))
+        let before = match filter.until {
+            Some(until) => before.min(event_stream::position_after(conn, asked.tenant(), until).await?),
+            None => before,
+        };
+        let beginning = event_stream::Mark::beginning(now);
+        let server = event_stream::origin(conn, beginning).await?.server;
+        // Before anything is read: what is over now is seen by what follows.
+        let (next_transaction, open) = event_stream::open_transactions(conn).await?;
+        Ok::<_, ApiError>(Listing { filter, after, before, server, next_transaction, open })
     };
-    let (server, rows) = if sees_installation(asked) {
-        state.read_installation(asked, "list_events", work).await?
-    } else {
-        state.read(asked, "list_events", work).await?
-    };
-    let key = |event: &event_stream::Event| Position::new(server, event.key, event.at).to_string();
-    Ok(web::Json(limit.page(rows, key, |event| show(server, &event))))
+    let listing = state.read_events(asked, sees_installation(asked), "begin_list_events", prepare).await?;
+    listing.page(&state, asked, limit).await.map(web::Json)
 }
 
 /// `GET /events/stream`

@@ -13,6 +13,7 @@ pub(crate) mod cancellations;
 pub(crate) mod dead_letters;
 pub(crate) mod dispatches;
 pub(crate) mod drains;
+mod event_list;
 pub(crate) mod event_socket;
 pub(crate) mod events;
 pub(crate) mod executions;

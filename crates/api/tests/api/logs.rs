@@ -39,7 +39,7 @@ async fn claim(app: &TestApp) -> Claimed {
         concurrency: 1,
         lease_ms: 60_000,
     };
-    workers::register(&mut conn, &worker).await.unwrap();
+    workers::register(&mut conn, &worker, None).await.unwrap();
     let queues = ["default".to_owned()];
     wait_for("the claim", LIMIT, async || {
         let mut conn = app.db.database().dedicated().await.unwrap();

@@ -109,7 +109,7 @@ statement! {
         is_apart: &'a [bool] as Array<Bool>,
         has_dependents: &'a [bool] as Array<Bool>,
         has_started: &'a [bool] as Array<Bool>,
-    ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool)
+    ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool, Nullable<Text>)
 }
 
 statement! {
@@ -176,6 +176,8 @@ pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
 pub(super) struct Written {
     /// Dispatches whose claim held.
     pub(super) held: Vec<DispatchId>,
+    /// What they are now, which a wish to cancel them has a say in.
+    pub(super) states: Vec<(DispatchId, DispatchStatus)>,
     /// Queues in which dispatches wait now that had stood in line behind these.
     pub(super) released_queues: Vec<String>,
     /// Whether other jobs may run after these.
@@ -194,6 +196,7 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
     let lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
     let released_queues = line::release(conn, &lines).await?;
     Ok(Written {
+        states: rows.iter().filter_map(|row| row.0.zip(row.6)).collect(),
         held: held.into_iter().map(|(id, _)| id).collect(),
         released_queues,
         has_dependents: rows.iter().any(|row| row.5),
@@ -221,9 +224,9 @@ async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, 
     Ok(locked.collect())
 }
 
-/// Dispatch and token of an attempt that was ended; or neither, and whether others of the job stand in line and whether other jobs
-/// run after it.
-type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool);
+/// Dispatch, token and new state of the dispatch of an attempt that was ended; or none of them, and whether others of the job stand in line
+/// and whether other jobs run after it.
+type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool, Option<DispatchStatus>);
 
 async fn write_ends(
     conn: &mut Conn,

@@ -13,7 +13,10 @@
 //! - `created_at` follows the order but for [`WRITES_WITHIN`]: a transaction writes its events within that time of its beginning,
 //!   and it got its number after it began. So an instant is found in the order by halving, without an index by time.
 //! - Numbers of transactions mean nothing on another server. [`origin`] tells servers apart; after a restore from a dump
-//!   [`settle_foreign`] puts what came with it before everything new.
+//!   [`settle_foreign`] puts what came with it before everything new, and until it has, [`look`] gives nothing.
+//! - Numbers are given a second time on the same server, too: after a crash or a failover those whose log had not reached the disk or the
+//!   replica, after a restore to an earlier time all that came later. So what a reader keeps is never a number alone: it is the last event
+//!   that it read ([`Mark`]), which was committed, and which is looked for when the reader goes on.
 
 use std::time::Duration;
 
@@ -51,6 +54,23 @@ impl EventKey {
     }
 }
 
+/// How far a reader has come: the last event that it has read, or the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Where the event stands; all zero for the beginning.
+    pub key: EventKey,
+    /// When it was written; for the beginning, when it was the beginning.
+    pub at: DateTime<Utc>,
+}
+
+impl Mark {
+    /// Before everything.
+    #[must_use]
+    pub fn beginning(at: DateTime<Utc>) -> Self {
+        Self { key: EventKey::default(), at }
+    }
+}
+
 /// An event as it is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
@@ -75,13 +95,19 @@ pub struct Event {
 /// What a look at the whole stream has found.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// All events before this are settled, and those among them that follow the position that was asked for are in `events`, if it
-    /// holds less than was asked for.
+    /// All events before this are settled, and those among them that follow the mark that was given are in `events`, if it holds less
+    /// than was asked for and nothing is foreign.
     pub settled: EventKey,
     /// Number of the next transaction: where there would be no wait for any.
     pub next_transaction: i64,
     /// When, by the database clock.
     pub at: DateTime<Utc>,
+    /// Which server it is; see [`Origin`].
+    pub server: i64,
+    /// Whether there are events that came with a dump and are not settled.
+    pub has_foreign: bool,
+    /// Whether the event of the mark is there.
+    pub is_there: bool,
     /// The events, in order.
     pub events: Vec<Event>,
 }
@@ -100,6 +126,9 @@ struct Row {
     payload: Option<serde_json::Value>,
 }
 
+/// What the stream is like, and one event.
+type LookRow = (i64, i64, DateTime<Utc>, i64, bool, bool, Row);
+
 #[rustfmt::skip]
 type RowTypes = (
     Nullable<BigInt>, Nullable<BigInt>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>,
@@ -110,28 +139,53 @@ statement! {
     LookAt<'a> = "events_look.sql", (
         transaction: i64 as BigInt,
         id: i64 as BigInt,
+        at: DateTime<Utc> as Timestamptz,
         ignored: &'a [i64] as Array<BigInt>,
         limit: i64 as BigInt,
-    ) -> (BigInt, BigInt, Timestamptz, RowTypes)
+    ) -> (BigInt, BigInt, Timestamptz, BigInt, Bool, Bool, RowTypes)
 }
 
 /// The events of all tenants that follow `after` and are settled, at most `limit`. Transactions in `ignored` are not waited for.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn look(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> DbResult<Look> {
-    let EventKey { transaction, id } = after;
-    let rows: Vec<(i64, i64, DateTime<Utc>, Row)> =
-        LookAt { transaction, id, ignored, limit }.load(conn).await?;
+pub async fn look(conn: &mut Conn, after: Mark, ignored: &[i64], limit: i64) -> DbResult<Look> {
+    let Mark { key: EventKey { transaction, id }, at } = after;
+    let rows: Vec<LookRow> = LookAt { transaction, id, at, ignored, limit }.load(conn).await?;
     // There is one row at least, whatever was found.
     let mut seen = None;
     let mut events = Vec::new();
-    for (ends_at, next_transaction, at, row) in rows {
-        seen = Some((EventKey::before(ends_at), next_transaction, at));
+    for (ends_at, next_transaction, at, server, has_foreign, is_there, row) in rows {
+        let settled = EventKey::before(ends_at);
+        seen =
+            Some(Look { settled, next_transaction, at, server, has_foreign, is_there, events: Vec::new() });
         events.extend(whole(row));
     }
-    let (settled, next_transaction, at) = seen.ok_or(DbError::NotFound)?;
-    Ok(Look { settled, next_transaction, at, events })
+    Ok(Look { events, ..seen.ok_or(DbError::NotFound)? })
+}
+
+/// Where the stream stands: the end of what is settled, and all that [`look`] says besides events.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn stand(conn: &mut Conn, ignored: &[i64]) -> DbResult<Look> {
+    // The position of no event, after which there is none.
+    let last = Mark { key: EventKey { id: 0, ..EventKey::LAST }, at: DateTime::UNIX_EPOCH };
+    look(conn, last, ignored, 0).await
+}
+
+/// The last event before a position, of whoever's may be seen.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn newest(conn: &mut Conn, before: EventKey) -> DbResult<Option<Mark>> {
+    let query = events::table
+        .select((sql::<BigInt>("transaction_id::text::bigint"), events::id, events::created_at))
+        .filter(key("(transaction_id, events.id) < (", before))
+        .order(sql::<Bool>("transaction_id DESC, events.id DESC"))
+        .limit(1);
+    let found: Option<(i64, i64, DateTime<Utc>)> = query.get_result(conn).await.optional()?;
+    Ok(found.map(|(transaction, id, at)| Mark { key: EventKey { transaction, id }, at }))
 }
 
 fn whole(row: Row) -> Option<Event> {
@@ -174,6 +228,18 @@ pub async fn running(conn: &mut Conn) -> DbResult<Vec<Running>> {
     Ok(RunningNow {}.load(conn).await?)
 }
 
+statement! {
+    OpenNow = "events_open.sql", () -> (BigInt, Array<BigInt>)
+}
+
+/// The number of the next transaction, and those of the transactions that run, on the whole server.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn open_transactions(conn: &mut Conn) -> DbResult<(i64, Vec<i64>)> {
+    Ok(OpenNow {}.get_result(conn).await?)
+}
+
 /// Of what a position is a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
 pub struct Origin {
@@ -183,25 +249,30 @@ pub struct Origin {
     pub next_transaction: i64,
     /// Beginning of the oldest month that is kept.
     pub oldest: Option<DateTime<Utc>>,
+    /// Whether the event of the mark that was asked about is there.
+    pub is_there: bool,
 }
 
 statement! {
-    OriginOf = "events_origin.sql", () -> (BigInt, BigInt, Nullable<Timestamptz>)
+    OriginOf = "events_origin.sql", (transaction: i64 as BigInt, id: i64 as BigInt, at: DateTime<Utc> as Timestamptz)
+        -> (BigInt, BigInt, Nullable<Timestamptz>, Bool)
 }
 
-/// Of what positions are positions now.
+/// Of what positions are positions now, and whether a mark is one of them still. Sees the events that the transaction may see.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn origin(conn: &mut Conn) -> DbResult<Origin> {
-    Ok(OriginOf {}.get_result(conn).await?)
+pub async fn origin(conn: &mut Conn, mark: Mark) -> DbResult<Origin> {
+    let Mark { key: EventKey { transaction, id }, at } = mark;
+    Ok(OriginOf { transaction, id, at }.get_result(conn).await?)
 }
 
 statement! {
     SettleForeign = "events_settle_foreign.sql", (limit: i64 as BigInt) -> BigInt
 }
 
-/// Puts up to `limit` events that came with a dump of another server before everything that is written here; returns how many.
+/// Puts the first of the events that came with a dump of another server before everything that is written here, at most `limit`; returns
+/// how many.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -274,14 +345,38 @@ statement! {
     PositionAt = "events_position.sql", (tenant: TenantId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Nullable<BigInt>
 }
 
-/// A position before all events of an instant or later. Between it and them may stand some that are older.
+/// The last event that is older than an instant, with all that stand before it; of a tenant, but nothing of anybody's stands before it
+/// that is of the instant or later. After it may stand some that are older.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<EventKey> {
-    let at = at - TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default();
-    let found: Option<i64> = PositionAt { tenant, at }.get_result(conn).await?;
-    Ok(EventKey::before(found.unwrap_or(0)))
+pub async fn position_at(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<Mark> {
+    let beginning = Mark::beginning(at);
+    let found = PositionAt { tenant, at: at - writes_within() }.get_result::<Option<i64>>(conn).await?;
+    let before = EventKey::before(found.unwrap_or(0));
+    if before == EventKey::default() {
+        return Ok(beginning);
+    }
+    let span = Span::Backward { after: EventKey::default(), before };
+    let last = page(conn, &EventFilter::of(tenant), span, 1).await?.pop();
+    Ok(last.map_or(beginning, |event| Mark { key: event.key, at: event.at }))
+}
+
+/// A position after all events before an instant, of whomever. Before it may stand some that are younger.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn position_after(conn: &mut Conn, tenant: TenantId, at: DateTime<Utc>) -> DbResult<EventKey> {
+    let found = PositionAt { tenant, at: at + writes_within() }.get_result::<Option<i64>>(conn).await?;
+    // Where the tenant has no younger one, there may be some of the installation; and what came with a dump is in no order.
+    let Some(found) = found.filter(|found| *found > 0) else { return Ok(EventKey::LAST) };
+    let span = Span::Forward { after: EventKey::before(found), before: EventKey::LAST };
+    let next = page(conn, &EventFilter::of(tenant), span, 1).await?.pop();
+    Ok(next.map_or(EventKey::LAST, |event| EventKey::before(event.key.transaction)))
+}
+
+fn writes_within() -> TimeDelta {
+    TimeDelta::from_std(WRITES_WITHIN).unwrap_or_default()
 }
 
 /// Which part of the stream a page is of.

@@ -22,6 +22,7 @@ use super::attempts::{self, Ended};
 use super::functions::stored_policy;
 use super::{Conn, DbResult};
 use crate::domain::attempt::{Failures, OVERDUE_MARGIN, overdue_after};
+use crate::domain::dispatch::DispatchStatus;
 use crate::domain::ids::{ClaimToken, DispatchId, JobId, ProjectId, TenantId, WorkerId};
 use crate::domain::retry::RetryPolicy;
 
@@ -213,12 +214,13 @@ pub async fn unknown_claims(
     Ok(rows.into_iter().map(Row::into_open).collect())
 }
 
-/// Ends lost attempts within the caller's fenced transaction. Returns those whose claim still held.
+/// Ends lost attempts within the caller's fenced transaction. Returns those whose claim still held, with what has become of their
+/// dispatches: one that somebody wants cancelled is, whatever the verdict was.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn end_lost(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<DispatchId>> {
-    Ok(attempts::end_in_transaction(conn, ended).await?.held)
+pub async fn end_lost(conn: &mut Conn, ended: &[Ended]) -> DbResult<Vec<(DispatchId, DispatchStatus)>> {
+    Ok(attempts::end_in_transaction(conn, ended).await?.states)
 }
 
 statement! {

@@ -4,6 +4,8 @@
 //! transaction. Where it is missing nothing is seen. Members of [`DAEMON_ROLE`] see every row. Both are looked at before a daemon works:
 //! an API that could pass the wall, or a daemon that would run into it, does not start. Reads only; nothing to lose.
 
+use std::time::Duration;
+
 use diesel::sql_types::{Bool, Nullable, Text};
 use diesel_async::RunQueryDsl;
 
@@ -23,19 +25,20 @@ pub struct Scope {
     is_system: bool,
     is_read_only: bool,
     is_following: bool,
+    within: Option<Duration>,
 }
 
 impl Scope {
     /// Those of a tenant.
     #[must_use]
     pub const fn tenant(tenant: TenantId) -> Self {
-        Self { tenant: Some(tenant), is_system: false, is_read_only: false, is_following: false }
+        Self { tenant: Some(tenant), ..Self::nobody() }
     }
 
     /// Nobody's: what the doors find, which need no tenant.
     #[must_use]
     pub const fn nobody() -> Self {
-        Self { tenant: None, is_system: false, is_read_only: false, is_following: false }
+        Self { tenant: None, is_system: false, is_read_only: false, is_following: false, within: None }
     }
 
     /// Besides, what belongs to the installation, and what makes and leads tenants. For system operators.
@@ -56,6 +59,12 @@ impl Scope {
         Self { is_read_only: true, ..self }
     }
 
+    /// No statement may take longer.
+    #[must_use]
+    pub const fn within(self, limit: Duration) -> Self {
+        Self { within: Some(limit), ..self }
+    }
+
     /// Begins a transaction and says all of this, in one message. Its parts are of our own making, so nothing has to be escaped.
     pub(super) fn begin(self) -> String {
         let mode = if self.is_read_only { " READ ONLY" } else { "" };
@@ -63,9 +72,13 @@ impl Scope {
         let system = if self.is_system { "on" } else { "" };
         // Set only where it is wanted, and gone with the transaction.
         let follow = if self.is_following { ", set_config('sched.follow', 'on', true)" } else { "" };
+        let limit = self
+            .within
+            .map(|limit| format!(", set_config('statement_timeout', '{}', true)", limit.as_millis().max(1)));
+        let limit = limit.unwrap_or_default();
         format!(
             "BEGIN{mode}; SELECT set_config('role', '{API_ROLE}', true), set_config('sched.tenant', '{tenant}', true), \
-             set_config('sched.system', '{system}', true){follow}"
+             set_config('sched.system', '{system}', true){follow}{limit}"
         )
     }
 }

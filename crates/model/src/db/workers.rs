@@ -82,19 +82,41 @@ pub enum BeatOutcome {
     LeaseLost,
 }
 
-/// Registers a worker.
+/// What the same process was before it lost its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Predecessor {
+    /// Its identity.
+    pub worker_id: WorkerId,
+    /// Whether an operator had asked it to take nothing new, as far as it had heard.
+    pub was_draining: bool,
+}
+
+/// Registers a worker. One that was asked to drain under its identity before drains under this one; returns whether it does.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn register(conn: &mut Conn, worker: &NewWorker) -> DbResult<()> {
+pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predecessor>) -> DbResult<bool> {
+    use worker_registration as w;
     tx::transact(conn, "register_worker", async |conn: &mut Conn| {
         let new = diesel::insert_into(worker_registration::table)
             .values(worker)
             .on_conflict_do_nothing()
             .execute(conn)
             .await?;
+        let is_draining = match before {
+            // Where the note is gone with the registration, the process knows of it.
+            Some(before) => note_of(conn, before.worker_id).await?.unwrap_or(before.was_draining),
+            None => false,
+        };
         if new == 0 {
-            return Ok(());
+            return Ok(is_draining);
+        }
+        if is_draining {
+            let asked = (
+                w::drain_requested_at.eq(clock::clock_timestamp().nullable()),
+                w::status.eq(WorkerStatus::Draining),
+            );
+            diesel::update(w::table.find(worker.worker_id)).set(asked).execute(conn).await?;
         }
         let payload = json!({
             "worker_id": worker.worker_id,
@@ -102,10 +124,19 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker) -> DbResult<()> {
             "version": worker.version,
             "queues": worker.queues,
             "concurrency": worker.concurrency,
+            "draining": is_draining,
         });
-        events::append(conn, &[event(events::WORKER_ONLINE, payload)]).await
+        events::append(conn, &[event(events::WORKER_ONLINE, payload)]).await?;
+        Ok(is_draining)
     })
     .await
+}
+
+/// Whether an operator asks a registered worker to drain; `None` if there is no such registration.
+async fn note_of(conn: &mut Conn, worker_id: WorkerId) -> DbResult<Option<bool>> {
+    use worker_registration as w;
+    let note = w::table.find(worker_id).select(w::drain_requested_at.is_not_null());
+    Ok(note.get_result(conn).await.optional()?)
 }
 
 fn event(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
@@ -187,8 +218,10 @@ pub async fn unregister(conn: &mut Conn, worker_id: WorkerId) -> DbResult<()> {
     tx::transact(conn, "unregister_worker", async |conn: &mut Conn| {
         RemoveFinishedClaims { worker_id }.execute(conn).await?;
         let removed = Remove { worker_id }.execute(conn).await?;
-        if removed == 0 {
-            GiveUp { worker_id }.execute(conn).await?;
+        let given_up = if removed == 0 { GiveUp { worker_id }.execute(conn).await? } else { 0 };
+        if removed == 0 && given_up == 0 {
+            // It is gone already: this is done again because nobody heard that it was.
+            return Ok(());
         }
         let payload = json!({"worker_id": worker_id, "held_work": removed == 0});
         events::append(conn, &[event(events::WORKER_STOPPED, payload)]).await

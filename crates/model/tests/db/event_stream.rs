@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sched_model::db::event_stream::{self, EventFilter, EventKey, Span};
+use sched_model::db::event_stream::{self, EventFilter, EventKey, Mark, Span};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::ids::{JobId, TenantId};
@@ -33,10 +33,15 @@ async fn elsewhere(conn: &mut Conn) -> Vec<i64> {
     running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect()
 }
 
+/// A position of no event.
+fn mark(key: EventKey) -> Mark {
+    Mark { key, at: chrono::DateTime::UNIX_EPOCH }
+}
+
 /// The types of the events that are settled, and the position after them.
 async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
     let ignored = elsewhere(conn).await;
-    let look = event_stream::look(conn, after, &ignored, 100).await.unwrap();
+    let look = event_stream::look(conn, mark(after), &ignored, 100).await.unwrap();
     let last = look.events.last().map_or(look.settled, |event| event.key).max(after);
     (look.events.into_iter().map(|event| event.event_type).collect(), last)
 }
@@ -55,7 +60,7 @@ async fn an_event_that_is_committed_after_later_ones_is_not_missed() {
     let world = World::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
-    let start = event_stream::look(&mut conn, EventKey::LAST, &[], 1).await.unwrap().settled;
+    let start = event_stream::stand(&mut conn, &[]).await.unwrap().settled;
 
     slow.batch_execute(&format!("{BEGIN}; INSERT INTO events (event_type) VALUES ('slow')")).await.unwrap();
     quick.batch_execute("INSERT INTO events (event_type) VALUES ('quick')").await.unwrap();
@@ -72,7 +77,7 @@ async fn a_transaction_that_is_known_to_be_harmless_is_passed() {
     let world = World::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
-    let start = event_stream::look(&mut conn, EventKey::LAST, &[], 1).await.unwrap().settled;
+    let start = event_stream::stand(&mut conn, &[]).await.unwrap().settled;
     slow.batch_execute(&format!("{BEGIN}; CREATE TABLE slow (); INSERT INTO slow DEFAULT VALUES"))
         .await
         .unwrap();
@@ -85,7 +90,7 @@ async fn a_transaction_that_is_known_to_be_harmless_is_passed() {
     assert_eq!(types(&mut conn, start).await.0, Vec::<String>::new());
     wait_for("what is not waited for is passed", PATIENCE, async || {
         let ignored = [elsewhere(&mut conn).await, vec![number]].concat();
-        let look = event_stream::look(&mut conn, start, &ignored, 10).await.unwrap();
+        let look = event_stream::look(&mut conn, mark(start), &ignored, 10).await.unwrap();
         let is_seen = look.events.iter().any(|event| event.event_type == "job_paused");
         if is_seen { Ok(()) } else { Err(format!("{look:?}")) }
     })
@@ -139,7 +144,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     const EACH: usize = 60;
     let world = World::new().await;
     let mut conn = world.conn().await;
-    let mut position = event_stream::look(&mut conn, EventKey::LAST, &[], 1).await.unwrap().settled;
+    let mut position = event_stream::stand(&mut conn, &[]).await.unwrap().settled;
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
         let mut conn = world.conn().await;
@@ -160,7 +165,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     let total = 2 * WRITERS * EACH;
     wait_for("every event", PATIENCE * 2, async || {
         let ignored = elsewhere(&mut conn).await;
-        let look = event_stream::look(&mut conn, position, &ignored, 7).await.unwrap();
+        let look = event_stream::look(&mut conn, mark(position), &ignored, 7).await.unwrap();
         position = match look.events.last() {
             Some(last) if look.events.len() == 7 => last.key,
             _ => look.settled.max(position),
@@ -231,21 +236,24 @@ async fn events_of_a_restored_dump_come_before_what_is_new() {
     world.sql("DELETE FROM events").await;
     world
         .sql(&format!(
-            "INSERT INTO events (tenant_id, event_type, transaction_id)
-             SELECT '{TENANT}', 'restored', (pg_current_xact_id()::text::bigint + 1000000000 + n)::text::xid8 FROM generate_series(1, 3) AS n;
+            "INSERT INTO events (tenant_id, event_type, payload, transaction_id)
+             SELECT '{TENANT}', 'restored', jsonb_build_object('n', n), (pg_current_xact_id()::text::bigint + 1000000000 + n)::text::xid8 FROM generate_series(1, 3) AS n;
              INSERT INTO events (tenant_id, event_type) VALUES ('{TENANT}', 'new')"
         ))
         .await;
-    // Their numbers are not reached yet.
-    wait_for_types(&mut conn, EventKey::default(), &["new"]).await;
+    // Their numbers are not reached yet: until they are in order, nothing is told, lest they are when the numbers get there.
+    let look = event_stream::look(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
+    assert!(look.has_foreign && look.events.is_empty(), "{look:?}");
     assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
+    let left = "SELECT payload ->> 'n' FROM events WHERE event_type = 'restored' AND transaction_id > '0'";
+    assert_eq!(world.text(left).await, "3", "those that would be reached first are first");
     assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 1);
     assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 0);
     wait_for_types(&mut conn, EventKey::default(), &["restored", "restored", "restored", "new"]).await;
     let now = sched_model::db::clock::now(&mut conn).await.unwrap();
     let recent =
         event_stream::position_at(&mut conn, TENANT, now - chrono::TimeDelta::minutes(5)).await.unwrap();
-    assert_eq!(recent, EventKey::default(), "an instant is found among them too");
+    assert_eq!(recent.key, EventKey::default(), "an instant is found among them too");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -254,8 +262,12 @@ async fn an_instant_is_found_in_the_stream() {
     let mut conn = world.conn().await;
     world.sql("DELETE FROM events").await;
     assert_eq!(
-        event_stream::position_at(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap(),
+        event_stream::position_at(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap().key,
         EventKey::default()
+    );
+    assert_eq!(
+        event_stream::position_after(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap(),
+        EventKey::LAST
     );
     // An event of every minute of the last two days, each of a transaction of its own, as far as the numbers go.
     world
@@ -268,17 +280,42 @@ async fn an_instant_is_found_in_the_stream() {
     let now = sched_model::db::clock::now(&mut conn).await.unwrap();
     for minutes in [1, 2, 3, 17, 600, 1439, 2870, 2879, 5000] {
         let since = now - chrono::TimeDelta::minutes(minutes);
-        let after = event_stream::position_at(&mut conn, TENANT, since).await.unwrap();
+        let after = event_stream::position_at(&mut conn, TENANT, since).await.unwrap().key;
         let filter = EventFilter::of(TENANT);
         let span = Span::Forward { after, before: EventKey::LAST };
         let found = event_stream::page(&mut conn, &filter, span, 5000).await.unwrap();
         let early = found.iter().filter(|event| event.at < since).count();
-        let wanted = usize::try_from(minutes.min(2880)).unwrap();
-        assert!(
-            (wanted - 1..=wanted).contains(&(found.len() - early)),
-            "{minutes}: {} - {early}",
-            found.len()
-        );
+        let (wanted, since_then) = (usize::try_from(minutes.min(2880)).unwrap(), found.len() - early);
+        assert!((wanted - 1..=wanted).contains(&since_then), "{minutes}: {} - {early}", found.len());
         assert!(early <= 3, "{minutes}: begins {early} events too early");
+
+        let before = event_stream::position_after(&mut conn, TENANT, since).await.unwrap();
+        let span = Span::Backward { after: EventKey::default(), before };
+        let found = event_stream::page(&mut conn, &filter, span, 5000).await.unwrap();
+        let late = found.iter().filter(|event| event.at >= since).count();
+        assert_eq!(found.len() - late + since_then, 2880, "{minutes}");
+        assert!(late <= 3, "{minutes}: ends {late} events too late");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_last_is_looked_for_when_a_reader_goes_on() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    world.sql("DELETE FROM events").await;
+    assert_eq!(event_stream::newest(&mut conn, EventKey::LAST).await.unwrap(), None);
+    for number in 0..2 {
+        events::append(&mut conn, &[event(number)]).await.unwrap();
+    }
+    let last = event_stream::newest(&mut conn, EventKey::LAST).await.unwrap().unwrap();
+    let first = event_stream::newest(&mut conn, last.key).await.unwrap().unwrap();
+    assert!(first.key < last.key && first.at <= last.at);
+    assert!(event_stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
+    assert!(event_stream::origin(&mut conn, last).await.unwrap().is_there);
+    assert!(event_stream::stand(&mut conn, &[]).await.unwrap().is_there, "the end is no event");
+    // The transactions are lost in a crash, and another one gets the number.
+    world.sql("UPDATE events SET created_at = created_at + interval '1 ms' WHERE id = (SELECT max(id) FROM events)").await;
+    assert!(!event_stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
+    assert!(!event_stream::origin(&mut conn, last).await.unwrap().is_there);
+    assert!(event_stream::origin(&mut conn, first).await.unwrap().is_there);
 }

@@ -134,7 +134,7 @@ impl World {
     pub(crate) async fn worker(&self) -> WorkerId {
         let mut conn = self.conn().await;
         let worker = new_worker();
-        workers::register(&mut conn, &worker).await.unwrap();
+        workers::register(&mut conn, &worker, None).await.unwrap();
         worker.worker_id
     }
 

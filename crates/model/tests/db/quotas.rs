@@ -15,7 +15,7 @@ use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{TenantId, WorkerId};
 use uuid::Uuid;
 
-use crate::fixture::{BEGIN, QUEUE, TENANT, World};
+use crate::fixture::{BEGIN, QUEUE, TENANT, World, new_worker};
 use crate::line::ended;
 
 const RUNNING: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'";
@@ -113,6 +113,40 @@ async fn a_worker_that_is_to_drain_is_given_nothing_until_that_is_taken_back() {
     assert!(was && after.drain_requested_at.is_none());
     assert_eq!(world.claim(worker, 10).await.len(), 3);
     assert!(workers::set_drain(&mut conn, WorkerId(Uuid::nil()), true).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_loses_its_lease_goes_on_with_its_drain_under_its_next_id() {
+    let world = World::new().await;
+    let first = world.worker().await;
+    let mut conn = world.conn().await;
+    let next = async |conn: &mut Conn, before, was_draining| {
+        let new = new_worker();
+        let before = workers::Predecessor { worker_id: before, was_draining };
+        (new.worker_id, workers::register(conn, &new, Some(before)).await.unwrap())
+    };
+    assert!(!next(&mut conn, first, false).await.1, "it was not asked to");
+    workers::set_drain(&mut conn, first, true).await.unwrap();
+    // It was asked while it could not hear.
+    let (second, is_draining) = next(&mut conn, first, false).await;
+    assert!(is_draining);
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 1).await;
+    assert!(world.claim(second, 1).await.is_empty());
+    let told = "SELECT count(*) FROM events WHERE event_type = 'worker_online' AND (payload ->> 'draining')::boolean";
+    assert_eq!(world.number(told).await, 1);
+    // The registration went with the lease.
+    workers::unregister(&mut conn, second).await.unwrap();
+    let (third, is_draining) = next(&mut conn, second, true).await;
+    assert!(is_draining);
+    // That was taken back while it could not hear.
+    workers::set_drain(&mut conn, third, false).await.unwrap();
+    let (fourth, is_draining) = next(&mut conn, third, true).await;
+    assert!(!is_draining);
+    assert_eq!(world.claim(fourth, 1).await.len(), 1);
+    workers::unregister(&mut conn, second).await.unwrap();
+    let stopped = "SELECT count(*) FROM events WHERE event_type = 'worker_stopped'";
+    assert_eq!(world.number(stopped).await, 1, "one that is gone stops only once");
 }
 
 /// As the API asks: the transaction names the tenant.

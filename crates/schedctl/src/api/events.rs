@@ -1,7 +1,7 @@
 //! A stream of server-sent events, as the API sends them.
 //!
 //! Reads line by line and knows the fields `id` and `data` only; comments and names of events are passed over, because the data says
-//! what it is. A stream may end or break at any point: whoever reads decides whether to ask again.
+//! what it is. An `id` without data is no event and moves the position, as the format has it. A stream may end or break at any point: whoever reads decides whether to ask again.
 
 use reqwest::Response;
 use serde::de::DeserializeOwned;
@@ -35,6 +35,11 @@ impl Events {
         Self { response, lines: Lines::default() }
     }
 
+    /// How far the stream has come: the last id that it had.
+    pub(crate) fn position(&self) -> Option<&str> {
+        self.lines.position.as_deref()
+    }
+
     /// The next event, with its id; `None` at the end of the stream.
     ///
     /// # Errors
@@ -60,6 +65,8 @@ struct Lines {
     bytes: Vec<u8>,
     id: Option<String>,
     data: Option<String>,
+    /// The id of the last piece that was whole and had one.
+    position: Option<String>,
 }
 
 impl Lines {
@@ -76,6 +83,9 @@ impl Lines {
             match line.split_once(':') {
                 None if line.is_empty() => {
                     let id = self.id.take();
+                    if id.is_some() {
+                        self.position.clone_from(&id);
+                    }
                     if let Some(data) = self.data.take() {
                         return Some((id, data));
                     }
@@ -95,7 +105,7 @@ mod tests {
 
     #[test]
     fn events_are_found_wherever_the_stream_is_cut() {
-        let stream = ": hello\n\nevent: output\nid: a.1.2.3\ndata: {\"x\": \"ü:\"}\n\nid: b\ndata: 2\r\n\r\n"
+        let stream = ": hello\n\nevent: output\nid: a.1.2.3\ndata: {\"x\": \"ü:\"}\n\nid: b\ndata: 2\r\n\r\n: nothing new\nid: c\n\nid: d"
             .as_bytes();
         for size in 1..=stream.len() {
             let mut lines = Lines::default();
@@ -105,6 +115,7 @@ mod tests {
                 found.extend(std::iter::from_fn(|| lines.next_event()));
             }
             let event = |id: &str, data: &str| (Some(id.to_owned()), data.to_owned());
+            assert_eq!(lines.position.as_deref(), Some("c"), "in pieces of {size}");
             assert_eq!(found, [event("a.1.2.3", "{\"x\": \"ü:\"}"), event("b", "2")], "in pieces of {size}");
         }
     }

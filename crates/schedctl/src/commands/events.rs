@@ -140,6 +140,7 @@ pub(super) async fn run(command: EventsCommand, session: &Session) -> CommandRes
             let since = since.or_else(|| dispatch.and_then(made_at));
             let types = [
                 EventType::ScheduleExecutionCompleted,
+                EventType::ScheduleExecutionLost,
                 EventType::DispatchDeadLetter,
                 EventType::DispatchCancelled,
                 EventType::DispatchExpired,
@@ -220,7 +221,7 @@ async fn wait(
 /// How the dispatch of an event has ended, if the event tells that it has.
 fn ended(event: &Event) -> Option<DispatchStatus> {
     match event.event_type.parse().ok()? {
-        EventType::ScheduleExecutionCompleted => {
+        EventType::ScheduleExecutionCompleted | EventType::ScheduleExecutionLost => {
             let status = event.data.get("dispatch_status")?.as_str()?.parse::<DispatchStatus>().ok()?;
             status.is_final().then_some(status)
         }
@@ -266,6 +267,9 @@ impl Stream {
             };
             // How it broke off makes no difference: it is taken up again.
             let Ok(Some((_, message))) = events.next::<StreamMessage>().await else {
+                if let Some(position) = events.position() {
+                    self.query.after = Some(position.to_owned());
+                }
                 self.open = None;
                 tokio::time::sleep(AGAIN_AFTER).await;
                 continue;
@@ -340,6 +344,13 @@ mod tests {
                 Some(DispatchStatus::DeadLetter),
             ),
             ("schedule_execution_completed", json!({}), None),
+            ("schedule_execution_lost", json!({"dispatch_status": "TIMEOUT"}), Some(DispatchStatus::Timeout)),
+            (
+                "schedule_execution_lost",
+                json!({"dispatch_status": "CANCELLED"}),
+                Some(DispatchStatus::Cancelled),
+            ),
+            ("schedule_execution_lost", json!({"dispatch_status": "PENDING"}), None),
             ("dispatch_dead_letter", json!({}), Some(DispatchStatus::DeadLetter)),
             ("dispatch_cancelled", json!({}), Some(DispatchStatus::Cancelled)),
             ("dispatch_expired", json!({}), Some(DispatchStatus::Failed)),

@@ -4,6 +4,7 @@
 //! changes nothing. All of it happens in the caller's fenced transaction, events included: either the attempt is lost and told, or
 //! neither.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sched_model::db::attempts::{Ended, Record};
@@ -11,8 +12,8 @@ use sched_model::db::events::{self, NewEvent};
 use sched_model::db::recovery::{self, OpenAttempt};
 use sched_model::db::{Conn, DbError};
 use sched_model::domain::attempt::{AttemptOutcome, POISON_AFTER_LOSSES, Verdict, decide};
-use sched_model::domain::dispatch::DispatchEvent;
-use sched_model::domain::ids::execution_id;
+use sched_model::domain::dispatch::DispatchStatus;
+use sched_model::domain::ids::{DispatchId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
 use serde_json::json;
 
@@ -63,6 +64,8 @@ pub(super) struct Lost {
     cause: Cause,
     verdict: Verdict,
     message: String,
+    /// What its dispatch is after it.
+    status: DispatchStatus,
 }
 
 /// How attempts are ended as lost.
@@ -81,8 +84,12 @@ impl Losses {
     ) -> Result<Vec<Lost>, DbError> {
         let lost: Vec<Lost> = found.into_iter().map(|(attempt, cause)| self.decide(attempt, cause)).collect();
         let held = recovery::end_lost(conn, &lost.iter().map(Lost::ended).collect::<Vec<_>>()).await?;
-        let lost: Vec<Lost> =
-            lost.into_iter().filter(|lost| held.contains(&lost.attempt.dispatch_id)).collect();
+        let held: HashMap<DispatchId, DispatchStatus> = held.into_iter().collect();
+        let after = |lost: Lost| {
+            let status = held.get(&lost.attempt.dispatch_id).copied()?;
+            Some(Lost { status, ..lost })
+        };
+        let lost: Vec<Lost> = lost.into_iter().filter_map(after).collect();
         events::append(conn, &lost.iter().flat_map(Lost::events).collect::<Vec<_>>()).await?;
         Ok(lost)
     }
@@ -96,7 +103,7 @@ impl Losses {
         if is_poison(&attempt) {
             message.push_str("; it was lost so often that it is not tried again");
         }
-        Lost { attempt, cause, verdict, message }
+        Lost { attempt, cause, verdict, message, status: DispatchStatus::InProgress }
     }
 }
 
@@ -138,10 +145,10 @@ impl Lost {
             events::EXECUTION_LOST,
             json!({
                 "job_name": attempt.job_name, "attempt": attempt.attempt, "worker_id": attempt.worker_id,
-                "reason": self.cause.class(),
+                "reason": self.cause.class(), "dispatch_status": self.status.as_str(),
             }),
         )];
-        if self.verdict.event == DispatchEvent::GiveUp {
+        if self.status == DispatchStatus::DeadLetter {
             let reason = if is_poison(attempt) { "poison" } else { "retries_exhausted" };
             events.push(event(
                 events::DISPATCH_DEAD_LETTER,
@@ -162,7 +169,7 @@ impl Lost {
             "An attempt was lost."
         );
         metrics::counter!("sched_attempts_lost_total", "reason" => self.cause.class()).increment(1);
-        if is_poison(&self.attempt) {
+        if is_poison(&self.attempt) && self.status == DispatchStatus::DeadLetter {
             tracing::error!(
                 dispatch.id = %dispatch_id, job.name = job_name,
                 "A dispatch is given up as poison: its attempts were lost {POISON_AFTER_LOSSES} times."

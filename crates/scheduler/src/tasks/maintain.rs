@@ -13,6 +13,7 @@ use std::time::Duration;
 use sched_model::db::housekeeping::{self, Housekeeping};
 use sched_model::db::partitions::{self, ExpiredMonth};
 use sched_model::db::{Conn, DbError, event_stream, instances, tick, transact, workers};
+use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
@@ -24,8 +25,12 @@ pub const PERIOD: Duration = Duration::from_secs(60);
 /// A run may take no longer.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Most events of another server that are put in order in one run; there are some after a restore alone.
-const FOREIGN_AT_ONCE: i64 = 100_000;
+/// Most events of another server that are put in order by one statement; there are some after a restore alone.
+const FOREIGN_AT_ONCE: i64 = 5_000;
+/// Most statements of a run that do so, so that there is time for the rest.
+const FOREIGN_STATEMENTS: u32 = 100;
+/// A run begins no other one of them after this.
+const FOREIGN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Keeps house.
 #[derive(Debug)]
@@ -57,7 +62,7 @@ impl Maintain {
         .await?;
         let schedulers = instances::remove_stale(&mut conn, self.told.stale_scheduler).await?;
         let workers = workers::remove_stale(&mut conn, self.told.stale_worker).await?;
-        let settled = event_stream::settle_foreign(&mut conn, FOREIGN_AT_ONCE).await?;
+        let settled = settle_foreign(&mut conn).await?;
         let made = partitions::make_ahead(&mut conn).await?;
         let removed = self.remove_behind(&mut conn).await?;
         if settled == 0
@@ -117,4 +122,30 @@ impl Maintain {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
         partitions::remove(conn, month, self.told.expiry).await
     }
+}
+
+/// Puts events of another server in order, a few at a time; returns how many. What fails is tried again in the next run and keeps nothing
+/// else from being done.
+async fn settle_foreign(conn: &mut Conn) -> Result<u64, DbError> {
+    let (began, mut settled) = (monotonic(), 0);
+    for _ in 0..FOREIGN_STATEMENTS {
+        let found = match event_stream::settle_foreign(conn, FOREIGN_AT_ONCE).await {
+            Err(error) if error.is_outage() => return Err(error),
+            Err(error) => {
+                let error = error.with_causes();
+                tracing::error!(
+                    error,
+                    "Events of a restored dump cannot be put in order; trying again later."
+                );
+                break;
+            }
+            Ok(0) => break,
+            Ok(found) => found,
+        };
+        settled += found;
+        if began.elapsed() >= FOREIGN_WITHIN {
+            break;
+        }
+    }
+    Ok(settled)
 }

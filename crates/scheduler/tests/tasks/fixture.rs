@@ -112,7 +112,7 @@ impl World {
             concurrency: 8,
             lease_ms: 1,
         };
-        workers::register(&mut conn, &worker).await.unwrap();
+        workers::register(&mut conn, &worker, None).await.unwrap();
         claims::claim(&mut conn, worker.worker_id, &[QUEUE.to_owned()], limit).await.unwrap()
     }
 

@@ -106,6 +106,33 @@ async fn a_dispatch_that_kills_its_worker_three_times_is_poison() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_became_of_a_lost_dispatch_is_told_as_it_is() {
+    for (max_attempts, is_cancelled, status) in [
+        (ATTEMPTS, false, "PENDING"),
+        (1, false, "TIMEOUT"),
+        (1, true, "CANCELLED"),
+        (ATTEMPTS, true, "CANCELLED"),
+    ] {
+        let world = World::new().await;
+        world.job("lost", 1).await;
+        assert_eq!(world.claim(1).await.len(), 1);
+        if is_cancelled {
+            // Lost so often that it is poison, but for the wish.
+            world.sql("UPDATE job_dispatch SET cancel_requested_at = now(), lost_count = 2").await;
+        }
+        silence(&world).await;
+        let mut recover = Recover { max_attempts, ..recover(&world) };
+        assert_eq!(run(&mut recover).await.counts["attempts_lost"], 1);
+        let told =
+            "SELECT payload ->> 'dispatch_status' FROM events WHERE event_type = 'schedule_execution_lost'";
+        assert_eq!(world.rows(told).await, [format!("({status})")]);
+        assert_eq!(world.rows("SELECT status FROM job_dispatch").await, [format!("({status})")]);
+        let dead = "SELECT count(*) FROM events WHERE event_type = 'dispatch_dead_letter'";
+        assert_eq!(world.number(dead).await, 0, "{status}: it is no dead letter");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_overdue_attempt_is_lost_and_what_its_worker_says_later_changes_nothing() {
     let world = World::new().await;
     world.job("stuck", 2).await;

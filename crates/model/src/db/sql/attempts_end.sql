@@ -87,6 +87,6 @@ counted AS (
     RETURNING j.tenant_id, j.id, b.closed > 0 AND j.queued_dispatches > 0 AS has_line, b.closed > 0 AND j.has_dependents AS has_dependents
 )
 -- Two kinds of rows: the dispatches that were ended, and the jobs for which something is left to do.
-SELECT id, claim_token, tenant_id, job_id, false, false FROM ended
+SELECT id, claim_token, tenant_id, job_id, false, false, status FROM ended
 UNION ALL
-SELECT NULL, NULL, tenant_id, id, has_line, has_dependents FROM counted WHERE has_line OR has_dependents
+SELECT NULL, NULL, tenant_id, id, has_line, has_dependents, NULL FROM counted WHERE has_line OR has_dependents

@@ -1,5 +1,10 @@
--- Which server this is, and how far back events go: to the oldest month that is there.
+-- Which server this is, how far back events go (to the oldest month that is there), and whether an event is there.
+WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::timestamptz AS created_at)
 SELECT (SELECT system_identifier FROM pg_control_system()), pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
        (SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \(''([^'']+)''\)')::timestamptz)
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = 'events'::regclass)
+        WHERE i.inhparent = 'events'::regclass),
+       (SELECT id FROM input) = 0
+       OR EXISTS (SELECT FROM events e
+                  WHERE e.transaction_id = (SELECT transaction_id::text::xid8 FROM input) AND e.id = (SELECT id FROM input)
+                    AND e.created_at = (SELECT created_at FROM input))

@@ -1,10 +1,11 @@
 -- Events of transactions that this server has not had yet: they came with a dump of another one. Their numbers mean nothing here, and what
--- is written here would be sorted before them. Found at the end of the key, where there is nothing as a rule.
+-- is written here would be sorted before them. Found at the end of the key, where there is nothing as a rule. The lowest first: those are
+-- the ones that the numbers of this server reach next.
 WITH foreign_events AS (
     SELECT e.transaction_id, e.id, e.created_at
     FROM events e
     WHERE e.transaction_id >= pg_snapshot_xmax(pg_current_snapshot())
-    ORDER BY e.transaction_id DESC, e.id DESC
+    ORDER BY e.transaction_id, e.id
     LIMIT $1
 ),
 settled AS (
