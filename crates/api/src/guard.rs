@@ -93,7 +93,8 @@ async fn admitted(request: &ServiceRequest, id: &str) -> Result<(), ApiError> {
         request.extensions_mut().insert(Signed::nobody(id));
         return Ok(());
     }
-    let identity = identity::authenticate(state, request.method(), request.headers()).await?;
+    let address = peer::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
+    let identity = identity::authenticate(state, request.method(), request.headers(), address).await?;
     permit::allowed(needs, Some(&identity))?;
     let once = once::key(request.method(), request.path(), request.headers())?.map(|key| {
         Once::new(identity.budget(), key, request.method(), request.path(), request.query_string())
