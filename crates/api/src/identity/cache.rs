@@ -69,8 +69,9 @@ impl Cache {
         known.insert(token, (identity, since));
     }
 
-    /// Believes no token any more that stands for one of these.
+    /// Believes no token any more that stands for one of these, and looks anew at those that were refused.
     pub(super) fn forget(&self, is_one: impl Fn(&Known) -> bool) {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, (identity, _)| !is_one(identity.known()));
     }
