@@ -136,6 +136,12 @@ pub(crate) enum ApiError {
         /// When there is room for another.
         after_seconds: u32,
     },
+    /// Too many requests from one address with tokens that nobody was seen with before.
+    #[error("too many requests come from this address whose keys are not known; wait {after_seconds} s")]
+    TooManyStrangers {
+        /// When there is room for another.
+        after_seconds: u32,
+    },
     /// The tenant makes more dispatches than it may.
     #[error("the tenant may make {limit} dispatches per minute, and has made them; wait {after_seconds} s")]
     QuotaUsedUp {
@@ -239,7 +245,9 @@ impl ApiError {
             Self::Csrf => (StatusCode::FORBIDDEN, "csrf"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
             Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
-            Self::TooManyRequests { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_requests"),
+            Self::TooManyRequests { .. } | Self::TooManyStrangers { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
+            }
             Self::QuotaUsedUp { .. } => (StatusCode::TOO_MANY_REQUESTS, "quota_exceeded"),
             Self::WrongHost(_) => (StatusCode::MISDIRECTED_REQUEST, "wrong_host"),
             Self::CrossSite => (StatusCode::FORBIDDEN, "cross_site"),
@@ -289,6 +297,7 @@ impl ApiError {
         }
         if let Self::TooManyRequests { after_seconds }
         | Self::TooManySignIns { after_seconds }
+        | Self::TooManyStrangers { after_seconds }
         | Self::QuotaUsedUp { after_seconds, .. } = self
         {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
@@ -388,6 +397,7 @@ mod tests {
             ApiError::Forbidden(Permission::JobsRead),
             ApiError::TooWide(Permission::JobsRead),
             ApiError::TooManyRequests { after_seconds: 1 },
+            ApiError::TooManyStrangers { after_seconds: 1 },
             ApiError::QuotaUsedUp { limit: 1, after_seconds: 1 },
             ApiError::WrongHost(String::new()),
             ApiError::CrossSite,

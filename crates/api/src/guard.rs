@@ -94,7 +94,8 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
         request.extensions_mut().insert(Signed::nobody(&facts.id.0, facts.trace));
         return Ok(());
     }
-    let identity = identity::authenticate(state, request.method(), request.headers()).await?;
+    let address = peer::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
+    let identity = identity::authenticate(state, request.method(), request.headers(), address).await?;
     facts.span.record("tenant.id", field::display(identity.tenant()));
     permit::allowed(needs, Some(&identity))?;
     let once = once::key(request.method(), request.path(), request.headers())?.map(|key| {

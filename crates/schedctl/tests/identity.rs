@@ -71,6 +71,31 @@ async fn the_first_owner_gets_a_password_and_a_key_and_both_stand_in_the_audit_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_user_gets_another_password_in_the_database_itself_and_loses_their_sessions() {
+    use sched_model::domain::identity::verify_password;
+    let (database, folder) = (TestDatabase::new().await, tempfile::tempdir().unwrap());
+    let here = folder.path();
+    let create = ["users", "create", "ada@example.com", "--role", "owner", "--no-password", "--direct"];
+    ended(&schedctl(&database, here, &create).await, exit::OK);
+    let client = database.client().await;
+    let session = "INSERT INTO sessions (tenant_id, id, user_id, token_hash, idle_until, expires_at)
+                   SELECT tenant_id, gen_random_uuid(), user_id, sha256('x'), now() + interval '1 h', now() + interval '1 h' FROM memberships";
+    assert_eq!(client.execute(session, &[]).await.unwrap(), 1);
+    private(&here.join("password"), "correct horse battery\n", 0o600);
+    let set = |email| ["users", "set-password", email, "--password-file", "password", "--direct"];
+    let done = schedctl(&database, here, &set("ADA@example.com")).await;
+    ended(&done, exit::OK);
+    assert!(done.stdout.contains("ada@example.com"), "{}", done.stdout);
+    ended(&schedctl(&database, here, &set("nobody@example.com")).await, exit::FAILURE);
+    let kept = "SELECT password_hash, (SELECT count(*) FROM sessions),
+                       (SELECT count(*) FROM audit_log WHERE action = 'set_password' AND actor = 'schedctl') FROM users";
+    let kept = client.query_one(kept, &[]).await.unwrap();
+    let hash: String = kept.get(0);
+    assert_eq!(verify_password(&"correct horse battery".to_owned().into(), &hash), Ok(true));
+    assert_eq!((kept.get::<_, i64>(1), kept.get::<_, i64>(2)), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_others_may_read_or_that_is_too_short_makes_no_user() {
     let (database, folder) = (TestDatabase::new().await, tempfile::tempdir().unwrap());
     let here = folder.path();

@@ -1,8 +1,9 @@
 //! Who was found to stand behind which token, for a few seconds.
 //!
 //! Saves a read of the database for each request. What is believed here may have been taken back since, so the time is what a
-//! revocation may take to be felt everywhere. Refusals are not kept: a key works in the moment it is made. Bounded: when it is full
-//! of tokens that are still believed, it begins anew.
+//! revocation may take to be felt everywhere. That a token was refused is kept for a moment only, and of that text alone: who goes on
+//! sending it costs nothing, and a key that is made now works at once. Bounded: when it is full of tokens that are still believed, it begins
+//! anew.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,27 +13,53 @@ use super::{Identity, Known};
 
 /// How long a token is believed; with the time that a look may take, a revocation is felt within five seconds.
 pub(crate) const FOR: Duration = Duration::from_secs(4);
+/// How long a refusal is kept.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 /// Most tokens that are kept in mind.
 const MOST: usize = 10_000;
 
 /// What a token is known by; never the token itself.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// The tokens that are believed.
+/// The tokens that are believed, and those that were just refused.
 #[derive(Debug, Default)]
-pub(crate) struct Cache(Mutex<HashMap<Fingerprint, (Identity, Instant)>>);
+pub(crate) struct Cache {
+    known: Mutex<HashMap<Fingerprint, (Identity, Instant)>>,
+    refused: Mutex<HashMap<Fingerprint, (String, Instant)>>,
+}
 
 impl Cache {
     /// Who stands behind the token, if it is still believed.
     pub(super) fn get(&self, token: &Fingerprint, now: Instant) -> Option<Identity> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (identity, since) = known.get(token)?;
         is_fresh(*since, now).then(|| identity.clone())
     }
 
+    /// Whether the token was believed some time ago, so that it is most likely to be believed again.
+    pub(super) fn was_believed(&self, token: &Fingerprint) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(token)
+    }
+
+    /// Why the token was refused a moment ago.
+    pub(super) fn refusal(&self, token: &Fingerprint, now: Instant) -> Option<String> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let (why, since) = refused.get(token)?;
+        (now.saturating_duration_since(*since) < REFUSED_FOR).then(|| why.clone())
+    }
+
+    /// Refuses from `since` on, for a moment.
+    pub(super) fn refuse(&self, token: Fingerprint, why: String, since: Instant) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.len() >= MOST {
+            refused.clear();
+        }
+        refused.insert(token, (why, since));
+    }
+
     /// Believes from `since` on.
     pub(super) fn put(&self, token: Fingerprint, identity: Identity, since: Instant) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.retain(|_, (_, earlier)| is_fresh(*earlier, since));
         }
@@ -42,9 +69,10 @@ impl Cache {
         known.insert(token, (identity, since));
     }
 
-    /// Believes no token any more that stands for one of these.
+    /// Believes no token any more that stands for one of these, and looks anew at those that were refused.
     pub(super) fn forget(&self, is_one: impl Fn(&Known) -> bool) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, (identity, _)| !is_one(identity.known()));
     }
 }
@@ -85,6 +113,10 @@ mod tests {
         assert!(cache.get(&[1; 32], now + FOR - Duration::from_millis(1)).is_some());
         assert!(cache.get(&[1; 32], now + FOR).is_none());
         assert!(cache.get(&[2; 32], now).is_none());
+        assert!(cache.was_believed(&[1; 32]) && !cache.was_believed(&[2; 32]));
+        cache.refuse([2; 32], "no".to_owned(), now);
+        assert_eq!(cache.refusal(&[2; 32], now).as_deref(), Some("no"));
+        assert_eq!(cache.refusal(&[2; 32], now + REFUSED_FOR), None);
     }
 
     #[test]
@@ -95,6 +127,12 @@ mod tests {
             token[..8].copy_from_slice(&(number as u64).to_be_bytes());
             cache.put(token, somebody(), now);
         }
-        assert!(cache.0.lock().unwrap().len() <= MOST);
+        assert!(cache.known.lock().unwrap().len() <= MOST);
+        for number in 0..MOST + 10 {
+            let mut token = [0; 32];
+            token[..8].copy_from_slice(&(number as u64).to_be_bytes());
+            cache.refuse(token, String::new(), now);
+        }
+        assert!(cache.refused.lock().unwrap().len() <= MOST);
     }
 }

@@ -13,6 +13,7 @@ mod rate;
 mod sessions;
 
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use actix_web::dev::Payload;
@@ -248,12 +249,18 @@ pub(crate) struct Identities {
     tokens: Option<Tokens>,
     cache: Cache,
     rates: Rates,
+    /// Looks into the database for who is not known, by address.
+    strangers: Rates,
 }
+
+/// How many tokens a second that nobody was seen with before are looked up for one address; twice as many at once.
+const STRANGERS_A_SECOND: u32 = 50;
 
 impl Identities {
     /// Nobody is known yet. `rate` is how many requests a second one key may send; 0 for any number.
     pub(crate) fn new(environment: String, rate: u32, tokens: Option<Tokens>) -> Self {
-        Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate) }
+        let strangers = Rates::new(STRANGERS_A_SECOND);
+        Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), strangers }
     }
 
     /// Believes a key no longer that was revoked here.
@@ -273,7 +280,8 @@ impl Identities {
 }
 
 /// Finds out who sends a request with these headers, and whether they may send one more now. With the cookie of a session it must come
-/// from a page of ours, and what changes something must show it.
+/// from a page of ours, and what changes something must show it. Who sends tokens from `address` that nobody has costs a bounded number of
+/// looks into the database.
 ///
 /// # Errors
 /// Nobody that is known, too many requests, a page of somebody else's, or the database cannot be asked.
@@ -281,17 +289,46 @@ pub(crate) async fn authenticate(
     state: &ApiState,
     method: &Method,
     headers: &HeaderMap,
+    address: Option<IpAddr>,
 ) -> Result<Identity, ApiError> {
-    let (shown, fingerprint) = shown(&state.identities, headers)?;
+    let identities = &state.identities;
+    let (shown, fingerprint) = shown(identities, headers)?;
     if let Shown::Session(_) = &shown {
         origin::check_page(headers)?;
     }
-    let identity = recognise(state, &shown, fingerprint).await?;
+    if let Some(why) = identities.cache.refusal(&fingerprint, monotonic()) {
+        return Err(ApiError::Unauthenticated(Some(why)));
+    }
+    let stranger = (!identities.cache.was_believed(&fingerprint)).then(|| address_of(address));
+    if let Some(address) = &stranger {
+        let taken = identities.strangers.take(address, monotonic());
+        taken.map_err(|_too_many| ApiError::TooManyStrangers { after_seconds: 1 })?;
+    }
+    let identity = match recognise(state, &shown, fingerprint).await {
+        Ok(identity) => identity,
+        Err(ApiError::Unauthenticated(Some(why))) => {
+            identities.cache.refuse(fingerprint, why.clone(), monotonic());
+            return Err(ApiError::Unauthenticated(Some(why)));
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(address) = &stranger {
+        identities.strangers.give_back(address);
+    }
     if let Shown::Session(token) = &shown {
         sessions::check_csrf(token, method, headers)?;
     }
-    state.identities.rates.take(identity.budget(), monotonic())?;
+    identities.rates.take(identity.budget(), monotonic())?;
     Ok(identity)
+}
+
+/// What callers from an address are counted by: of IPv6 the part that one customer of a provider has.
+fn address_of(address: Option<IpAddr>) -> String {
+    match address {
+        Some(IpAddr::V4(address)) => address.to_string(),
+        Some(IpAddr::V6(address)) => format!("{:x}", u128::from(address) >> 64),
+        None => "unknown".to_owned(),
+    }
 }
 
 /// Whether who sent a request with these headers may still do this in the tenant, for answers that go on for long. While the database

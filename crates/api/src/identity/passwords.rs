@@ -14,7 +14,7 @@ use sched_model::domain::ids::TenantId;
 use secrecy::SecretString;
 use serde_json::json;
 
-use super::Recognising;
+use super::{Recognising, address_of};
 use crate::error::ApiError;
 use crate::routes::compute;
 use crate::state::ApiState;
@@ -35,12 +35,7 @@ pub(crate) struct Claim<'a> {
 
 impl Claim<'_> {
     fn subjects(&self) -> Subjects {
-        let address = match self.address {
-            Some(IpAddr::V4(address)) => address.to_string(),
-            // One customer of a provider has this much.
-            Some(IpAddr::V6(address)) => format!("{:x}", u128::from(address) >> 64),
-            None => "unknown".to_owned(),
-        };
+        let address = address_of(self.address);
         Subjects {
             account: fingerprint(&format!("account {}", self.email.to_lowercase())),
             address: fingerprint(&format!("address {address}")),

@@ -68,6 +68,17 @@ impl Rates {
     }
 }
 
+impl Rates {
+    /// Gives back what was taken for something that turned out to be no matter.
+    pub(super) fn give_back(&self, whose: &str) {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bucket) = buckets.get_mut(whose) {
+            // Filling it up bounds it.
+            bucket.left += 1.0;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -88,6 +99,16 @@ mod tests {
         assert_eq!((0..100).filter(|_| rates.take("a", later).is_ok()).count(), 5);
         let much_later = now + Duration::from_secs(3600);
         assert_eq!((0..100).filter(|_| rates.take("a", much_later).is_ok()).count(), 20);
+    }
+
+    #[test]
+    fn what_is_given_back_may_be_taken_again() {
+        let (rates, now) = (Rates::new(1), monotonic());
+        for _ in 0..100 {
+            rates.take("a", now).unwrap();
+            rates.give_back("a");
+        }
+        assert_eq!((0..100).filter(|_| rates.take("a", now).is_ok()).count(), 2);
     }
 
     #[test]

@@ -331,6 +331,39 @@ async fn a_tenant_is_made_with_its_owner_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_tries_keys_that_nobody_has_is_held_back_and_those_who_have_one_are_not() {
+    use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
+    use secrecy::ExposeSecret as _;
+    let app = TestApp::start().await;
+    assert_eq!(app.get("/api/v1/me").await.status, 200);
+    let stranger = |number: u16| {
+        let mut id = [0; ID_BYTES];
+        id[..2].copy_from_slice(&number.to_be_bytes());
+        format!("Bearer {}", ApiKey::new("live", id, [9; SECRET_BYTES]).text().expose_secret())
+    };
+    let from = async |authorization: &str, from: &str| {
+        let headers = [("authorization", authorization), ("x-forwarded-for", from)];
+        app.send("GET", "/api/v1/me", &headers, None).await
+    };
+    let first = stranger(0);
+    let mut asked = (0..u16::MAX).map(stranger);
+    let limited = wait_for("the limit", LIMIT, async || {
+        let answers = asked.by_ref().take(400).map(|key| async { from(&{ key }, "192.0.2.1").await });
+        let answers = futures_util::future::join_all(answers.collect::<Vec<_>>()).await;
+        assert!(answers.iter().all(|answer| [401, 429].contains(&answer.status)));
+        answers.into_iter().find(|answer| answer.status == 429).ok_or_else(|| "none yet".to_owned())
+    })
+    .await;
+    assert_eq!(
+        (limited.json()["code"].as_str(), limited.header("retry-after")),
+        (Some("too_many_requests"), Some("1"))
+    );
+    // Others from there whose key was seen before, and strangers from elsewhere.
+    assert_eq!(from(bearer(), "192.0.2.1").await.status, 200);
+    assert_eq!(from(&first, "198.51.100.1").await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_sends_too_much_is_told_when_to_go_on() {
     let app = TestApp::start_with(&[("API_REQUEST_RATE", "1")]).await;
     let limited = wait_for("the limit", LIMIT, async || match app.get("/api/v1/me").await {

@@ -1,6 +1,6 @@
 //! Tokens of an identity provider: whom they name here, and keys that rotate.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -82,6 +82,8 @@ async fn a_token_acts_as_the_member_it_names_and_never_more() {
 struct Issuer {
     set: Arc<Mutex<Value>>,
     asked: Arc<AtomicUsize>,
+    /// Whether it takes requests and does not answer them.
+    hangs: Arc<AtomicBool>,
     url: String,
     _task: OwnedTask<()>,
 }
@@ -92,19 +94,26 @@ impl Issuer {
         let url = format!("http://{}/jwks.json", listener.local_addr().unwrap());
         let (set, asked) = (Arc::new(Mutex::new(json!({"keys": []}))), Arc::new(AtomicUsize::new(0)));
         let (published, count) = (set.clone(), asked.clone());
+        let hangs = Arc::new(AtomicBool::new(false));
+        let is_hanging = hangs.clone();
         let task = spawn_owned("issuer", async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut request = [0; 4096];
                 // What is asked for does not matter, so neither does how much of it has come.
                 let _length = stream.read(&mut request).await.unwrap();
                 count.fetch_add(1, Ordering::SeqCst);
+                if is_hanging.load(Ordering::SeqCst) {
+                    // Its end is the client's time limit.
+                    let _length = stream.read(&mut request).await;
+                    continue;
+                }
                 let body = published.lock().unwrap().to_string();
                 let head =
                     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
                 stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
             }
         });
-        Self { set, asked, url, _task: task }
+        Self { set, asked, hangs, url, _task: task }
     }
 
     /// Publishes a new key instead of those before, and gives a token signed with it.
@@ -154,4 +163,38 @@ async fn keys_are_read_once_and_again_when_a_token_names_a_new_one() {
         status => Err(status.to_string()),
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_that_does_not_answer_holds_up_nobody_whose_key_is_known() {
+    let issuer = Issuer::start().await;
+    let app = TestApp::start_with(&[
+        ("JWT_ISSUER", "https://idp.example"),
+        ("JWT_AUDIENCE", "sched"),
+        ("JWT_ALGORITHM", "ES256"),
+        ("JWT_JWKS_URL", &issuer.url),
+    ])
+    .await;
+    let known = issuer.rotate("one");
+    assert_eq!(me(&app, &known).await.status, 200);
+    issuer.hangs.store(true, Ordering::SeqCst);
+    let unknown = issuer.rotate("two");
+    let asking = async {
+        wait_for("the issuer is asked", LIMIT, async || {
+            assert_eq!(me(&app, &unknown).await.status, 401);
+            if issuer.asked.load(Ordering::SeqCst) == 2 { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+        .await;
+    };
+    let others = async {
+        wait_for("the issuer is being asked", LIMIT, async || {
+            if issuer.asked.load(Ordering::SeqCst) == 2 { Ok(()) } else { Err("not yet".to_owned()) }
+        })
+        .await;
+        // Longer than the token is believed unseen, if the issuer's five seconds were waited for.
+        let began = sched_runtime::clock::monotonic();
+        assert_eq!(me(&app, &known).await.status, 200);
+        assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());
+    };
+    tokio::join!(asking, others);
 }

@@ -133,8 +133,10 @@ statement! {
     Note<'a> = "sign_ins_note.sql", (user: UserId as SqlUuid, verified: &'a str as Text) -> Bool
 }
 
-/// Notes that a user signs in, and removes some sessions that are over. Returns whether they may: whether `verified`, the hash that
-/// fitted the password, is still theirs, and they are active. Call it in the transaction that begins the session.
+/// Notes that a user signs in, and removes some sessions that are over. Returns whether they may.
+///
+/// They may if `verified`, the hash that fitted the password, is still theirs, and they are active. Call it in the transaction that begins
+/// the session.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -151,8 +153,9 @@ statement! {
     ) -> Bool
 }
 
-/// Gives a user another password and ends all their sessions, in whatever tenant. Returns whether that was done: whether `verified`, the
-/// hash that fitted the old password, is still theirs, and they are an active member of the tenant of the transaction.
+/// Gives a user another password and ends all their sessions, in whatever tenant. Returns whether that was done.
+///
+/// It is if `verified`, the hash that fitted the old password, is still theirs, and they are an active member of the tenant of the transaction.
 ///
 /// # Errors
 /// When the database cannot be asked.

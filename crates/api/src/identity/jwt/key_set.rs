@@ -2,16 +2,17 @@
 //!
 //! Fetched when a token asks for them, kept for some minutes, and fetched again early when a token names a key that is not among them, so
 //! that a rotation needs nobody's help. Whatever tokens name, the issuer is asked once in ten seconds at most, for a bounded time and a
-//! bounded answer. While it is away, what it said last is believed for an hour.
+//! bounded answer. Meanwhile, and while it is away, what it said last is believed, for an hour: who waits is the token that has it asked, and
+//! those that name a key which is not known.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::{Client, redirect};
 use sched_model::domain::identity::jwt::{JwkSetError, JwtAlgorithm, VerifyingKey, parse_key_set};
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit::{self, BoxError};
-use tokio::sync::Mutex;
+use tokio::sync::Mutex as Turn;
 use url::Url;
 
 use crate::error::ApiError;
@@ -34,6 +35,8 @@ pub(super) struct KeySet {
     algorithm: JwtAlgorithm,
     http: Client,
     known: Mutex<Known>,
+    /// Held by who asks the issuer.
+    asking: Turn<()>,
 }
 
 #[derive(Debug, Default)]
@@ -50,10 +53,14 @@ impl Known {
         self.told.is_some_and(|told| now.saturating_duration_since(told) < age)
     }
 
+    /// Whether a token that names this key can be judged with what is known.
+    fn is_enough_for(&self, id: Option<&str>, age: Duration, now: Instant) -> bool {
+        self.keys.iter().any(|key| key.may_be(id)) && self.are_younger_than(age, now)
+    }
+
     /// Whether the issuer should be asked for the sake of a token that names this key.
     fn is_to_be_asked(&self, id: Option<&str>, now: Instant) -> bool {
-        let is_known = self.keys.iter().any(|key| key.may_be(id));
-        let is_enough = is_known && self.are_younger_than(FRESH_FOR, now);
+        let is_enough = self.is_enough_for(id, FRESH_FOR, now);
         let may_ask = self.asked.is_none_or(|asked| now.saturating_duration_since(asked) >= PAUSE);
         !is_enough && may_ask
     }
@@ -84,7 +91,7 @@ impl KeySet {
             // On loopback: no certificate is looked at, and a proxy's own loopback is another machine's.
             builder = builder.tls_certs_only([]).no_proxy();
         }
-        Ok(Self { url, algorithm, http: builder.build()?, known: Mutex::default() })
+        Ok(Self { url, algorithm, http: builder.build()?, known: Mutex::default(), asking: Turn::default() })
     }
 
     /// The keys to look for this one in.
@@ -92,12 +99,13 @@ impl KeySet {
     /// # Errors
     /// The issuer has never been reached, or not for long.
     pub(super) async fn keys_for(&self, id: Option<&str>) -> Result<Arc<Vec<VerifyingKey>>, ApiError> {
-        let mut known = self.known.lock().await;
-        if known.is_to_be_asked(id, monotonic()) {
-            known.asked = Some(monotonic());
+        let can_wait = !self.known().is_enough_for(id, BELIEVED_FOR, monotonic());
+        let turn = if can_wait { Some(self.asking.lock().await) } else { self.asking.try_lock().ok() };
+        if turn.is_some() && self.begins_to_ask(id) {
             match self.fetch().await {
                 Ok(keys) => {
                     tracing::info!(keys = keys.len(), "Read the keys of the token issuer.");
+                    let mut known = self.known();
                     (known.keys, known.told) = (Arc::new(keys), Some(monotonic()));
                 }
                 Err(error) => {
@@ -106,11 +114,26 @@ impl KeySet {
                 }
             }
         }
+        let known = self.known();
         if known.are_younger_than(BELIEVED_FOR, monotonic()) {
             Ok(known.keys.clone())
         } else {
             Err(ApiError::NoTokenKeys)
         }
+    }
+
+    /// Whether the issuer is to be asked now, which is noted as done.
+    fn begins_to_ask(&self, id: Option<&str>) -> bool {
+        let mut known = self.known();
+        let is_to_be_asked = known.is_to_be_asked(id, monotonic());
+        if is_to_be_asked {
+            known.asked = Some(monotonic());
+        }
+        is_to_be_asked
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn fetch(&self) -> Result<Vec<VerifyingKey>, FetchError> {

@@ -73,10 +73,12 @@ pub(super) async fn look_up(
             &published
         }
     };
+    // Before the database is asked for anything: anybody can send what is not signed.
+    let signed = token.signed(&tokens.rules, keys).map_err(|error| unbelieved(&error))?;
     let this = Recognising(());
     let now =
         state.recognise(&this, "read_clock", async |conn: &mut Conn| Ok(clock::now(conn).await?)).await?;
-    let subject = token.verify(&tokens.rules, keys, now).map_err(|error| unbelieved(&error))?;
+    let subject = signed.judge(&tokens.rules, now).map_err(|error| unbelieved(&error))?;
     let slug = subject.tenant.as_deref().unwrap_or(tenants::DEFAULT_TENANT);
     // PostgreSQL would fail over a NUL.
     let found = match subject.email.contains('\0') || slug.contains('\0') {

@@ -105,6 +105,20 @@ pub(super) async fn create_user(
     .map_err(refused("the user was not made"))
 }
 
+/// Gives a user another password.
+pub(super) async fn set_password(conn: &mut Conn, email: &str, hash: &str) -> Result<UserRecord, ExitError> {
+    transact(conn, "set_password", async |conn: &mut Conn| {
+        let patched = users::patch(conn, email, None, Some(hash)).await?;
+        let (_, user) = patched.ok_or_else(|| MemberError::NoSuchUser(email.to_owned()))?;
+        let after = json!({"email": user.email});
+        let entry = entry(None, "set_password", "user", user.id.to_string(), after);
+        audit::write(conn, &[entry]).await?;
+        Ok::<_, MemberError>(user)
+    })
+    .await
+    .map_err(refused("the password was not changed"))
+}
+
 /// A key to be made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyOrder<'a> {

@@ -1,7 +1,7 @@
 //! Where a new password comes from: a file that nobody else may read, standard input, or the terminal, where it is typed twice.
 
 use std::io::{self, IsTerminal as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -29,21 +29,26 @@ impl PasswordArgs {
         if self.no_password {
             return Ok(None);
         }
-        let password = match &self.password_file {
-            Some(path) => without_line_end(private_file::read(path).map_err(usage)?),
-            None if io::stdin().is_terminal() => {
-                let first = ask(&format!("Password of {email} (not shown): ")).await?;
-                let again = ask("The same again: ").await?;
-                if first.expose_secret() != again.expose_secret() {
-                    return Err(usage(anyhow!("the two passwords differ; nothing was changed")));
-                }
-                first
-            }
-            None => without_line_end(text(io::stdin(), "standard input")?),
-        };
-        check_password(&password).map_err(|what| usage(anyhow!("the password {what}")))?;
-        Ok(Some(password))
+        read(self.password_file.as_deref(), email).await.map(Some)
     }
+}
+
+/// A new password from a file, from standard input or typed, checked.
+pub(super) async fn read(file: Option<&Path>, email: &str) -> Result<SecretString, ExitError> {
+    let password = match file {
+        Some(path) => without_line_end(private_file::read(path).map_err(usage)?),
+        None if io::stdin().is_terminal() => {
+            let first = ask(&format!("Password of {email} (not shown): ")).await?;
+            let again = ask("The same again: ").await?;
+            if first.expose_secret() != again.expose_secret() {
+                return Err(usage(anyhow!("the two passwords differ; nothing was changed")));
+            }
+            first
+        }
+        None => without_line_end(text(io::stdin(), "standard input")?),
+    };
+    check_password(&password).map_err(|what| usage(anyhow!("the password {what}")))?;
+    Ok(password)
 }
 
 /// What is kept of a password.

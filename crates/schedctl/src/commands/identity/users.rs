@@ -1,16 +1,18 @@
 //! `users` and `memberships`: who there is, and who is what in the tenant of the caller.
 
+use std::path::PathBuf;
+
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use sched_model::db::tenants::DEFAULT_TENANT;
-use sched_model::db::users::NewUser;
+use sched_model::db::users::{NewUser, UserRecord};
 use sched_model::domain::identity::{Role, check_display_name, check_email};
 use sched_runtime::exit::{self, ExitError};
-use sched_wire::{Membership, MembershipSpec, PageQuery, User, UserSpec};
+use sched_wire::{Membership, MembershipSpec, PageQuery, User, UserPatch, UserSpec};
 use secrecy::ExposeSecret as _;
 
 use super::super::{Session, tell_of_more};
-use super::password::{PasswordArgs, hash};
+use super::password::{PasswordArgs, hash, read};
 use super::{DirectArgs, direct};
 use crate::cli::at_least_one;
 use crate::failure::{CommandResult, usage};
@@ -26,6 +28,8 @@ pub(crate) enum UsersCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
         limit: usize,
     },
+    /// Give a user another password, which ends their sessions: through the API for who operates the installation, or with --direct
+    SetPassword(SetPasswordArgs),
     /// Let a user sign in again, and take their keys
     Activate {
         /// Address of the user
@@ -56,6 +60,17 @@ pub(crate) struct CreateArgs {
     system_operator: bool,
     #[command(flatten)]
     password: PasswordArgs,
+    #[command(flatten)]
+    direct: DirectArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetPasswordArgs {
+    /// Address of the user
+    email: String,
+    /// File that holds the password and is closed to others; without it the password is read from standard input, or typed
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     #[command(flatten)]
     direct: DirectArgs,
 }
@@ -113,6 +128,7 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
             session.output.list(&users, USERS, "there are no users")?;
             tell_of_more(more, limit);
         }
+        UsersCommand::SetPassword(args) => set_password(args, session).await?,
         UsersCommand::Activate { email } => switch(session, &email, "activate").await?,
         UsersCommand::Deactivate { email } => switch(session, &email, "deactivate").await?,
     }
@@ -157,16 +173,34 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
         is_system_operator: system_operator,
     };
     let made = direct::create_user(&mut conn, new, membership).await?;
-    let made = User {
-        id: made.id.0,
-        email: made.email,
-        display_name: made.display_name,
-        is_active: made.is_active,
-        is_system_operator: made.is_system_operator,
-        last_login_at: made.last_login_at,
-        created_at: made.created_at,
+    session.output.record(&shown(made), USERS)
+}
+
+async fn set_password(args: SetPasswordArgs, session: &Session) -> Result<(), ExitError> {
+    let SetPasswordArgs { email, password_file, direct: args } = args;
+    let password = read(password_file.as_deref(), &email).await?;
+    let user = match args.connect(session).await? {
+        Some(mut conn) => shown(direct::set_password(&mut conn, &email, &hash(&password)?).await?),
+        None => {
+            let patch =
+                UserPatch { password: Some(password.expose_secret().to_owned()), ..UserPatch::default() };
+            session.api()?.patch(&["users", &email], &patch).await?
+        }
     };
-    session.output.record(&made, USERS)
+    session.output.record(&user, USERS)
+}
+
+/// A user as the API shows them.
+fn shown(user: UserRecord) -> User {
+    User {
+        id: user.id.0,
+        email: user.email,
+        display_name: user.display_name,
+        is_active: user.is_active,
+        is_system_operator: user.is_system_operator,
+        last_login_at: user.last_login_at,
+        created_at: user.created_at,
+    }
 }
 
 pub(crate) async fn run_memberships(command: MembershipsCommand, session: &Session) -> CommandResult {

@@ -127,6 +127,14 @@ impl<'a> UnverifiedJwt<'a> {
         keys: &[VerifyingKey],
         now: DateTime<Utc>,
     ) -> Result<JwtSubject, JwtError> {
+        self.signed(rules, keys)?.judge(rules, now)
+    }
+
+    /// The token, if one of `keys` has signed it. What it says is not looked at yet.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn signed(self, rules: &JwtRules, keys: &[VerifyingKey]) -> Result<SignedJwt, JwtError> {
         let parts = self.parts()?;
         check_header(&parts.header, rules.algorithm)?;
         let id = parts.header.get("kid").and_then(Value::as_str);
@@ -137,9 +145,7 @@ impl<'a> UnverifiedJwt<'a> {
         if !is_signed {
             return Err(JwtError::Signature);
         }
-        let claims = object(parts.claims)?;
-        check_claims(&claims, rules, now)?;
-        subject(&claims, rules)
+        Ok(SignedJwt { claims: object(parts.claims)? })
     }
 
     fn parts(self) -> Result<Parts<'a>, JwtError> {
@@ -147,6 +153,23 @@ impl<'a> UnverifiedJwt<'a> {
         let (header, claims) = signed.split_once('.').ok_or(JwtError::Malformed)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_may_show_it| JwtError::Malformed)?;
         Ok(Parts { header: object(header)?, signed, claims, signature })
+    }
+}
+
+/// A token that was signed by whom we trust.
+#[derive(Debug, Clone)]
+pub struct SignedJwt {
+    claims: Map<String, Value>,
+}
+
+impl SignedJwt {
+    /// Whom it names, if it is meant for us at `now`.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn judge(&self, rules: &JwtRules, now: DateTime<Utc>) -> Result<JwtSubject, JwtError> {
+        check_claims(&self.claims, rules, now)?;
+        subject(&self.claims, rules)
     }
 }
 
