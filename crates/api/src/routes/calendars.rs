@@ -14,6 +14,7 @@ use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
 use serde_json::Value;
 
+use super::resources::{can_be_there, named, no_such, version_tag};
 use super::{Answer, Id, State, auditing, compute};
 use crate::dto::calendar::{read_calendar, show};
 use crate::dto::spec::LONGEST_NAME;
@@ -23,6 +24,9 @@ use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
 use crate::session::Reply;
+
+/// What it is, in messages.
+const KIND: &str = "calendar";
 
 /// `GET /calendars`
 pub(crate) async fn list(
@@ -47,14 +51,14 @@ pub(crate) async fn get(
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    can_be_there(&name)?;
+    can_be_there(KIND, &name)?;
     let found = state
         .read(&identity, "show_calendar", async |conn: &mut Conn| {
             Ok(calendars::by_name(conn, tenant, &name).await?)
         })
         .await?;
-    let found = found.ok_or_else(|| no_such_calendar(&name))?;
-    let tag = entity_tag(found.version);
+    let found = found.ok_or_else(|| no_such(KIND, &name))?;
+    let tag = version_tag(found.version);
     Ok(Reply::ok(&show(found))?.etag(tag).into_response())
 }
 
@@ -85,7 +89,7 @@ pub(crate) async fn put(
                 Change::Updated => Some((version - 1).to_string()),
                 Change::Unchanged => Some(version.to_string()),
             };
-            condition.check("calendar", before.as_deref())?;
+            condition.check(KIND, before.as_deref())?;
             audit::write(conn, &entries).await?;
             let reply = match change {
                 Change::Created => {
@@ -94,7 +98,7 @@ pub(crate) async fn put(
                 }
                 Change::Updated | Change::Unchanged => Reply::ok(&show(calendar))?,
             };
-            Ok::<_, ApiError>((reply.etag(entity_tag(version)), (change, version)))
+            Ok::<_, ApiError>((reply.etag(version_tag(version)), (change, version)))
         })
         .await?;
     if let Some((change, version)) = written.extra
@@ -115,22 +119,18 @@ pub(crate) async fn delete(
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, condition) = (identity.tenant(), condition(&http)?);
-    can_be_there(&name)?;
+    can_be_there(KIND, &name)?;
     let written = state
         .write(&identity, &request.0, "delete_calendar", async |conn: &mut Conn| {
             let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
-            let calendar = deleted.ok_or_else(|| no_such_calendar(&name))?;
-            condition.check("calendar", Some(&calendar.version.to_string()))?;
+            let calendar = deleted.ok_or_else(|| no_such(KIND, &name))?;
+            condition.check(KIND, Some(&calendar.version.to_string()))?;
             audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &request.0)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
     tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
     Ok(written.response)
-}
-
-fn entity_tag(version: i64) -> String {
-    format!("\"{version}\"")
 }
 
 /// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.
@@ -156,24 +156,7 @@ fn settings(name: &str, body: Value) -> Result<CalendarSettings, ApiError> {
     if let Err(message) = check_name(name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));
     }
-    let mut body = body;
-    if let Value::Object(fields) = &mut body {
-        let given = fields.entry("name").or_insert_with(|| name.into());
-        if given.as_str().is_some_and(|given| given != name) {
-            let message = format!("must be {name:?}, as in the path, or absent");
-            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
-        }
-    }
-    read_calendar(body, "").map_err(ApiError::Refused)
-}
-
-/// PostgreSQL would fail over a NUL, so a name with one is answered here.
-fn can_be_there(name: &str) -> Result<(), ApiError> {
-    if name.contains('\0') { Err(no_such_calendar(name)) } else { Ok(()) }
-}
-
-fn no_such_calendar(name: &str) -> ApiError {
-    ApiError::NotFound { kind: "calendar", name: name.to_owned() }
+    read_calendar(named(name, body)?, "").map_err(ApiError::Refused)
 }
 
 fn refused(error: DeleteError) -> ApiError {

@@ -8,16 +8,16 @@ use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::events::NewEvent;
-use sched_model::db::functions::{self, Change, Function as Kept, FunctionSettings};
+use sched_model::db::functions::{self, Change, Function as Kept};
 use sched_model::db::kill_switches::{Target, Turn};
 use sched_model::db::{Conn, DbError, audit, events, notify};
 use sched_model::domain::ids::TenantId;
 use sched_wire::{BASE_PATH, Function, Page, PageQuery};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::apply::missing_secrets;
 use super::cancellations::reason;
-use super::resources::{Switch, can_be_there, event, may_touch_built_in, no_such, refused, tag};
+use super::resources::{Switch, can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
 use super::{Answer, Id, State, auditing};
 use crate::dto::manifest::Checked;
 use crate::dto::{show, spec};
@@ -73,7 +73,7 @@ pub(crate) async fn put(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let (expected, by) = (expected(&http)?, &request.0);
-    let settings = settings(&name, body.required()?)?;
+    let settings = spec::function(named(&name, body.required()?)?, "").map_err(ApiError::Refused)?;
     let checked = Checked { functions: vec![(String::new(), settings)], ..Checked::default() };
     let written = state
         .write(&identity, by, "put_function", async |conn: &mut Conn| {
@@ -315,17 +315,4 @@ async fn tell(
     by: &By,
 ) -> Result<(), ApiError> {
     Ok(events::append(conn, &[told(tenant, event_type, name, by)]).await?)
-}
-
-/// The function of a body, which may leave its name to the path.
-fn settings(name: &str, body: Value) -> Result<FunctionSettings, ApiError> {
-    let mut body = body;
-    if let Value::Object(fields) = &mut body {
-        let given = fields.entry("name").or_insert_with(|| name.into());
-        if given.as_str().is_some_and(|given| given != name) {
-            let message = format!("must be {name:?}, as in the path, or absent");
-            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
-        }
-    }
-    spec::function(body, "").map_err(ApiError::Refused)
 }

@@ -24,6 +24,23 @@ pub(super) fn tag(updated_at: chrono::DateTime<chrono::Utc>) -> String {
     format!("\"{}\"", version_of(updated_at))
 }
 
+/// The entity tag of a resource that counts its versions.
+pub(super) fn version_tag(version: i64) -> String {
+    format!("\"{version}\"")
+}
+
+/// A body with the name in it that stands in the path, to which it may leave it.
+pub(super) fn named(name: &str, mut body: Value) -> Result<Value, ApiError> {
+    if let Value::Object(fields) = &mut body {
+        let given = fields.entry("name").or_insert_with(|| name.into());
+        if given.as_str().is_some_and(|given| given != name) {
+            let message = format!("must be {name:?}, as in the path, or absent");
+            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
+        }
+    }
+    Ok(body)
+}
+
 /// PostgreSQL would fail over a NUL, so a name with one is answered here.
 pub(super) fn can_be_there(kind: &'static str, name: &str) -> Result<(), ApiError> {
     if name.contains('\0') { Err(no_such(kind, name)) } else { Ok(()) }

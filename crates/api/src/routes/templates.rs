@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::auditing::plain;
 use super::notes::Notes;
-use super::resources::{can_be_there, event, no_such};
+use super::resources::{can_be_there, event, named, no_such, version_tag};
 use super::{Answer, Id, State, auditing, built_in, jobs as job_routes};
 use crate::dto::template::{Made, read_template, show, spec_of};
 use crate::error::ApiError;
@@ -64,7 +64,7 @@ pub(crate) async fn get(
     let found = state
         .read(&identity, "show_template", async |conn: &mut Conn| found(conn, tenant, &name).await)
         .await?;
-    let tag = entity_tag(found.version);
+    let tag = version_tag(found.version);
     Ok(Reply::ok(&show(found)?)?.etag(tag).into_response())
 }
 
@@ -79,7 +79,8 @@ pub(crate) async fn put(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
-    let settings = settings(&name, body.required()?, &state.default_timezone)?;
+    let body = named(&name, body.required()?)?;
+    let settings = read_template(body, "", &state.default_timezone).map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, by, "put_template", async |conn: &mut Conn| {
             let mut notes = Notes::default();
@@ -95,7 +96,7 @@ pub(crate) async fn put(
                 }
                 Change::Updated | Change::Unchanged => Reply::ok(&show(saved.template)?)?,
             };
-            Ok::<_, ApiError>((reply.etag(entity_tag(version)), change))
+            Ok::<_, ApiError>((reply.etag(version_tag(version)), change))
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
@@ -282,22 +283,6 @@ fn entry(
     }
 }
 
-fn entity_tag(version: i64) -> String {
-    format!("\"{version}\"")
-}
-
 async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<TemplateRecord, ApiError> {
     templates::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
-}
-
-/// The template of a body, which may leave its name to the path.
-fn settings(name: &str, mut body: Value, timezone: &str) -> Result<TemplateSettings, ApiError> {
-    if let Value::Object(fields) = &mut body {
-        let given = fields.entry("name").or_insert_with(|| name.into());
-        if given.as_str().is_some_and(|given| given != name) {
-            let message = format!("must be {name:?}, as in the path, or absent");
-            return Err(ApiError::Refused(vec![Mistake::invalid("/name", message)]));
-        }
-    }
-    read_template(body, "", timezone).map_err(ApiError::Refused)
 }

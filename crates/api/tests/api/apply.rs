@@ -185,14 +185,7 @@ async fn functions_that_are_applied_are_told_of_as_those_that_are_put() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| {
-            format!(
-                "{} {} {}",
-                one["event_type"].as_str().unwrap(),
-                one["payload"]["name"],
-                one["payload"]["by"]
-            )
-        })
+        .map(|one| format!("{} {} {}", one["type"].as_str().unwrap(), one["data"]["name"], one["data"]["by"]))
         .collect();
     let by = format!("\"f\" \"{}\"", test_support::identity::OWNER);
     assert_eq!(told, [format!("function_updated {by}"), format!("function_created {by}")]);

@@ -75,7 +75,7 @@ async fn a_change_that_takes_no_body_is_repeated_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_keeps_its_own_key_and_says_that_it_is_a_duplicate() {
+async fn a_trigger_that_is_sent_again_is_a_duplicate_also_when_its_answer_is_kept_no_more() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;
     let path = "/api/v1/jobs/a/trigger";
@@ -91,7 +91,11 @@ async fn a_trigger_keeps_its_own_key_and_says_that_it_is_a_duplicate() {
         (None, Some("true"))
     );
     assert_eq!(first.json()["dispatch_id"], again.json()["dispatch_id"]);
-    assert_eq!(app.count("SELECT count(*) FROM kept_answers").await, 0);
+    assert_eq!(app.count("SELECT count(*) FROM kept_answers").await, 1);
+    app.db.client().await.execute("DELETE FROM kept_answers", &[]).await.unwrap();
+    let later = send(&app, "POST", path, "t", &json!({})).await;
+    assert_eq!((later.status, later.json()), (202, again.json()), "the dispatch keeps the key, too");
+    assert_eq!(later.header("idempotency-replayed"), Some("true"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfi
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::schedule::Calendar;
+use sched_model::domain::template::Template;
 use sched_wire::HandlerType;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -72,4 +73,23 @@ fn every_example_is_right_by_the_rules() {
             assert!(functions.iter().any(|function| function.name == job.function), "{}", job.name);
         }
     }
+}
+
+#[test]
+fn the_template_that_the_documentation_shows_makes_a_job() {
+    let text = include_str!("../../../../docs/templates.md");
+    let yaml = text.split("```yaml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let files = Files::from_texts(vec![("templates.md".into(), Ok(yaml.to_owned()))]).unwrap();
+    let spec = files.templates().next().unwrap();
+    let mut parameters = serde_json::to_value(&spec.parameters).unwrap();
+    for (name, one) in &spec.parameters {
+        parameters[name]["required"] = json!(one.required.unwrap_or(one.default.is_none()));
+    }
+    let parameters = serde_json::from_value(parameters).unwrap();
+    let template = Template { parameters, job: spec.job.clone() };
+    assert_eq!(template.mistakes(), []);
+    let Value::Object(given) = json!({"region": "north", "hour": 7}) else { unreachable!() };
+    let job: sched_wire::JobSpec = serde_json::from_value(template.fill(&given).unwrap().into()).unwrap();
+    assert_eq!(job.name, "report-north");
+    assert_eq!(settings(&job).check(), []);
 }
