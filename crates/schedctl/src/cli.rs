@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use crate::commands::{
     ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, EventsCommand, FunctionsCommand,
-    JobTypesCommand, LeaderCommand, MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
-    SecretsCommand, TenantsCommand, UsersCommand, WorkersCommand,
+    JobTypesCommand, LeaderCommand, MaintenanceCommand, MembershipsCommand, ProjectsCommand, QueuesCommand,
+    SchedulesCommand, SecretsCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 
@@ -115,6 +115,9 @@ pub(crate) enum Command {
     /// Show which scheduler leads, or have another one lead
     #[command(subcommand)]
     Leader(LeaderCommand),
+    /// Have the leader look at once at the schedules, or for attempts that are stuck
+    #[command(subcommand)]
+    Maintenance(MaintenanceCommand),
     /// Show what a schedule would do, before any job has it
     #[command(subcommand)]
     Schedules(SchedulesCommand),
