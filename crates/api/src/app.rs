@@ -7,7 +7,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error, HttpResponse, middleware, web};
 use sched_runtime::health::{self, HealthState};
-use sched_wire::{BASE_PATH, DETAILED_HEALTH};
+use sched_wire::{BASE_PATH, DETAILED_HEALTH, PROBLEMS};
 
 use crate::error::ApiError;
 use crate::guard;
@@ -34,6 +34,7 @@ pub(crate) fn build(
         .service(api())
         .service(socket())
         .route("/api/docs", web::get().to(openapi::page))
+        .route(PROBLEMS, web::get().to(openapi::problems))
         .route("/api/docs/{file:.*}", web::get().to(openapi::swagger))
         .route(DETAILED_HEALTH, web::get().to(routes::health::detailed))
         .configure(|config| health::configure(config, health))

@@ -340,6 +340,7 @@ mod tests {
     use sched_model::domain::ids::DispatchId;
 
     use super::*;
+    use crate::openapi::PROBLEMS;
 
     #[test]
     fn what_the_database_said_is_not_in_the_answer() {
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_stands_in_the_readme() {
+    fn every_code_stands_in_the_readme_and_on_the_page_that_its_type_leads_to() {
         let outage = || DbError::Unavailable("x".into());
         let reasons = [
             Reason::Invalid,
@@ -426,6 +427,10 @@ mod tests {
             let (status, code) = error.kind();
             let is_row = |line: &&str| line.contains(status.as_str()) && line.contains(&format!("`{code}`"));
             assert!(include_str!("../README.md").lines().any(|line| is_row(&line)), "{status} {code}");
+            let told = PROBLEMS.split("\n## ").find(|part| part.lines().next() == Some(code));
+            let told = told.unwrap_or_else(|| panic!("{code} is not in docs/problems.md"));
+            assert!(told.contains(status.as_str()) && told.contains("What to do: "), "{status} {code}");
+            assert_eq!(error.problem().kind, format!("/api/docs/problems#{code}"));
         }
     }
 

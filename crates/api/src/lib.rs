@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod app;
+mod by_name;
 pub mod config;
 mod conflict;
 mod cursor;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
+use crate::by_name::ByName;
 use crate::error::ApiError;
 
 /// Why a request is refused, as a word for programs.
@@ -116,11 +117,7 @@ impl Mistake {
 
 /// Reads an object of a body, which stands at `at`.
 pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mistake> {
-    // A reader of fields by name would take a list as well, and its items as the fields in the order of their declaration.
-    if value.is_array() {
-        return Err(Mistake::invalid(at, "must be an object, not a list"));
-    }
-    serde_path_to_error::deserialize(value).map_err(|error| {
+    serde_path_to_error::deserialize(ByName(value)).map_err(|error| {
         let pointer = format!("{at}{}", pointer_of(error.path()));
         Mistake::invalid(pointer, error.into_inner().to_string())
     })
@@ -221,6 +218,14 @@ mod tests {
             (json!({"name": "a", "function": "f"}), ""),
             (json!([]), ""),
             (json!(["a", null, "f"]), ""),
+            (
+                json!({"name": "a", "function": "f", "job_type": "manual", "retry_policy": [3, 60]}),
+                "/retry_policy",
+            ),
+            (
+                json!({"name": "a", "function": "f", "job_type": "manual", "after": [{"job": "b"}, ["c"]]}),
+                "/after/1",
+            ),
         ];
         for (value, pointer) in table {
             let mistake = read::<sched_wire::JobSpec>(value.clone(), "/jobs/0").unwrap_err();

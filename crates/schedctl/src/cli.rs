@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use crate::commands::{
     ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, DispatchesCommand, EventsCommand,
-    ExecutionsCommand, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand, MembershipsCommand,
-    ProjectsCommand, QueuesCommand, SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand,
-    UsersCommand, WorkersCommand,
+    ExecutionsCommand, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand, MaintenanceCommand,
+    MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand, SecretsCommand, TemplatesCommand,
+    TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 
@@ -118,6 +118,9 @@ pub(crate) enum Command {
     /// Show which scheduler leads, or have another one lead
     #[command(subcommand)]
     Leader(LeaderCommand),
+    /// Have the leader look at once at the schedules, or for attempts that are stuck
+    #[command(subcommand)]
+    Maintenance(MaintenanceCommand),
     /// Show what a schedule would do, before any job has it
     #[command(subcommand)]
     Schedules(SchedulesCommand),

@@ -4,6 +4,7 @@
 //! Run: the election, the leader's tasks, the listener for hints. Stop: first the leader's tasks, then leadership is handed
 //! over, then the rest. A task that ends by itself ends the process: it is never left silently without one of its parts.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ use crate::tasks::overdue::{self, Overdue};
 use crate::tasks::recover::Recover;
 use crate::tasks::retain::{self, Retain};
 use crate::tasks::rezone::{self, Rezone};
+use crate::tasks::strays::{self, Strays};
 use crate::tasks::waiting::{self, Waiting};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
@@ -161,12 +163,16 @@ impl Parts {
         let election_wake = Arc::new(Notify::new());
         let role = leadership.role();
         let id = leadership.id();
+        let asked = Arc::new(AtomicBool::new(false));
 
         let mut hints = TaskGroup::new();
-        hints.spawn("hints", listen(self.database.clone(), self.board.clone(), election_wake.clone()));
+        hints.spawn(
+            "hints",
+            listen(self.database.clone(), self.board.clone(), election_wake.clone(), asked.clone()),
+        );
         let mut work = TaskGroup::new();
         let work_token = work.token();
-        let start = self.starter(id);
+        let start = self.starter(id, asked);
         work.spawn("leader_scope", leader_scope::run(role, self.board.clone(), start, work_token));
 
         let election_stop = CancellationToken::new();
@@ -195,7 +201,11 @@ impl Parts {
     }
 
     /// What is started with each term.
-    fn starter(&self, instance: InstanceId) -> impl Fn(Term, &mut Starting) + Send + 'static {
+    fn starter(
+        &self,
+        instance: InstanceId,
+        asked: Arc<AtomicBool>,
+    ) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database, seen) = (self.config.clone(), self.database.clone(), self.seen.clone());
         move |term, starting| {
             let scope = Scope { database: database.clone(), instance, term, stop: starting.token() };
@@ -227,6 +237,17 @@ impl Parts {
                 },
                 overdue::PERIOD,
             );
+            starting.start(
+                Strays {
+                    scope: scope.clone(),
+                    worker_lease: config.worker_offline_threshold,
+                    unknown_limit: config.job_timeout_threshold,
+                    max_attempts: config.max_retry_attempts,
+                    asked: asked.clone(),
+                    seen: None,
+                },
+                strays::PERIOD,
+            );
             starting.start(Dependents { scope: scope.clone() }, dependents::PERIOD);
             starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
@@ -250,16 +271,27 @@ impl Parts {
 }
 
 /// Hands hints on: changes of jobs to the dispatcher, ends of jobs to what follows them, a leader that resigned or is asked to to the election.
-async fn listen(database: Database, board: Arc<Board>, election: Arc<Notify>) -> Result<(), BoxError> {
+async fn listen(
+    database: Database,
+    board: Arc<Board>,
+    election: Arc<Notify>,
+    asked: Arc<AtomicBool>,
+) -> Result<(), BoxError> {
     let wake = |name: &str| {
         for task in board.borrow().iter().filter(|task| task.name == name) {
             task.wake.wake();
         }
     };
-    let channels = [notify::JOBS_CHANNEL, notify::ENDS_CHANNEL, notify::LEADER_CHANNEL];
+    let channels =
+        [notify::JOBS_CHANNEL, notify::ENDS_CHANNEL, notify::RECOVERY_CHANNEL, notify::LEADER_CHANNEL];
     notify::listen(&database, &channels, |hint| match hint {
         Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake("dispatch"),
         Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
+        Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
+            // A standby that comes to lead later was not asked.
+            asked.store(!board.borrow().is_empty(), Ordering::Relaxed);
+            ["recover", "overdue", "strays"].into_iter().for_each(wake);
+        }
         Hint::Notified { .. } => election.notify_one(),
         // Polling goes on by itself.
         Hint::Disconnected => {}

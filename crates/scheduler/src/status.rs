@@ -54,6 +54,11 @@ impl StatusSource for SchedulerStatus {
                 return Readiness::NotReady("dispatching does not succeed; see /status".into());
             }
         }
+        if is_in_doubt(*self.role.borrow(), &self.vitals.borrow()) {
+            return Readiness::NotReady(
+                "the lease was not renewed in time; another scheduler may lead".into(),
+            );
+        }
         Readiness::Ready
     }
 
@@ -69,7 +74,12 @@ impl StatusSource for SchedulerStatus {
         let tasks: Vec<Value> = self.board.borrow().iter().map(|task| json!(*task.status.borrow())).collect();
         json!({
             "instance_id": self.instance,
-            "role": match role { Role::Leader(_) => "leader", Role::Standby => "standby" },
+            // A process that was stopped and goes on is asked before its election has noticed how late it is.
+            "role": match role {
+                Role::Leader(_) if is_in_doubt(role, &vitals) => "unsure",
+                Role::Leader(_) => "leader",
+                Role::Standby => "standby",
+            },
             "term": role.term(),
             "leader_since": vitals.leader_since,
             "trust_left_ms": vitals.trust_left().map(milliseconds),
@@ -85,7 +95,43 @@ impl StatusSource for SchedulerStatus {
     }
 }
 
+/// Whether it led, and may not trust any more that it still does.
+fn is_in_doubt(role: Role, vitals: &Vitals) -> bool {
+    role.term().is_some() && vitals.trust_left().is_some_and(|left| left.is_zero())
+}
+
 /// Milliseconds with their fraction.
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_model::domain::ids::Term;
+    use sched_runtime::clock::monotonic;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_leader_says_that_it_leads_only_while_it_may_trust_that() {
+        let now = monotonic();
+        let (later, over) = (now.checked_add(Duration::from_secs(600)), Some(now));
+        for (role, trusted_until, word, is_ready) in [
+            (Role::Leader(Term(7)), later, "leader", true),
+            (Role::Leader(Term(7)), over, "unsure", false),
+            (Role::Standby, None, "standby", true),
+        ] {
+            let status = SchedulerStatus {
+                instance: InstanceId(Uuid::nil()),
+                phase: watch::channel(Phase::Running).1,
+                role: watch::channel(role).1,
+                vitals: watch::channel(Vitals { trusted_until, ..Vitals::default() }).1,
+                board: Arc::new(watch::channel(Vec::new()).0),
+                outlook: watch::channel(None).1,
+            };
+            assert_eq!(status.status()["role"], word);
+            assert_eq!(status.ready() == Readiness::Ready, is_ready, "{word}");
+        }
+    }
 }

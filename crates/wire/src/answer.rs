@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::PROBLEMS;
+
 /// A piece of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page<T> {
@@ -73,7 +75,7 @@ pub enum Change {
 /// Why a request was refused or failed: a problem document after RFC 9457.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// `about:blank`: the status says what kind of problem it is, and `code` says it more finely.
+    /// Where it is told what the `code` means and what to do: a reference relative to the API, `/api/docs/problems#` and the code.
     #[serde(rename = "type", default = "about_blank")]
     pub kind: String,
     /// The status in words.
@@ -121,13 +123,14 @@ impl Problem {
         code: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
+        let code = code.into();
         Self {
-            kind: about_blank(),
+            kind: format!("{PROBLEMS}#{code}"),
             title: title.into(),
             status,
             detail: detail.into(),
             instance: None,
-            code: code.into(),
+            code,
             errors: Vec::new(),
             request_id: String::new(),
             trace_id: String::new(),

@@ -67,6 +67,8 @@ pub use words::{
 pub const BASE_PATH: &str = "/api/v1";
 /// Path of the WebSocket of events.
 pub const EVENTS_SOCKET: &str = "/ws/events";
+/// Where the codes of problems are told of.
+pub const PROBLEMS: &str = "/api/docs/problems";
 /// Where it is told how the installation stands, part by part.
 pub const DETAILED_HEALTH: &str = "/health/detailed";
 /// The subprotocol of that WebSocket.

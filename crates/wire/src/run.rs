@@ -113,11 +113,11 @@ pub struct Execution {
     pub status: ExecutionStatus,
     /// The fire time, or the instant of the trigger.
     pub scheduled_for: DateTime<Utc>,
-    /// When it started.
+    /// When it started, by the database's clock: counted from its claim, so it may be early by the time that the answer to the claim took.
     pub started_at: DateTime<Utc>,
-    /// When it ended.
+    /// When it ended, in the same way.
     pub completed_at: DateTime<Utc>,
-    /// How long it ran.
+    /// How long it ran, which is exact.
     pub duration_ms: i64,
     /// Exit code of the process; `None` when it left none.
     pub exit_code: Option<i32>,

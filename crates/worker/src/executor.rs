@@ -308,6 +308,8 @@ fn ended(
             .no_retry_before(report.retry_after.unwrap_or_default()),
         record: Record {
             execution_id,
+            // By the database's clock, of which nothing later is known than the claim: what passed since its answer is by our own. So this is
+            // early by the time that the answer took, and so is the end; how long it ran is exact.
             started_at: claimed.claimed_at + TimeDelta::from_std(before_work).unwrap_or_default(),
             duration: report.elapsed,
             exit_code: report.exit_code,

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use actix_web::http::{Method, StatusCode};
-use sched_wire::{BASE_PATH, CSRF_TOKEN, IDEMPOTENCY_KEY, PROBLEM_JSON, Problem, SESSION_COOKIE};
+use sched_wire::{
+    BASE_PATH, CSRF_TOKEN, EVENTS_SOCKET, IDEMPOTENCY_KEY, PROBLEM_JSON, Problem, SESSION_COOKIE,
+};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -34,6 +36,12 @@ pub(crate) fn document(table: &[Path]) -> Value {
         "servers": [{"url": "/"}],
         "security": [{"bearer": []}, {"cookie": []}],
         "paths": paths,
+        // OpenAPI knows no WebSockets.
+        "x-websockets": {EVENTS_SOCKET: {
+            "summary": "Follow what happens over a WebSocket: the messages are those of `/api/v1/events/stream`, as JSON",
+            "parameters": "those of `/api/v1/events/stream`",
+            "x-permission": "runs:read",
+        }},
     });
     let components = writing.components(&mut document);
     if let Some(document) = document.as_object_mut() {
@@ -116,7 +124,7 @@ impl Writing {
                 "`*`: refused if there is one already.",
             );
         }
-        if says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern()) {
+        if takes_key(path, method, says) {
             header(
                 IDEMPOTENCY_KEY,
                 json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}),
@@ -158,7 +166,12 @@ impl Writing {
     fn responses(&mut self, path: &Path, method: &Method, says: &Says) -> Value {
         let mut responses = Map::new();
         for given in &says.answers {
-            responses.insert(given.status.as_str().to_owned(), self.answer(given));
+            let mut answer = self.answer(given);
+            let headers = headers(path, method, says, given.status);
+            if let (false, Some(fields)) = (headers.is_empty(), answer.as_object_mut()) {
+                fields.insert("headers".to_owned(), Value::Object(headers));
+            }
+            responses.insert(given.status.as_str().to_owned(), answer);
         }
         for status in refusals(path, method, says) {
             let problem = json!({"$ref": format!("#/components/responses/{}", refusal(status))});
@@ -193,7 +206,13 @@ impl Writing {
             .iter()
             .map(|(status, description)| {
                 let content = json!({PROBLEM_JSON: {"schema": problem}});
-                (refusal(*status), json!({"description": description, "content": content}))
+                let mut answer = json!({"description": description, "content": content});
+                if let (Some((name, description)), Some(fields)) =
+                    (told_with(*status), answer.as_object_mut())
+                {
+                    fields.insert("headers".to_owned(), json!({name: header(description)}));
+                }
+                (refusal(*status), answer)
             })
             .collect();
         json!({
@@ -281,11 +300,12 @@ fn not_null(mut schema: Value) -> Value {
 }
 
 /// Statuses that refuse, and what they mean.
-const REFUSALS: [(StatusCode, &str); 12] = [
+const REFUSALS: [(StatusCode, &str); 14] = [
     (StatusCode::BAD_REQUEST, "The request cannot be understood; `errors` names the parameter."),
     (StatusCode::UNAUTHORIZED, "Nobody knows who sends the request."),
     (StatusCode::FORBIDDEN, "Who sends it may not."),
     (StatusCode::NOT_FOUND, "There is no such thing in this tenant."),
+    (StatusCode::METHOD_NOT_ALLOWED, "The path does not take this method; `Allow` lists those it takes."),
     (StatusCode::CONFLICT, "Things are not as they would have to be; at another time it may be right."),
     (StatusCode::PRECONDITION_FAILED, "It was changed since: the `ETag` is another by now."),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long."),
@@ -293,6 +313,10 @@ const REFUSALS: [(StatusCode, &str); 12] = [
     (StatusCode::MISDIRECTED_REQUEST, "The request is for another host."),
     (StatusCode::UNPROCESSABLE_ENTITY, "The body is understood and wrong; `errors` points at each field."),
     (StatusCode::TOO_MANY_REQUESTS, "Too many requests; `Retry-After` says when to come back."),
+    (
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "Something went wrong inside; the log has it under the `request_id`.",
+    ),
     (
         StatusCode::SERVICE_UNAVAILABLE,
         "The API or its database cannot serve it now; `Retry-After` says when to come back.",
@@ -306,8 +330,10 @@ fn refusal(status: StatusCode) -> String {
 /// The statuses that an operation may refuse with.
 fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
     let is_change = method != Method::GET;
-    let names_things =
-        placeholders(path.pattern()).next().is_some() || says.query.is_some() || says.body.is_some();
+    let names_things = placeholders(path.pattern()).next().is_some()
+        || says.query.is_some()
+        || says.body.is_some()
+        || is_change;
     let may = |status: StatusCode| match status {
         StatusCode::NOT_FOUND => names_things,
         StatusCode::CONFLICT => is_change,
@@ -318,6 +344,49 @@ fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
         _ => true,
     };
     REFUSALS.iter().map(|(status, _)| *status).filter(|status| may(*status)).collect()
+}
+
+/// The header that a refusal comes with, and what it says.
+fn told_with(status: StatusCode) -> Option<(&'static str, &'static str)> {
+    match status {
+        StatusCode::UNAUTHORIZED => Some(("WWW-Authenticate", "How to say who one is.")),
+        StatusCode::METHOD_NOT_ALLOWED => Some(("Allow", "The methods that the path takes.")),
+        StatusCode::CONFLICT => Some((
+            "Retry-After",
+            "Seconds, where a request under the same key is being done (`idempotency_key_in_flight`).",
+        )),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            Some(("Retry-After", "After how many seconds to come back."))
+        }
+        _ => None,
+    }
+}
+
+fn header(description: &str) -> Value {
+    json!({"description": description, "schema": {"type": "string"}})
+}
+
+/// Whether an operation looks at `Idempotency-Key`.
+fn takes_key(path: &Path, method: &Method, says: &Says) -> bool {
+    says.is_repeatable || !method.is_safe() && !is_about_secrets(path.pattern())
+}
+
+/// The headers that an answer may come with.
+fn headers(path: &Path, method: &Method, says: &Says, status: StatusCode) -> Map<String, Value> {
+    let mut headers = Map::new();
+    // What can be asked to be as it was tells what it is like, unless the answer says that it is gone.
+    let has_tag = says.is_conditional || path.operations().any(|one| one.says().is_conditional);
+    if has_tag && method != Method::DELETE && matches!(status, StatusCode::OK | StatusCode::CREATED) {
+        headers.insert("ETag".to_owned(), header("What it is like, for `If-Match`."));
+    }
+    if matches!(status, StatusCode::CREATED | StatusCode::ACCEPTED) {
+        headers.insert("Location".to_owned(), header("Where that is which was made, if something was."));
+    }
+    if takes_key(path, method, says) {
+        let text = "`true` when the request had been done before under the same key; absent otherwise.";
+        headers.insert("Idempotency-Replayed".to_owned(), header(text));
+    }
+    headers
 }
 
 /// The names in braces of a pattern.

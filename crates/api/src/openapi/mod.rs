@@ -6,8 +6,12 @@
 mod document;
 mod naming;
 mod page;
+mod problems;
 mod says;
 
 pub(crate) use document::document;
 pub(crate) use page::{is_public, json, page, swagger};
+#[cfg(test)]
+pub(crate) use problems::TEXT as PROBLEMS;
+pub(crate) use problems::problems;
 pub(crate) use says::{Says, says};

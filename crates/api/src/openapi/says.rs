@@ -4,6 +4,7 @@
 
 use actix_web::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
 
 use crate::extract::MERGE_PATCH_JSON;
 
@@ -138,7 +139,19 @@ impl Says {
 fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     // Not a schema of its own: it differs from that of `T` in nothing but what must be there.
     let mut schema = T::json_schema(generator);
-    schema.remove("required");
+    let required: Vec<String> = match schema.remove("required") {
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    };
+    // `null` takes a field away, which what must be there cannot be.
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        for (_, field) in fields.iter_mut().filter(|(name, _)| !required.contains(name)) {
+            let kind = field.take();
+            *field = json!({"anyOf": [kind, {"type": "null"}]});
+        }
+    }
     schema
 }
 
@@ -149,7 +162,7 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 /// The schema of a type, whose `name` may be left out.
 fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = T::json_schema(generator);
-    if let Some(required) = schema.get_mut("required").and_then(serde_json::Value::as_array_mut) {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|field| field != "name");
     }
     schema

@@ -1,7 +1,7 @@
-//! Maintenance: having the leader look at the schedules at once.
+//! Maintenance: having the leader look at once at what it would look at by itself, or has to be asked for.
 //!
-//! The leader looks by itself at every change and when a job comes due; this is for who changed rows past the API. The hint follows the commit of
-//! its entry in the audit log and may be lost.
+//! A tick is for who changed rows past the API; a reset is for attempts that nobody ends. Nothing is decided or changed here: the leader does it, in
+//! its own fenced transactions. The hint follows the commit of its entry in the audit log and may be lost; then it is asked for again.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -25,9 +25,39 @@ pub(crate) async fn tick(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let NoParameters {} = body.read_or_default()?;
+    let (response, is_new) = ask(&state, &identity, &request, "request_tick").await?;
+    if is_new {
+        state.hint("the leader", async |conn: &mut Conn| notify::jobs_changed(conn).await).await;
+    }
+    Ok(response)
+}
+
+/// `POST /maintenance/reset-stuck`
+pub(crate) async fn reset_stuck(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let NoParameters {} = body.read_or_default()?;
+    let (response, is_new) = ask(&state, &identity, &request, "request_reset_stuck").await?;
+    if is_new {
+        state.hint("the leader", async |conn: &mut Conn| notify::recovery_requested(conn).await).await;
+    }
+    Ok(response)
+}
+
+/// Notes that somebody asks the leader for something; answers with the leader, and whether it is to be told.
+async fn ask(
+    state: &State,
+    identity: &Identity,
+    request: &Id,
+    action: &'static str,
+) -> Result<(HttpResponse, bool), ApiError> {
     let (by, lease) = (&request.0, state.leader_lease);
     let written = state
-        .write_installation(&identity, by, "request_tick", async |conn: &mut Conn| {
+        .write_installation(identity, by, action, async |conn: &mut Conn| {
             let now = clock::now(conn).await?;
             let leads = |shown: &sched_wire::SchedulerInstance| {
                 shown.is_leader && shown.lease_expired_seconds.is_none()
@@ -38,7 +68,7 @@ pub(crate) async fn tick(
             let entry = AuditEntry {
                 tenant_id: None,
                 actor: by.actor.clone(),
-                action: "request_tick",
+                action,
                 target_type: "scheduler_instance",
                 target_id: leader.id.to_string(),
                 before: None,
@@ -50,8 +80,7 @@ pub(crate) async fn tick(
         })
         .await?;
     if let Some(leader) = written.extra {
-        tracing::info!(instance.id = %leader, "The leader was asked to look.");
-        state.hint("the leader", async |conn: &mut Conn| notify::jobs_changed(conn).await).await;
+        tracing::info!(instance.id = %leader, action, "The leader was asked to look.");
     }
-    Ok(written.response)
+    Ok((written.response, written.extra.is_some()))
 }

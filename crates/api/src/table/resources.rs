@@ -201,6 +201,12 @@ fn of_the_installation() -> Vec<Path> {
             says("Have the leader look at the schedules at once")
                 .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
+        at("/maintenance/reset-stuck").post(
+            P::SystemOperate,
+            maintenance::reset_stuck,
+            says("Have the leader end attempts that nobody ends")
+                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+        ),
         at("/job-types").get(
             P::JobsRead,
             job_types::list,

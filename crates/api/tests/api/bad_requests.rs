@@ -91,7 +91,7 @@ fn check(answer: &Answer, status: u16, code: &str, pointer: &str, path: &str) {
     assert_eq!(answer.header("content-type"), Some(PROBLEM_JSON));
     let problem: Problem = serde_json::from_str(&answer.body).unwrap();
     assert_eq!((problem.status, problem.code.as_str()), (status, code), "{}", answer.body);
-    assert_eq!(problem.kind, "about:blank");
+    assert_eq!(problem.kind, format!("/api/docs/problems#{}", problem.code));
     assert_eq!(problem.instance.as_deref(), path.split('?').next());
     assert_eq!(Some(problem.request_id.as_str()), answer.header("x-request-id"));
     assert!(!problem.detail.is_empty() && !problem.title.is_empty(), "{}", answer.body);
@@ -167,4 +167,14 @@ async fn requests_are_counted_by_route_and_not_by_path() {
     };
     assert!(line(&["route=\"/api/v1/jobs/{job}\"", "status=\"404\"", "method=\"GET\""]), "{text}");
     assert!(!text.contains("invented"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_type_of_a_problem_leads_to_what_can_be_done() {
+    let app = TestApp::start().await;
+    let problem = app.get("/api/v1/jobs/none").await.json();
+    let (page, code) = problem["type"].as_str().unwrap().split_once('#').unwrap();
+    let found = app.send("GET", page, &[("authorization", "")], None).await;
+    assert_eq!((found.status, found.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(code == "not_found" && found.body.contains(&format!("id=\"{code}\"")), "{code}: {}", found.body);
 }

@@ -181,12 +181,18 @@ async fn metrics_count_jobs_and_runs_by_status() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_is_asked_to_look_if_there_is_one() {
     let app = TestApp::start().await;
-    let none = app.send("POST", "/api/v1/maintenance/tick", &[], None).await;
-    assert_eq!((none.status, &none.json()["code"]), (409, &json!("no_leader")));
-    let leader = "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
-                  VALUES (gen_random_uuid(), 'h', 1, 'v', true, now(), 7)";
-    app.db.client().await.batch_execute(leader).await.unwrap();
-    let asked = app.send("POST", "/api/v1/maintenance/tick", &[], None).await;
-    assert_eq!((asked.status, &asked.json()["term"]), (202, &json!(7)), "{}", asked.body);
-    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'request_tick'").await, 1);
+    for (what, action) in [("tick", "request_tick"), ("reset-stuck", "request_reset_stuck")] {
+        app.db.client().await.batch_execute("DELETE FROM scheduler_instances").await.unwrap();
+        let path = format!("/api/v1/maintenance/{what}");
+        let none = app.send("POST", &path, &[], None).await;
+        assert_eq!((none.status, &none.json()["code"]), (409, &json!("no_leader")));
+        let leader =
+            "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
+                      VALUES (gen_random_uuid(), 'h', 1, 'v', true, now(), 7)";
+        app.db.client().await.batch_execute(leader).await.unwrap();
+        let asked = app.send("POST", &path, &[], None).await;
+        assert_eq!((asked.status, &asked.json()["term"]), (202, &json!(7)), "{}", asked.body);
+        let noted = format!("SELECT count(*) FROM audit_log WHERE action = '{action}'");
+        assert_eq!(app.count(&noted).await, 1);
+    }
 }

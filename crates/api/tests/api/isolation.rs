@@ -72,6 +72,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/workers/{id}/drain", Installation, json!({})),
         ("POST", "/workers/{id}/undrain", Installation, json!({})),
         ("POST", "/maintenance/tick", Installation, json!({})),
+        ("POST", "/maintenance/reset-stuck", Installation, json!({})),
         ("GET", "/api-keys", List, none.clone()),
         ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
         ("DELETE", "/api-keys/{key}", One, none.clone()),

@@ -23,6 +23,8 @@ pub const JOBS_CHANNEL: &str = "sched_jobs";
 pub const ENDS_CHANNEL: &str = "sched_ends";
 /// The leader resigned, or is asked to; no payload.
 pub const LEADER_CHANNEL: &str = "sched_leader";
+/// Somebody wants the leader to look for lost attempts; no payload.
+pub const RECOVERY_CHANNEL: &str = "sched_recovery";
 
 /// Somebody wants running work stopped; the payload is the worker that runs it.
 pub const CANCEL_CHANNEL: &str = "sched_cancel";
@@ -87,6 +89,14 @@ pub async fn jobs_changed(conn: &mut Conn) -> DbResult<()> {
 /// When the database cannot be asked; the hint is lost then, and the leader looks by itself.
 pub async fn jobs_ended(conn: &mut Conn) -> DbResult<()> {
     notify(conn, ENDS_CHANNEL, &[String::new()]).await
+}
+
+/// Tells the leader to look for lost attempts, wherever they may be.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then.
+pub async fn recovery_requested(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, RECOVERY_CHANNEL, &[String::new()]).await
 }
 
 /// Tells standbys that there is no leader.

@@ -214,6 +214,36 @@ pub async fn unknown_claims(
     Ok(rows.into_iter().map(Row::into_open).collect())
 }
 
+/// An attempt that no claim names.
+#[derive(Debug, Clone)]
+pub struct StrayAttempt {
+    /// The attempt.
+    pub attempt: OpenAttempt,
+    /// Whether its worker is given up, or not registered at all.
+    pub is_worker_gone: bool,
+}
+
+statement! {
+    Strays = "recovery_strays.sql", (unknown_limit_seconds: f64 as Double, limit: i64 as BigInt) -> (Columns, Bool, Double)
+}
+
+/// Attempts that run although no claim of their worker names them, at most `limit`: those of workers that are gone, and those of living ones
+/// that are overdue, where they may run for `unknown_limit` at least. Reads the whole table of dispatches.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<StrayAttempt>> {
+    let unknown_limit_seconds = unknown_limit.as_secs_f64();
+    let rows: Vec<(Row, bool, f64)> = Strays { unknown_limit_seconds, limit }.load(conn).await?;
+    let may_be_ended = |(row, is_worker_gone, seconds): (Row, bool, f64)| {
+        let attempt = row.into_open();
+        let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let is_over = is_worker_gone || attempt.running_for() > overdue_after(limit);
+        is_over.then_some(StrayAttempt { attempt, is_worker_gone })
+    };
+    Ok(rows.into_iter().filter_map(may_be_ended).collect())
+}
+
 /// Ends lost attempts within the caller's fenced transaction. Returns those whose claim still held, with what has become of their
 /// dispatches: one that somebody wants cancelled is, whatever the verdict was.
 ///

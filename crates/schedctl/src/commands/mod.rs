@@ -16,6 +16,7 @@ mod job_types;
 mod jobs;
 mod leader;
 mod logs;
+mod maintenance;
 mod migrate;
 mod projects;
 mod queues;
@@ -48,6 +49,7 @@ pub(crate) use identity::{
 pub(crate) use job_types::JobTypesCommand;
 pub(crate) use jobs::{JobsCommand, apply, trigger};
 pub(crate) use leader::LeaderCommand;
+pub(crate) use maintenance::MaintenanceCommand;
 pub(crate) use migrate::{install, prepare, up, wait_for};
 pub(crate) use projects::ProjectsCommand;
 pub(crate) use queues::QueuesCommand;
@@ -96,6 +98,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Workers(command) => workers::run(command, &session).await,
         Command::Schedulers(command) => fleet::schedulers(command, &session).await,
         Command::Leader(command) => leader::run(command, &session).await,
+        Command::Maintenance(command) => maintenance::run(command, &session).await,
         Command::Schedules(command) => schedules::run(command, &session),
         Command::Secrets(command) => secrets::run(command, &session).await,
         Command::Tenants(command) => identity::tenants(command, &session).await,

@@ -30,6 +30,8 @@ pub(super) enum Cause {
         /// How long it may run, its grace included.
         limit: Duration,
     },
+    /// No claim names it, and its worker is gone or its time over.
+    Stray,
 }
 
 impl Cause {
@@ -38,6 +40,7 @@ impl Cause {
         match self {
             Self::WorkerLost { .. } => "worker_lost",
             Self::Overdue { .. } => "overdue",
+            Self::Stray => "claim_missing",
         }
     }
 
@@ -52,6 +55,9 @@ impl Cause {
                  grace included; how far it came is unknown",
                 attempt.running_for().as_secs(),
                 limit.as_secs()
+            ),
+            Self::Stray => format!(
+                "no claim of worker {worker} names the attempt, so nobody would have ended it; how far it came is unknown"
             ),
         }
     }

@@ -11,6 +11,7 @@ pub mod overdue;
 pub mod recover;
 pub mod retain;
 pub mod rezone;
+pub mod strays;
 pub mod waiting;
 
 use std::time::Duration;

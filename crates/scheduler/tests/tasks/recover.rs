@@ -1,5 +1,7 @@
 //! Lost and overdue attempts.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sched_model::db::attempts::{self, Ended, Record};
@@ -10,6 +12,7 @@ use sched_model::domain::ids::execution_id;
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::overdue::Overdue;
 use sched_scheduler::tasks::recover::Recover;
+use sched_scheduler::tasks::strays::Strays;
 
 use crate::fixture::{LEASE, World, assert_refused, run};
 
@@ -130,6 +133,55 @@ async fn what_became_of_a_lost_dispatch_is_told_as_it_is() {
         let dead = "SELECT count(*) FROM events WHERE event_type = 'dispatch_dead_letter'";
         assert_eq!(world.number(dead).await, 0, "{status}: it is no dead letter");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_no_claim_names_is_lost_when_asked_for_and_only_after_a_lease() {
+    let world = World::new().await;
+    world.job("stray", 3).await;
+    let claimed = world.claim(2).await;
+    let asked = Arc::new(AtomicBool::new(false));
+    let mut strays = Strays {
+        scope: world.scope.clone(),
+        worker_lease: Duration::from_secs(3_600),
+        unknown_limit: Duration::from_secs(600),
+        max_attempts: ATTEMPTS,
+        asked: asked.clone(),
+        seen: None,
+    };
+    let ask = async |strays: &mut Strays| {
+        asked.store(true, Ordering::Relaxed);
+        run(strays).await
+    };
+    silence(&world).await;
+    assert_eq!(ask(&mut strays).await, Report::idle(), "claims name them, so recovery finds them");
+    world.sql("DELETE FROM worker_claims").await;
+    assert_eq!(ask(&mut strays).await, Report::idle(), "its worker is not given up, and its time not over");
+    world.sql("UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
+    assert_eq!(run(&mut strays).await, Report::idle(), "nobody has asked");
+    assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 2);
+    assert!(ask(&mut strays).await.counts.get("attempts_stray").is_none(), "the lease is not over");
+    assert!(complete(&world, &claimed[0]).await, "meanwhile its worker may end it");
+    strays.worker_lease = Duration::ZERO;
+    assert_eq!(run(&mut strays).await.counts["attempts_stray"], 1);
+    assert_eq!(run(&mut strays).await, Report::idle(), "nothing is left");
+    let states = "SELECT status, lost_count FROM job_dispatch WHERE attempt > 0 ORDER BY status";
+    assert_eq!(world.rows(states).await, ["(COMPLETED,0)", "(PENDING,1)"]);
+    assert!(!complete(&world, &claimed[1]).await, "its claim does not hold any more");
+    assert_eq!(
+        world.number("SELECT count(*) FROM events WHERE payload ->> 'reason' = 'claim_missing'").await,
+        1
+    );
+    skip_waits(&world).await;
+
+    // Those of a leader that was deposed between its looks stay.
+    assert_eq!(world.claim(1).await.len(), 1);
+    world.sql("DELETE FROM worker_claims; UPDATE worker_registration SET status = 'OFFLINE', offline_since = now()").await;
+    assert_eq!(ask(&mut strays).await.counts["attempts_suspected"], 1);
+    strays.scope = world.deposed();
+    strays.worker_lease = Duration::ZERO;
+    assert_refused(&strays.run_once().await);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -94,3 +94,46 @@ fn what_clients_send_is_closed_and_what_they_read_is_whole() {
     assert_eq!((status["in"].as_str(), status["required"].as_bool()), (Some("query"), Some(false)));
     assert!(status["schema"].to_string().contains("DispatchStatus"), "{status}");
 }
+
+#[test]
+fn answers_say_what_they_come_with_and_every_refusal_is_told() {
+    let document = the_document();
+    let job = &document["paths"]["/api/v1/jobs/{job}"];
+    for (method, status, name, is_there) in [
+        ("get", "200", "ETag", true),
+        ("put", "201", "ETag", true),
+        ("put", "201", "Location", true),
+        ("put", "200", "Idempotency-Replayed", true),
+        ("get", "200", "Idempotency-Replayed", false),
+        ("delete", "200", "ETag", false),
+    ] {
+        let found = job[method]["responses"][status]["headers"].get(name);
+        assert_eq!(found.is_some(), is_there, "{method} {status} {name}");
+    }
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for status in ["405", "500", "503"] {
+                assert!(operation["responses"].get(status).is_some(), "{method} {path} {status}");
+            }
+        }
+    }
+    for (refusal, name) in [
+        ("TooManyRequests", "Retry-After"),
+        ("ServiceUnavailable", "Retry-After"),
+        ("MethodNotAllowed", "Allow"),
+    ] {
+        assert!(document["components"]["responses"][refusal]["headers"].get(name).is_some(), "{refusal}");
+    }
+    assert!(document["x-websockets"].get(EVENTS_SOCKET).is_some());
+}
+
+#[test]
+fn a_merge_patch_takes_away_what_may_be_absent_and_nothing_else() {
+    let document = the_document();
+    let patch = &document["paths"]["/api/v1/jobs/{job}"]["patch"]["requestBody"]["content"]["application/json"]
+        ["schema"];
+    assert!(patch.get("required").is_none(), "{patch}");
+    let takes_null = |field: &str| patch["properties"][field].to_string().contains("{\"type\":\"null\"}");
+    assert!(takes_null("timezone") && takes_null("retry_policy"), "{patch}");
+    assert!(!takes_null("function") && !takes_null("job_type"), "{patch}");
+}

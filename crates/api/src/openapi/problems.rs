@@ -1,0 +1,60 @@
+//! The page that the `type` of every problem leads to: each code, what it means and what to do.
+//!
+//! Made once, from docs/problems.md, whose few forms it knows: headings and paragraphs with code in backquotes. The same for everybody.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use actix_web::HttpResponse;
+
+/// The page as it is written.
+pub(crate) const TEXT: &str = include_str!("../../../../docs/problems.md");
+
+static PAGE: LazyLock<String> = LazyLock::new(|| html(TEXT));
+
+/// `GET /api/docs/problems`
+pub(crate) async fn problems() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(PAGE.as_str())
+}
+
+fn html(text: &str) -> String {
+    let mut page =
+        String::from("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Problems</title>\n");
+    for block in text.split("\n\n") {
+        let block = inline(block.trim());
+        // Writing into a string cannot fail.
+        let _written = if let Some(code) = block.strip_prefix("## ") {
+            writeln!(page, "<h2 id=\"{code}\">{code}</h2>")
+        } else if let Some(title) = block.strip_prefix("# ") {
+            writeln!(page, "<h1>{title}</h1>")
+        } else {
+            writeln!(page, "<p>{block}</p>")
+        };
+    }
+    page.push_str("</html>\n");
+    page
+}
+
+/// Text with its code marked.
+fn inline(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    let marked = text.split('`').enumerate().map(|(index, part)| match index % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    marked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_a_place_on_the_page() {
+        let page = html(TEXT);
+        assert!(page.contains("<h2 id=\"version_mismatch\">version_mismatch</h2>"), "{page}");
+        assert_eq!(page.matches("<h2 ").count(), TEXT.matches("\n## ").count());
+        assert!(page.contains("<code>If-Match</code>") && !page.contains('`'), "{page}");
+        assert_eq!(inline("<a> & \"b\""), "&lt;a&gt; &amp; &quot;b&quot;");
+    }
+}
