@@ -2,8 +2,9 @@
 //!
 //! The private directory of such a program belongs to its user, who may do with it what he likes: rename it, put a link in its place, take the
 //! rights of what is in it. A worker that followed him there with more rights than his own could be led anywhere. So while it looks
-//! into such a directory, the thread has the rights to files of that user and no others (`setfsuid`); it gets its own back before it does
-//! anything else, also when it panics. That needs no right but to change users, where reading somebody's files would need more.
+//! into such a directory, the thread has the rights to files of that user and no others (`setfsuid`, and without the capabilities that pass
+//! by rights to files, which a worker that is not root keeps when it changes users); it gets its own back before it does anything else, also
+//! when it panics. That needs no right but to change users, where reading somebody's files would need more.
 
 use std::fs;
 use std::io;
@@ -18,14 +19,17 @@ use nix::unistd::{Gid, Uid};
 #[cfg(target_os = "linux")]
 pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io::Result<T> {
     use nix::unistd::{setfsgid, setfsuid};
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
     /// Gives the thread back what it is anyway, which is always allowed.
-    struct OwnAgain;
+    struct OwnAgain(CapabilitySets);
 
     impl Drop for OwnAgain {
         fn drop(&mut self) {
             setfsuid(nix::unistd::geteuid());
             setfsgid(nix::unistd::getegid());
+            // What is permitted may be taken up at any time.
+            let (Ok(()) | Err(_)) = set_capabilities(None, self.0);
             hide();
         }
     }
@@ -40,10 +44,21 @@ pub(super) fn as_owner<T>((uid, gid): (Uid, Gid), act: impl FnOnce() -> T) -> io
     if uid.is_root() {
         return Err(refused());
     }
-    let _own_again = OwnAgain;
+    let own = capabilities(None)?;
+    let _own_again = OwnAgain(own);
     // The calls tell what was before and nothing else; a number that is none changes nothing.
     setfsgid(gid);
     setfsuid(uid);
+    // Of root the kernel takes these by itself.
+    let of_files = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID
+        | CapabilitySet::LINUX_IMMUTABLE
+        | CapabilitySet::MAC_OVERRIDE
+        | CapabilitySet::MKNOD;
+    set_capabilities(None, CapabilitySets { effective: own.effective.difference(of_files), ..own })?;
     hide();
     let now = (setfsuid(Uid::from_raw(u32::MAX)), setfsgid(Gid::from_raw(u32::MAX)));
     if now == (uid, gid) { Ok(act()) } else { Err(refused()) }
@@ -116,6 +131,41 @@ mod tests {
         }
         assert_eq!(fs::read(&file).unwrap(), b"x");
         assert!(as_owner((Uid::from_raw(0), Gid::from_raw(0)), || ()).is_err(), "nobody's rights are root's");
+    }
+
+    #[test]
+    fn a_worker_that_is_not_root_and_may_pass_by_rights_to_files_does_not_while_it_is_somebody_else() {
+        use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: it takes root to become a user with capabilities");
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "x").unwrap();
+        fs::set_permissions(place.path(), PermissionsExt::from_mode(0o711)).unwrap();
+        fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+        // A thread of its own, which no other test has afterwards; what it changes is its own alone.
+        let tried = std::thread::spawn(move || {
+            let held = CapabilitySet::DAC_OVERRIDE | CapabilitySet::SETUID | CapabilitySet::SETGID;
+            let worker = rustix::thread::Uid::from_raw(SOMEBODY + 1);
+            rustix::thread::set_keep_capabilities(true).unwrap();
+            rustix::thread::set_thread_res_uid(worker, worker, worker).unwrap();
+            let sets = capabilities(None).unwrap();
+            set_capabilities(None, CapabilitySets { effective: held, permitted: held, ..sets }).unwrap();
+            let somebody = (Uid::from_raw(SOMEBODY), Gid::from_raw(SOMEBODY));
+            let read = || fs::read(&file);
+            let before = read().map_err(|error| error.kind());
+            let meanwhile = as_owner(somebody, read).unwrap().map_err(|error| error.kind());
+            (
+                before,
+                meanwhile,
+                read().map_err(|error| error.kind()),
+                capabilities(None).unwrap().effective == held,
+            )
+        });
+        let own = || Ok(b"x".to_vec());
+        assert_eq!(tried.join().unwrap(), (own(), Err(io::ErrorKind::PermissionDenied), own(), true));
     }
 
     #[test]
