@@ -59,7 +59,7 @@ pub(crate) async fn create(
         return Err(ApiError::Refused(vec![which_tenant(&account)]));
     };
     let begun = Begun { account: &account, membership, verified: &verified, subjects: &subjects };
-    begun.begin(&state, &request.0.request, &place).await
+    begun.begin(&state, &request.0, &place).await
 }
 
 /// The tenant that somebody means to act in.
@@ -123,10 +123,10 @@ pub(super) struct Begun<'a> {
 
 impl Begun<'_> {
     /// Begins it.
-    async fn begin(&self, state: &State, request: &str, place: &Place) -> Result<HttpResponse, ApiError> {
+    async fn begin(&self, state: &State, request: &By, place: &Place) -> Result<HttpResponse, ApiError> {
         let token = new_token();
         let identity = Identity::of_new_session(self.account, self.membership, token.id());
-        let by = identity.signs(request, None).0;
+        let by = identity.signs(&request.request, request.trace, None).0;
         let (user, verified, subjects) = (self.account.user, self.verified, self.subjects);
         let written = state
             .write(&identity, &by, "sign_in", async |conn: &mut Conn| {

@@ -227,7 +227,9 @@ statement! {
     Strays = "recovery_strays.sql", (unknown_limit_seconds: f64 as Double, limit: i64 as BigInt) -> (Columns, Bool, Double)
 }
 
-/// Attempts that run although no claim of their worker names them, at most `limit`: those of workers that are gone, and those of living ones
+/// Attempts that run although no claim of their worker names them, at most `limit`.
+///
+/// Those of workers that are gone, and those of living ones
 /// that are overdue, where they may run for `unknown_limit` at least. Reads the whole table of dispatches.
 ///
 /// # Errors
@@ -244,8 +246,9 @@ pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbR
     Ok(rows.into_iter().filter_map(may_be_ended).collect())
 }
 
-/// Ends lost attempts within the caller's fenced transaction. Returns those whose claim still held, with what has become of their
-/// dispatches: one that somebody wants cancelled is, whatever the verdict was.
+/// Ends lost attempts within the caller's fenced transaction.
+///
+/// Returns those whose claim still held, with what has become of their dispatches: one that somebody wants cancelled is, whatever the verdict was.
 ///
 /// # Errors
 /// When the database cannot be asked.
