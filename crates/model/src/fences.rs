@@ -82,7 +82,7 @@ impl Fence {
                 ("claim.sql", PICKED, "d.id = picked.id"),
                 ("claim_limited.sql", PICKED, "d.id = picked.id"),
             ],
-            Self::LimitLock => &[("claims_limited_lock.sql", "\nFOR UPDATE", "")],
+            Self::LimitLock => &[("claims_limited_lock.sql", "\nFOR UPDATE OF u", "")],
             Self::ClaimToken => {
                 &[("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE")]
             }

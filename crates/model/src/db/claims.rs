@@ -8,6 +8,7 @@
 //! commit: that is how the work of a lost worker is found without an index on running rows. Queues with limits are left to
 //! [`claim_limited`], so that only they pay for them; so are all queues of tenants with a quota of what runs.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -153,15 +154,29 @@ statement! {
 }
 
 statement! {
-    LimitedRows<'a> = "claims_limited_rows.sql", (queues: &'a [String] as Array<Text>) -> SqlUuid
+    LimitedWaiting<'a> = "claims_limited_waiting.sql", (queues: &'a [String] as Array<Text>) -> (SqlUuid, Text, Bool)
 }
 
 statement! {
-    LockLimited<'a> = "claims_limited_lock.sql", (queues: &'a [String] as Array<Text>) -> (SqlUuid, Text, Bool)
+    LimitedRows<'a> = "claims_limited_rows.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        queues: &'a [String] as Array<Text>,
+    ) -> SqlUuid
+}
+
+statement! {
+    LockLimited<'a> = "claims_limited_lock.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        queues: &'a [String] as Array<Text>,
+    ) -> (SqlUuid, Text)
 }
 
 statement! {
     LockTenants<'a> = "claims_limited_tenants.sql", (tenants: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
+}
+
+statement! {
+    LockTenant = "claims_limited_tenant.sql", (tenant: Uuid as SqlUuid) -> Bool
 }
 
 statement! {
@@ -189,23 +204,21 @@ pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
 /// Claims dispatches from queues that have limits, as many as those leave room for.
 ///
 /// The claims of all workers from such a queue come one after the other: each locks the row that counts the queue's rate, and only
-/// then looks what runs. Where a tenant has a quota of what runs, all its queues have that limit together, and its row is locked too.
+/// then looks what runs. Where a tenant has a quota of what runs, all its queues have that limit together, and claims of it come one after
+/// the other, too; those of which somebody claims already are left to them.
 ///
 /// # Errors
 /// As [`look`].
 pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
     let &Wanted { worker, queues, limit, last } = wanted;
     let rows = transact(conn, "claim_limited", async |conn: &mut Conn| {
-        LimitedRows { queues }.execute(conn).await?;
-        let locked: Vec<(Uuid, String, bool)> = LockLimited { queues }.load(conn).await?;
-        if locked.is_empty() {
+        let waiting: Vec<(Uuid, String, bool)> = LimitedWaiting { queues }.load(conn).await?;
+        let free = lock_tenants(conn, &waiting).await?;
+        let lanes = waiting.into_iter().filter(|(tenant, _, has_quota)| !has_quota || free.contains(tenant));
+        let lanes: Vec<(Uuid, String)> = lanes.map(|(tenant, queue, _)| (tenant, queue)).collect();
+        let (tenants, queues) = lock_queues(conn, lanes).await?;
+        if queues.is_empty() {
             return Ok::<Vec<Row>, DbError>(Vec::new());
-        }
-        let has_quota = locked.iter().any(|(_, _, has_quota)| *has_quota);
-        let (tenants, queues): (Vec<Uuid>, Vec<String>) =
-            locked.into_iter().map(|(tenant, queue, _)| (tenant, queue)).unzip();
-        if has_quota {
-            LockTenants { tenants: &tenants }.execute(conn).await?;
         }
         Ok(ClaimLimited { worker, limit: limit.into(), tenants: &tenants, queues: &queues }
             .load(conn)
@@ -213,6 +226,35 @@ pub async fn claim_limited(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Loo
     })
     .await?;
     Ok(looked(rows, last))
+}
+
+/// Locks what may run of tenants with a quota, as far as nobody has; waits for one of them if there is nothing else to be had.
+async fn lock_tenants(conn: &mut Conn, waiting: &[(Uuid, String, bool)]) -> DbResult<Vec<Uuid>> {
+    let with_quota = waiting.iter().filter(|(_, _, has_quota)| *has_quota).map(|(tenant, _, _)| *tenant);
+    let tenants: Vec<Uuid> = with_quota.collect::<BTreeSet<_>>().into_iter().collect();
+    let Some(first) = <[Uuid]>::first(&tenants).copied() else { return Ok(Vec::new()) };
+    let free: Vec<Uuid> = LockTenants { tenants: &tenants }.load(conn).await?;
+    if !free.is_empty() || waiting.iter().any(|(_, _, has_quota)| !has_quota) {
+        return Ok(free);
+    }
+    LockTenant { tenant: first }.execute(conn).await?;
+    Ok(vec![first])
+}
+
+/// Locks the rows of queues, and makes those that are missing.
+async fn lock_queues(conn: &mut Conn, lanes: Vec<(Uuid, String)>) -> DbResult<(Vec<Uuid>, Vec<String>)> {
+    let wanted = lanes.len();
+    let (tenants, queues): (Vec<Uuid>, Vec<String>) = lanes.into_iter().unzip();
+    if wanted == 0 {
+        return Ok((tenants, queues));
+    }
+    let mut locked: Vec<(Uuid, String)> =
+        LockLimited { tenants: &tenants, queues: &queues }.load(conn).await?;
+    if locked.len() < wanted {
+        LimitedRows { tenants: &tenants, queues: &queues }.execute(conn).await?;
+        locked = LockLimited { tenants: &tenants, queues: &queues }.load(conn).await?;
+    }
+    Ok(locked.into_iter().unzip())
 }
 
 /// [`look`] for one that claims once: what was claimed of up to `limit` in `queues`.

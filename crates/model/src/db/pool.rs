@@ -304,12 +304,12 @@ fn parse_url(url: &str) -> Result<tokio_postgres::Config, InvalidDatabaseSetting
         .map_err(InvalidDatabaseSettings::Url)
 }
 
-/// What every session sets. English messages, because the driver hides some error codes (see [`super::error`]); a role
+/// What every session sets. Whoever signs in, and not what the API has left behind in a session that a pooler hands on. English messages, because the driver hides some error codes (see [`super::error`]); a role
 /// that may not set them keeps its own. No compilation: our statements are short, and where the tables are large the planner would
 /// rather compile one for two seconds than run it for ten milliseconds (seen with the claim, on 200,000 waiting dispatches).
 fn session_settings(settings: &DatabaseSettings) -> String {
     format!(
-        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
+        "RESET ROLE; SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
          SET TIME ZONE 'UTC'; SET jit = off; SET plan_cache_mode = {}; \
          SELECT set_config('lc_messages', 'C', false) WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)",
         settings.statement_timeout.as_millis(),

@@ -137,6 +137,17 @@ pub enum RoleError {
          ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"
     )]
     Off(String),
+    /// A scheduler could make no months of history.
+    #[error(
+        "{login:?} may not act as {owner:?}, who owns the tables, and a scheduler makes and drops the months of history; let it sign in as \
+         {owner:?}, or: GRANT \"{owner}\" TO \"{login}\""
+    )]
+    NotTheOwner {
+        /// Who signs in.
+        login: String,
+        /// Who owns the tables.
+        owner: String,
+    },
     /// A daemon that serves all tenants would see nothing.
     #[error(
         "{login:?} is no member of the role {role} and so sees the rows of no tenant; an administrator of the database mends it: \
@@ -195,4 +206,19 @@ pub async fn check_daemon(conn: &mut Conn) -> Result<(), SchemaError> {
         return Ok(());
     }
     Err(RoleError::SeesNothing { login, role: DAEMON_ROLE.to_owned() }.into())
+}
+
+statement! {
+    /// Raw because it reads the catalogue.
+    LookAtOwner = "roles_owner.sql", () -> (Text, Text, Bool)
+}
+
+/// Whether whoever signs in may make and drop the months of history, as schedulers do.
+///
+/// # Errors
+/// When they may not, with what mends it, or when the database cannot be asked.
+pub async fn check_owner(conn: &mut Conn) -> Result<(), SchemaError> {
+    let (login, owner, is_owner): (String, String, bool) =
+        LookAtOwner {}.get_result(conn).await.map_err(DbError::from)?;
+    if is_owner { Ok(()) } else { Err(RoleError::NotTheOwner { login, owner }.into()) }
 }

@@ -17,9 +17,30 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 /// # Errors
 /// When the schema or the role does not fit, or a pooler hands sessions round.
 pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
+    wait(database, Needs::Rows).await
+}
+
+/// As [`wait_until_usable`], for schedulers, which make and drop the months of history besides.
+///
+/// # Errors
+/// As there, and when whoever signs in may not.
+pub async fn wait_until_usable_as_owner(database: &Database) -> Result<(), SchemaError> {
+    wait(database, Needs::Tables).await
+}
+
+/// What a daemon does in the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    /// Reads and writes rows.
+    Rows,
+    /// Makes and drops tables, too.
+    Tables,
+}
+
+async fn wait(database: &Database, needs: Needs) -> Result<(), SchemaError> {
     let mut pause = PAUSES.0;
     loop {
-        match check(database).await {
+        match check(database, needs).await {
             Err(SchemaError::Database(error)) => {
                 let cause = error.with_causes();
                 tracing::warn!(error = cause, retry_in = ?pause, "The database cannot be used yet; trying again.");
@@ -31,13 +52,16 @@ pub async fn wait_until_usable(database: &Database) -> Result<(), SchemaError> {
     }
 }
 
-async fn check(database: &Database) -> Result<(), SchemaError> {
+async fn check(database: &Database, needs: Needs) -> Result<(), SchemaError> {
     if database.shares_sessions().await? {
         return Err(SchemaError::SharedSessions);
     }
     // As the role that signs in: the one of the pool comes with the schema.
     let mut conn = database.dedicated().await?;
     migrations::check(&mut conn).await?;
+    if needs == Needs::Tables {
+        roles::check_owner(&mut conn).await?;
+    }
     match database.role() {
         Some(role) => roles::check_api(&mut conn, role).await,
         None => roles::check_daemon(&mut conn).await,

@@ -12,7 +12,9 @@ use crate::fixture::{QUEUE, TENANT, World, settings};
 
 const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
 const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
-const LOCK_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_lock.sql");
+const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
+const CANCEL_WAITING: &str = include_str!("../../src/db/sql/cancel_waiting.sql");
+const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
 const HOLD: &str = include_str!("../../src/db/sql/line_hold.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
 
@@ -28,7 +30,7 @@ fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, S
             "uuid, bigint, uuid[], text[]",
             format!("'{worker}', 8, ARRAY['{tenant}'::uuid], {queues}"),
         ),
-        ("lock of limited", LOCK_LIMITED, "text[]", queues.clone()),
+        ("waiting in limited", WAITING_LIMITED, "text[]", queues.clone()),
         ("next claimable", NEXT_CLAIMABLE, "text[]", queues),
     ]
 }
@@ -200,6 +202,45 @@ async fn what_waits_in_a_paused_queue_costs_the_look_for_the_next_retry_nothing(
     );
     let next = added_by(&world, worker, &due).await.pop().unwrap();
     assert_few(&[next]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_of_tenants_that_have_nothing_to_do_cost_claims_nothing() {
+    let (world, worker) = five_waiting().await;
+    world.sql("UPDATE queues SET max_running = NULL").await;
+    let many = "INSERT INTO tenants (slug, name, quotas)
+                SELECT 't' || n, 'T', '{\"running_dispatches\": 5}' FROM generate_series(1, 10000) AS n;
+                INSERT INTO queues (tenant_id, name) SELECT id, 'default' FROM tenants ON CONFLICT DO NOTHING";
+    assert_few(&added_by(&world, worker, many).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_of_a_job_is_found_however_old_its_fire_time_is_and_whatever_has_finished_since() {
+    let world = World::new().await;
+    let job = world.job("old").await;
+    world
+        .sql(&format!(
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, status, attempt, claimed_at,
+                                       completed_at, worker_id, claim_token, triggered_by, trigger_id, args)
+             SELECT u.id, '{TENANT}', '{}', now() - u.n * interval '1 s', now(), NULL, '{QUEUE}', 'COMPLETED', 1, now(), now(),
+                    gen_random_uuid(), u.n, 'api', u.id, '{{}}'
+             FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, 20000) AS n) AS u",
+            job.id
+        ))
+        .await;
+    // The retry of something old.
+    world.dispatches(job.id, QUEUE, 1).await;
+    world
+        .sql("UPDATE job_dispatch SET scheduled_for = now() - interval '30 days' WHERE status = 'PENDING'")
+        .await;
+    world.sql("VACUUM ANALYZE").await;
+    let arguments = format!("'{}', '{}'", TENANT.0, job.id);
+    for (statement, types, more) in
+        [(CANCEL_WAITING, "uuid, uuid, text", "'tests'"), (CANCEL_OPEN, "uuid, uuid, bigint", "1")]
+    {
+        let read = pages(&world, statement, types, &format!("{arguments}, {more}")).await;
+        assert!(read < 100, "{read} pages to find one dispatch: {statement}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::partitions::{MONTHS_AHEAD, make_ahead};
-use sched_model::db::roles::{API_ROLE, RoleError, check_api, check_daemon};
+use sched_model::db::roles::{API_ROLE, RoleError, check_api, check_daemon, check_owner};
 use test_support::TestDatabase;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -302,6 +302,20 @@ async fn an_api_that_could_pass_the_wall_is_told_how_to_mend_it() {
     assert_eq!(owns, Some(RoleError::Owns { role, tables: "secrets".into() }));
     assert_eq!(off, Some(RoleError::Off("queues".into())));
     check_daemon(&mut conn).await.unwrap();
+    check_owner(&mut conn).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_make_months_of_history_is_no_scheduler() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    diesel_async::SimpleAsyncConnection::batch_execute(&mut conn, "SET ROLE sched_daemon").await.unwrap();
+    check_daemon(&mut conn).await.unwrap();
+    let refused = check_owner(&mut conn).await;
+    assert!(
+        matches!(&refused, Err(SchemaError::Role(RoleError::NotTheOwner { login, .. })) if login == "sched_daemon"),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

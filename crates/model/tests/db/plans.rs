@@ -9,7 +9,7 @@ use crate::fixture::{QUEUE, World};
 
 const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
 const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
-const LOCK_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_lock.sql");
+const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
 const COUNTS: &str = include_str!("../../src/db/sql/overview_counts.sql");
 const WAITING: &str = include_str!("../../src/db/sql/overview_waiting.sql");
 const WAITS: &str = include_str!("../../src/db/sql/waits_dispatches.sql");
@@ -136,7 +136,7 @@ async fn claims_under_a_limit_count_what_runs_through_the_claims() {
         assert_uses(&plan, "job_dispatch_waiting_idx");
         assert_uses(&plan, "job_dispatch_pkey");
     }
-    for plan in plans(&world, LOCK_LIMITED, "text[]", &format!("ARRAY['{QUEUE}']")).await {
+    for plan in plans(&world, WAITING_LIMITED, "text[]", &format!("ARRAY['{QUEUE}']")).await {
         assert_uses(&plan, "job_dispatch_waiting_idx");
     }
 }
@@ -276,7 +276,7 @@ async fn commands_reach_the_dispatches_they_name_by_their_primary_key() {
     }
     let arguments = format!("'{nil}', '{nil}', 3");
     for plan in plans(&world, CANCEL_OPEN, "uuid, uuid, bigint", &arguments).await {
-        assert_uses(&plan, "job_dispatch_job_id_scheduled_for_key");
+        assert_uses(&plan, "job_dispatch_waiting_job_idx");
     }
     let arguments = format!("'{nil}', 'tests', NULL, {}, {}", uuids(3), uuids(3));
     for plan in plans(&world, RETRY, "uuid, text, text, uuid[], uuid[]", &arguments).await {

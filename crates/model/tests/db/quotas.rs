@@ -100,6 +100,23 @@ async fn a_quota_holds_against_claims_from_different_queues_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_writes_the_jobs_of_a_tenant_holds_up_no_claim() {
+    let world = World::new().await;
+    quota(&world, r#"{"jobs": 100, "running_dispatches": 2}"#).await;
+    let job = world.job("busy").await;
+    world.dispatches(job.id, QUEUE, 5).await;
+    let worker = world.worker().await;
+    let writer = world.db.client().await;
+    // As whoever saves a job does, and holds until the last of them is written.
+    writer.batch_execute(&format!("{BEGIN}; SELECT FROM tenants FOR NO KEY UPDATE")).await.unwrap();
+    let plain = world.claim(worker, 5).await;
+    assert!(plain.is_empty(), "the quota is not passed by");
+    assert_eq!(look(&world, worker, &[QUEUE], 5).await.claimed.len(), 2);
+    assert!(look(&world, worker, &[QUEUE], 5).await.claimed.is_empty());
+    writer.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_to_drain_is_given_nothing_until_that_is_taken_back() {
     let world = World::new().await;
     let job = world.job("busy").await;

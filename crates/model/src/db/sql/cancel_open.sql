@@ -1,7 +1,21 @@
--- The open dispatches of a job, newest first. They are among its latest, and there are no more of them than the job counts: so this stops at
--- the last one instead of reading what has finished.
-SELECT d.id, d.cancel_requested_at IS NOT NULL
-FROM job_dispatch d
-WHERE d.tenant_id = $1 AND d.job_id = $2 AND d.completed_at IS NULL
-ORDER BY d.scheduled_for DESC
-LIMIT $3
+-- The open dispatches of a job, newest first. What waits is found by an index of its own and what runs by the claims of the workers, so that
+-- nothing of what has finished is read, whatever the fire times are: a retry has that of the dispatch that it runs again.
+WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::bigint AS most),
+open AS (
+    SELECT d.id, d.scheduled_for, d.cancel_requested_at
+    FROM input
+    JOIN job_dispatch d ON d.job_id = input.job_id
+    WHERE d.claimable_at IS NOT NULL AND d.tenant_id IS NOT DISTINCT FROM input.tenant_id
+    UNION
+    SELECT d.id, d.scheduled_for, d.cancel_requested_at
+    FROM input
+    CROSS JOIN worker_claims c
+    CROSS JOIN LATERAL unnest(c.dispatch_ids) AS u (id)
+    JOIN job_dispatch d ON d.id = u.id
+    WHERE d.job_id IS NOT DISTINCT FROM input.job_id AND d.tenant_id IS NOT DISTINCT FROM input.tenant_id
+      AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
+)
+SELECT o.id, o.cancel_requested_at IS NOT NULL
+FROM open o
+ORDER BY o.scheduled_for DESC
+LIMIT (SELECT most FROM input)

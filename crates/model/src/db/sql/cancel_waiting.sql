@@ -1,23 +1,14 @@
--- As cancel_dispatches, of all that waits of one job, which the caller has locked. The open dispatches are among its latest, and there are
--- no more of them than the job counts. One that is claimed while this waits for it runs, and goes on.
+-- As cancel_dispatches, of all that waits of one job, which the caller has locked. Found by an index of what waits, whatever its fire time: a
+-- retry has that of the dispatch that it runs again, which may be as old as history. One that is claimed while this waits for it runs, and
+-- goes on.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::text AS message),
-open AS MATERIALIZED (
-    SELECT latest.id
-    FROM input i
-    JOIN scheduled_jobs j ON j.tenant_id = i.tenant_id AND j.id = i.job_id
-    CROSS JOIN LATERAL (
-        SELECT d.id FROM job_dispatch d
-        WHERE d.job_id = i.job_id AND d.completed_at IS NULL
-        ORDER BY d.scheduled_for DESC
-        LIMIT j.active_dispatches
-    ) AS latest
-),
 held AS MATERIALIZED (
     SELECT d.id, d.claimable_at = 'infinity' AS is_in_line
-    FROM job_dispatch d
-    WHERE d.id IN (SELECT o.id FROM open o) AND d.status = 'PENDING'
+    FROM input
+    JOIN job_dispatch d ON d.job_id = input.job_id
+    WHERE d.claimable_at IS NOT NULL AND d.status = 'PENDING'
     ORDER BY d.id
-    FOR UPDATE
+    FOR UPDATE OF d
 ),
 cancelled AS (
     UPDATE job_dispatch d

@@ -11,25 +11,22 @@ apart AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, NOT q.is_paused AS is_limited
     FROM queues q
     WHERE q.name = ANY ((SELECT queues FROM input)::text[]) AND (q.is_paused OR q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL)
-    UNION ALL
-    -- A quota of what runs limits all queues of its tenant.
-    SELECT q.tenant_id, q.name, true
-    FROM tenants t
-    JOIN queues q ON q.tenant_id = t.id
-    WHERE t.quotas ? 'running_dispatches' AND NOT t.is_paused AND q.name = ANY ((SELECT queues FROM input)::text[])
-      AND NOT q.is_paused AND q.max_running IS NULL AND q.rate_limit_count IS NULL
 ),
 pauses AS MATERIALIZED (
-    SELECT EXISTS (SELECT 1 FROM projects WHERE is_paused) OR EXISTS (SELECT 1 FROM task_functions WHERE is_paused) AS is_needed
+    SELECT ARRAY(SELECT o.tenant_id FROM projects o WHERE o.is_paused UNION SELECT f.tenant_id FROM task_functions f WHERE f.is_paused) AS tenants
 ),
-turn (tenant_id, lap, steps, places, queues, priorities) AS (
-    SELECT input.below, 0, 0, least(input.free, 100), NULL::text[], NULL::smallint[] FROM input
+-- A quota of what runs limits all queues of its tenant: those are left to claim_limited, too. Whether a tenant that has work has one is
+-- asked when its turn comes, so that the number of quotas costs nothing.
+turn (tenant_id, lap, steps, places, queues, priorities, is_limited) AS (
+    SELECT input.below, 0, 0, least(input.free, 100), NULL::text[], NULL::smallint[], false FROM input
     UNION ALL
-    SELECT n.tenant_id, n.lap, t.steps + 1, t.places - (n.queues IS NOT NULL)::integer, n.queues, n.priorities
+    SELECT n.tenant_id, n.lap, t.steps + 1, t.places - (n.queues IS NOT NULL)::integer, n.queues, n.priorities, n.is_limited
     FROM turn t
     CROSS JOIN input
     CROSS JOIN LATERAL (
-        SELECT f.tenant_id, CASE WHEN f.tenant_id < t.tenant_id THEN t.lap ELSE 1 END AS lap, due.queues, due.priorities
+        SELECT f.tenant_id, CASE WHEN f.tenant_id < t.tenant_id THEN t.lap ELSE 1 END AS lap,
+               CASE WHEN NOT due.has_quota THEN due.queues END AS queues, CASE WHEN NOT due.has_quota THEN due.priorities END AS priorities,
+               due.has_quota AND due.queues IS NOT NULL AS is_limited
         FROM (SELECT coalesce(
             (SELECT w.tenant_id
              FROM unnest(input.queues) AS s (queue)
@@ -48,7 +45,8 @@ turn (tenant_id, lap, steps, places, queues, priorities) AS (
             OFFSET 0) AS f
         -- In which queues something is due, and of which priorities.
         CROSS JOIN LATERAL (
-            SELECT array_agg(s.queue ORDER BY p.priority) AS queues, array_agg(p.priority ORDER BY p.priority) AS priorities
+            SELECT array_agg(s.queue ORDER BY p.priority) AS queues, array_agg(p.priority ORDER BY p.priority) AS priorities,
+                   EXISTS (SELECT 1 FROM tenants x WHERE x.id = f.tenant_id AND x.quotas ? 'running_dispatches') AS has_quota
             FROM unnest(input.queues) AS s (queue)
             CROSS JOIN LATERAL (
                 WITH RECURSIVE found (priority) AS (
@@ -79,7 +77,10 @@ turn (tenant_id, lap, steps, places, queues, priorities) AS (
 share AS MATERIALIZED (
     SELECT greatest(count(t.queues), 1) AS tenants, count(t.queues) AS open,
            (array_agg(t.tenant_id ORDER BY t.steps DESC))[1] AS last,
-           EXISTS (SELECT 1
+           -- Where all places are taken not everybody's turn has come.
+           coalesce(bool_or(t.is_limited), false)
+           OR (min(t.places) <= 0 AND EXISTS (SELECT 1 FROM tenants x WHERE x.quotas ? 'running_dispatches'))
+           OR EXISTS (SELECT 1
                    FROM apart a
                    CROSS JOIN LATERAL (
                        WITH RECURSIVE found (priority) AS (
@@ -123,8 +124,8 @@ picked AS MATERIALIZED (
                   AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
                   -- Only what has not begun can come too late.
                   AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
-                  -- Asked for each dispatch only while some project or function is paused.
-                  AND (NOT (SELECT is_needed FROM pauses)
+                  -- Asked for each dispatch only of tenants of which some project or function is paused.
+                  AND (w.tenant_id <> ALL ((SELECT tenants FROM pauses)::uuid[])
                        OR NOT EXISTS (SELECT 1
                                       FROM scheduled_jobs j
                                       JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id

@@ -30,7 +30,7 @@ tenant_room AS MATERIALIZED (
     FROM (SELECT DISTINCT q.tenant_id, q.quota FROM asked q WHERE q.quota IS NOT NULL) AS a
 ),
 pauses AS MATERIALIZED (
-    SELECT EXISTS (SELECT 1 FROM projects WHERE is_paused) OR EXISTS (SELECT 1 FROM task_functions WHERE is_paused) AS is_needed
+    SELECT ARRAY(SELECT o.tenant_id FROM projects o WHERE o.is_paused UNION SELECT f.tenant_id FROM task_functions f WHERE f.is_paused) AS tenants
 ),
 lane AS MATERIALIZED (
     SELECT q.tenant_id, q.name AS queue, q.rate_limit_period_seconds AS period,
@@ -87,7 +87,7 @@ picked AS MATERIALIZED (
                     WHERE w.queue = l.queue AND w.tenant_id = l.tenant_id AND w.priority = p.priority
                       AND w.claimable_at <= now() AND w.claimable_at < 'infinity'
                       AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
-                      AND (NOT (SELECT is_needed FROM pauses)
+                      AND (w.tenant_id <> ALL ((SELECT tenants FROM pauses)::uuid[])
                            OR NOT EXISTS (SELECT 1
                                           FROM scheduled_jobs j
                                           JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id

@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY job_dispatch_waiting_job_idx;
