@@ -135,7 +135,10 @@ async fn health_is_told_part_by_part_and_is_as_bad_as_the_worst() {
     );
     assert!(!json!(well).to_string().contains("secret-host"), "{well:?}");
     app.with_jobs(&["a"]).await;
-    let late = "UPDATE scheduled_jobs SET next_run_at = now() - interval '5 minutes' WHERE name = 'a'";
+    let hourly =
+        json!({"name": "late", "function": "f", "job_type": "interval", "schedule_config": {"hours": 1}});
+    assert_eq!(app.post("/api/v1/jobs", &hourly).await.status, 201);
+    let late = "UPDATE scheduled_jobs SET next_run_at = now() - interval '5 minutes' WHERE name = 'late'";
     app.db.client().await.batch_execute(late).await.unwrap();
     let late = parts(200, "degraded").await;
     assert!(late["jobs"]["details"]["oldest_due_seconds"].as_f64().unwrap() >= 300.0, "{:?}", late["jobs"]);
@@ -152,9 +155,9 @@ async fn metrics_count_jobs_and_runs_by_status() {
     app.send("POST", "/api/v1/jobs/c/disable", &[], None).await;
     app.send("DELETE", "/api/v1/jobs/d", &[], None).await;
     let runs = "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at,
-                                               duration_ms, output_bytes, triggered_by, scope, claim_token)
+                                               duration_ms, output_bytes, triggered_by, claim_token)
                 SELECT (lpad(to_hex((extract(epoch FROM u.at) * 1000)::bigint), 12, '0') || '7000800000000000000' || u.n)::uuid,
-                       j.tenant_id, j.id, gen_random_uuid(), 1, u.status, u.at, u.at, u.at, u.took, 0, 'scheduler', 'project', u.n
+                       j.tenant_id, j.id, gen_random_uuid(), 1, u.status, u.at, u.at, u.at, u.took, 0, 'scheduler', u.n
                 FROM scheduled_jobs j,
                      (VALUES (1, 'COMPLETED', now(), 100), (2, 'COMPLETED', now(), 300), (3, 'FAILED', now(), 7), (4, 'CANCELLED', now(), 7),
                              (5, 'FAILED', now() - interval '2 days', 7)) AS u (n, status, at, took)
