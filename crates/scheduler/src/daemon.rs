@@ -121,7 +121,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
 
     let stop = context.shutdown.soft.clone();
     let ready = tokio::select! {
-        usable = startup::wait_until_usable(&database) => usable.map(|()| true).map_err(StartError::from),
+        usable = startup::wait_until_usable_as_owner(&database) => usable.map(|()| true).map_err(StartError::from),
         ended = listeners.run_until(&stop) => ended.map(|()| false).map_err(StartError::from),
     };
     let result = match ready {

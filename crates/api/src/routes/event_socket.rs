@@ -3,6 +3,9 @@
 //! A program sends its key in the header `Authorization`, as everywhere. A browser can set no header of a WebSocket but the subprotocols it
 //! offers, so it offers two: ours, which is answered, and one that carries the key, which is not. The key stands in no address, and
 //! nobody is let in before it was looked at. What a client sends besides signs of life is not read.
+//!
+//! The stream is read by a task of its own, one piece ahead of what the client has taken, so nothing that a client sends breaks off what is
+//! being read for it; and what it sends is heard while it is being told something, so one that takes its time is not taken for gone.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +14,9 @@ use actix_web::{HttpRequest, HttpResponse, rt, web};
 use actix_ws::{CloseCode, CloseReason, Message, MessageStream, Session};
 use futures_util::StreamExt;
 use sched_runtime::clock::monotonic;
+use sched_runtime::tasks::spawn_owned;
 use sched_wire::{EVENTS_PROTOCOL, EndReason, EventStreamQuery, KEY_PROTOCOL, StreamMessage};
+use tokio::sync::mpsc;
 
 use super::State;
 use super::events::asked;
@@ -20,6 +25,10 @@ use crate::events::listener::Listener;
 use crate::extract::Query;
 use crate::identity::Identity;
 
+/// Most frames of a client in [`FRAMES_WITHIN`]; one that only listens sends one in fifteen seconds.
+const MOST_FRAMES: u32 = 100;
+/// See [`MOST_FRAMES`].
+const FRAMES_WITHIN: Duration = Duration::from_secs(10);
 /// Time between two pings.
 const PING_EVERY: Duration = Duration::from_secs(15);
 /// Silence after which a client is gone.
@@ -59,60 +68,125 @@ pub(crate) async fn open(
     Ok(response)
 }
 
-async fn serve(
-    mut listener: Listener,
+/// Why a connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// The stream ended, and says so if it has a reason.
+    Stream(Option<EndReason>),
+    /// The client says goodbye.
+    Client,
+    /// It does not keep to what was agreed.
+    TooMuch,
+    /// It is gone, or does not read.
+    Gone,
+}
+
+async fn serve(listener: Listener, session: Session, messages: MessageStream, patience: Duration) {
+    let (to, told) = mpsc::channel(1);
+    // Ends with this function, whatever it is reading.
+    let _reading = spawn_owned("event_socket", feed(listener, to));
+    let over = tokio::select! {
+        over = tell(told, session.clone(), patience) => over,
+        over = hear(messages, session.clone(), patience) => over,
+    };
+    let (code, description) = match over {
+        Over::Gone => return,
+        Over::Client | Over::Stream(None) => (CloseCode::Normal, None),
+        Over::TooMuch => (CloseCode::Policy, Some("too many frames".to_owned())),
+        Over::Stream(Some(reason)) => {
+            let code = match reason {
+                EndReason::Stopping => CloseCode::Away,
+                EndReason::Revoked => CloseCode::Policy,
+                EndReason::Unavailable => CloseCode::Again,
+            };
+            (code, Some(reason.as_str().to_owned()))
+        }
+    };
+    // A client that has gone needs no farewell.
+    let _ = tokio::time::timeout(patience, session.close(Some(CloseReason { code, description }))).await;
+}
+
+/// Reads the stream, until it is over or nobody takes it.
+async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
+    while let Some(messages) = listener.next().await {
+        if to.send(messages).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells what was read.
+async fn tell(
+    mut told: mpsc::Receiver<Vec<StreamMessage>>,
     mut session: Session,
-    mut messages: MessageStream,
     patience: Duration,
-) {
-    let mut ping = tokio::time::interval(PING_EVERY);
-    let mut heard: Instant = monotonic();
+) -> Over {
     let mut end = None;
-    loop {
-        tokio::select! {
-            told = listener.next() => {
-                let Some(told) = told else { break };
-                for message in &told {
-                    if let StreamMessage::End { reason } = message {
-                        end = Some(*reason);
-                    }
-                    // Strings and numbers only: writing them cannot fail.
-                    let text = serde_json::to_string(message).unwrap_or_default();
-                    if !matches!(tokio::time::timeout(patience, session.text(text)).await, Ok(Ok(()))) {
-                        return;
-                    }
-                }
+    while let Some(messages) = told.recv().await {
+        for message in &messages {
+            if let StreamMessage::End { reason } = message {
+                end = Some(*reason);
             }
-            message = messages.next() => {
-                heard = monotonic();
-                match message {
-                    Some(Ok(Message::Ping(bytes))) => {
-                        if !matches!(tokio::time::timeout(patience, session.pong(&bytes)).await, Ok(Ok(()))) {
-                            return;
-                        }
-                    }
-                    Some(Ok(Message::Pong(_) | Message::Text(_) | Message::Binary(_) | Message::Continuation(_) | Message::Nop)) => {}
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => break,
-                }
-            }
-            _ = ping.tick() => {
-                if heard.elapsed() >= SILENCE
-                    || !matches!(tokio::time::timeout(patience, session.ping(b"")).await, Ok(Ok(())))
-                {
-                    return;
-                }
+            // Strings and numbers only: writing them cannot fail.
+            let text = serde_json::to_string(message).unwrap_or_default();
+            if !matches!(tokio::time::timeout(patience, session.text(text)).await, Ok(Ok(()))) {
+                return Over::Gone;
             }
         }
     }
-    let code = match end {
-        None => CloseCode::Normal,
-        Some(EndReason::Stopping) => CloseCode::Away,
-        Some(EndReason::Revoked) => CloseCode::Policy,
-        Some(EndReason::Unavailable) => CloseCode::Again,
-    };
-    let description = end.map(|reason| reason.as_str().to_owned());
-    // A client that has gone needs no farewell.
-    let _ = tokio::time::timeout(patience, session.close(Some(CloseReason { code, description }))).await;
+    Over::Stream(end)
+}
+
+/// Hears whether the client is there, and asks it now and then.
+async fn hear(mut messages: MessageStream, mut session: Session, patience: Duration) -> Over {
+    let mut ping = tokio::time::interval(PING_EVERY);
+    let (mut heard, mut frames) = (monotonic(), Frames { since: monotonic(), count: 0 });
+    loop {
+        let sent = tokio::select! {
+            // What it has said counts before its silence does.
+            biased;
+            message = messages.next() => {
+                heard = monotonic();
+                if frames.are_too_many(heard) {
+                    return Over::TooMuch;
+                }
+                match message {
+                    Some(Ok(Message::Ping(bytes))) => {
+                        tokio::time::timeout(patience, session.pong(&bytes)).await
+                    }
+                    Some(Ok(Message::Pong(_) | Message::Text(_) | Message::Binary(_) | Message::Continuation(_) | Message::Nop)) => continue,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Over::Client,
+                }
+            }
+            _ = ping.tick() => {
+                if heard.elapsed() >= SILENCE {
+                    return Over::Gone;
+                }
+                tokio::time::timeout(patience, session.ping(b"")).await
+            }
+        };
+        if !matches!(sent, Ok(Ok(()))) {
+            return Over::Gone;
+        }
+    }
+}
+
+/// How many frames a client has sent lately.
+#[derive(Debug)]
+struct Frames {
+    since: Instant,
+    count: u32,
+}
+
+impl Frames {
+    /// Counts one more.
+    fn are_too_many(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= FRAMES_WITHIN {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count += 1;
+        self.count > MOST_FRAMES
+    }
 }
 
 #[cfg(test)]

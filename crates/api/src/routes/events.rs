@@ -4,7 +4,7 @@ use actix_web::http::header::HeaderMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, Utc};
 use sched_model::db::event_stream::{self, EventFilter, EventKey};
-use sched_model::db::{Conn, clock, tenants};
+use sched_model::db::{Conn, clock, dispatches, tenants};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
@@ -159,6 +159,11 @@ impl Meant<'_> {
         };
         let with_installation = sees_installation(identity);
         let dispatch = self.dispatch.map(DispatchId);
+        // The events of a dispatch are found among those of its job; they have no index of their own.
+        let job = match (job, dispatch) {
+            (None, Some(id)) => dispatches::by_id(conn, tenant, id).await?.map(|found| found.row.job_id),
+            (job, _) => job,
+        };
         Ok(EventFilter { with_installation, project, job, dispatch, types, ..EventFilter::of(tenant) })
     }
 }

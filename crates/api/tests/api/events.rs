@@ -558,6 +558,45 @@ async fn a_web_socket_tells_the_same_and_takes_the_key_of_a_browser() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_a_web_socket_is_heard_while_it_is_told_and_has_little_to_say() {
+    let app = TestApp::start().await;
+    let client = app.db.client().await;
+    client
+        .batch_execute(
+            "INSERT INTO events (tenant_id, event_type, payload)
+             SELECT t.id, 'job_updated', jsonb_build_object('number', n) FROM tenants t, generate_series(1, 1000) AS n WHERE t.slug = 'default'",
+        )
+        .await
+        .unwrap();
+    let authorization = format!("authorization: {}\r\n", bearer());
+    let (mut socket, _) = Socket::open(&app, "?type=job_updated&since=-1h", &authorization).await.unwrap();
+    // Each of them comes while something is being read.
+    for _ in 0..50 {
+        socket.send(9, b"x").await;
+    }
+    let (mut numbers, mut pongs) = (Vec::new(), 0);
+    while numbers.len() < 1000 || pongs < 50 {
+        match socket.frame().await {
+            (1, text) => {
+                let message: Value = serde_json::from_slice(&text).unwrap();
+                numbers.extend(message["data"]["number"].as_u64());
+            }
+            (10, _) => pongs += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(numbers, (1..=1000).collect::<Vec<_>>(), "each once and in order");
+    // More than a client has to say in ten seconds, as often as it takes.
+    loop {
+        socket.send(9, b"x").await;
+        if let (8, content) = socket.frame().await {
+            assert_eq!(content.get(..2), Some(&1008_u16.to_be_bytes()[..]), "for reasons of policy");
+            break;
+        }
+    }
+}
+
 /// Types are said in two places: where they are written, and where clients read them.
 #[test]
 fn the_words_of_the_wire_are_those_that_are_written() {
