@@ -214,8 +214,10 @@ pub async fn unknown_claims(
     Ok(rows.into_iter().map(Row::into_open).collect())
 }
 
-/// Ends lost attempts within the caller's fenced transaction. Returns those whose claim still held, with what has become of their
-/// dispatches: one that somebody wants cancelled is, whatever the verdict was.
+/// Ends lost attempts within the caller's fenced transaction.
+///
+/// Returns those whose claim still held, with what has become of their dispatches: one that somebody wants cancelled is, whatever the
+/// verdict was.
 ///
 /// # Errors
 /// When the database cannot be asked.
