@@ -345,10 +345,9 @@ statement! {
     PositionAt = "events_position.sql", (tenant: TenantId as SqlUuid, at: DateTime<Utc> as Timestamptz) -> Nullable<BigInt>
 }
 
-/// The last event that is older than an instant, with all that stand before it.
+/// The last event of a tenant that is older than an instant, with all that stand before it.
 ///
-/// Of a tenant, but nothing of anybody's stands before it
-/// that is of the instant or later. After it may stand some that are older.
+/// Nothing of anybody's stands before it that is of the instant or later. After it may stand some that are older.
 ///
 /// # Errors
 /// When the database cannot be asked.
