@@ -19,8 +19,14 @@ async fn begin(app: &TestApp, id: &str) {
     sql(
         app,
         &format!(
-            "UPDATE job_dispatch SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = now(), attempt = attempt + 1,
-                 worker_id = gen_random_uuid(), claim_token = nextval('claim_token_seq') WHERE id = '{id}'"
+            "WITH worker AS (
+                 INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+                 VALUES (gen_random_uuid(), 'host', 'linux', 1, '0', '{{default}}', 1, 30000) RETURNING worker_id
+             ), claim AS (
+                 INSERT INTO worker_claims (worker_id, dispatch_ids) SELECT worker_id, ARRAY['{id}'::uuid] FROM worker RETURNING worker_id
+             )
+             UPDATE job_dispatch SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = now(), attempt = attempt + 1,
+                 worker_id = claim.worker_id, claim_token = nextval('claim_token_seq') FROM claim WHERE id = '{id}'"
         ),
     )
     .await;
