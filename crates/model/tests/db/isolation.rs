@@ -133,8 +133,8 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
         "find_usage t t",
         "find_user t t",
         "forgive_sign_in t t",
-        "note_sign_in t t",
         "installation_health t t",
+        "note_sign_in t t",
     ];
     assert_eq!(names(&client, doors).await, known);
 }
