@@ -491,4 +491,8 @@ impl TransactionError for ApiError {
             _ => false,
         }
     }
+
+    fn is_of_read_only_server(&self) -> bool {
+        matches!(self, Self::Unavailable(error) if error.is_of_read_only_server())
+    }
 }

@@ -13,6 +13,7 @@ mod postmaster;
 mod server;
 mod settings;
 mod socket;
+mod standby;
 mod wait;
 
 pub use cluster::Cluster;
@@ -20,3 +21,4 @@ pub use error::DevDbError;
 pub use guard::{Guard, Target};
 pub use options::{Durability, OpenOptions, Status, StopMode};
 pub use server::{OLDEST_SERVER, ServerBinaries, find_server};
+pub use standby::REPLICATED;

@@ -270,7 +270,7 @@ impl Keeper {
 }
 
 /// Waits until a daemon is ready, for so long at most.
-async fn ready(address: SocketAddr, limit: Duration) -> bool {
+pub(crate) async fn ready(address: SocketAddr, limit: Duration) -> bool {
     let ask = async || http::get(address, "/health/ready").await.is_ok_and(|answer| answer.status == 200);
     let waiting = async {
         while !ask().await {
@@ -289,7 +289,7 @@ pub(crate) const fn word(kind: Kind) -> &'static str {
 }
 
 /// Leases are short, so that faults of seconds end them.
-fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) -> anyhow::Result<Launch> {
+pub(crate) fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) -> anyhow::Result<Launch> {
     std::fs::create_dir_all(work)?;
     let port = address.port().to_string();
     let launch = Process::at(&program(&format!("sched-{}", word(kind)))?)
@@ -325,7 +325,7 @@ pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> anyhow::Result<u16> {
+pub(crate) fn free_port() -> anyhow::Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
     Ok(listener.local_addr()?.port())
 }

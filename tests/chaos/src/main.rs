@@ -11,6 +11,7 @@
 
 mod clients;
 mod dice;
+mod failover;
 mod faults;
 mod fleet;
 mod jobs;
@@ -29,16 +30,23 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand};
 use tokio::task::LocalSet;
 
 use crate::plan::Intensity;
 
 /// Runs an installation under faults that follow from a seed, and checks what it left.
 #[derive(Debug, Parser)]
-#[command(name = "scripts/chaos", max_term_width = 110)]
+#[command(
+    name = "scripts/chaos",
+    max_term_width = 110,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 struct Cli {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// How long faults are made
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     minutes: f64,
@@ -52,8 +60,8 @@ struct Cli {
     #[arg(long, value_name = "FOLDER", default_value = "target/chaos")]
     into: PathBuf,
     /// The Python that has what the oracle of fire times needs
-    #[arg(long, value_name = "FILE")]
-    python: PathBuf,
+    #[arg(long, value_name = "FILE", required = true)]
+    python: Option<PathBuf>,
     /// A disk may be mounted: this program has mounts of its own
     #[arg(long)]
     may_mount: bool,
@@ -68,9 +76,19 @@ struct Cli {
     keep: bool,
 }
 
+/// What else there is to run.
+#[derive(Debug, Subcommand)]
+enum Other {
+    /// A server that takes the place of another; run by `scripts/failover`
+    Failover(failover::Cli),
+}
+
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
+    if let Some(Other::Failover(cli)) = &cli.other {
+        return LocalSet::new().run_until(failover::run(cli)).await;
+    }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
     // Waits of the tests are not for any thread.
     LocalSet::new().run_until(run::run(&cli, length)).await

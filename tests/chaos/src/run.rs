@@ -148,7 +148,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     victims.fleet.heal().await?;
     let quiet_at = now();
     println!("the faults are over; the installation settles");
-    settle::settle(place, &office, &mut clients, mutant.is_some()).await?;
+    settle::settle(&place.client().await?, &office, &mut clients, mutant.is_some()).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
         anyhow::bail!("a fault goes on")
@@ -160,7 +160,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
         quiet_at,
-        python: cli.python.clone(),
+        python: cli.python.clone().context("--python is missing")?,
     };
     judge(place, &run, ends, planned).await
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
-use test_support::http;
+use test_support::{Client as Sql, http};
 use tokio::time::sleep;
 
 use crate::clients::{Client, Office};
-use crate::place::Place;
 
 /// How long what is open may take to end when there are no faults any more.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -23,7 +22,7 @@ const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at
 
 /// Returns when nothing is open.
 pub(crate) async fn settle(
-    place: &Place,
+    sql: &Sql,
     office: &Office,
     clients: &mut [Client],
     is_broken: bool,
@@ -31,7 +30,6 @@ pub(crate) async fn settle(
     for client in clients {
         ensure!(client.finish().await, "a trigger is not answered without faults");
     }
-    let sql = place.client().await?;
     for row in sql.query(FIRING, &[]).await? {
         let (job, tenant): (String, String) = (row.get(0), row.get(1));
         let api = *office.apis.first().context("no API")?;

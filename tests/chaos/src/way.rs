@@ -29,6 +29,7 @@ pub(crate) enum Server {
 #[derive(Debug)]
 pub(crate) struct Way {
     url: String,
+    address: SocketAddr,
     weather: watch::Sender<Weather>,
     cuts: watch::Sender<u32>,
     /// Held by whoever makes the weather.
@@ -46,15 +47,21 @@ impl Way {
     /// A way to the database of that name.
     pub(crate) async fn to(server: Server, database: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no free port for a proxy")?;
-        let url = format!("postgresql://postgres@{}/{database}", listener.local_addr()?);
+        let address = listener.local_addr()?;
+        let url = format!("postgresql://postgres@{address}/{database}");
         let (weather, cuts) = (watch::channel(Weather::Fair).0, watch::channel(0).0);
         let mut accepting = JoinSet::new();
         accepting.spawn(accept(listener, server, weather.subscribe(), cuts.subscribe()));
-        Ok(Self { url, weather, cuts, maker: Mutex::new(()), _accepting: accepting })
+        Ok(Self { url, address, weather, cuts, maker: Mutex::new(()), _accepting: accepting })
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where it begins.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Makes the weather for as long as `lasts` takes; then it is fair. One after the other.

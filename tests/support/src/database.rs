@@ -80,6 +80,11 @@ impl TestDatabase {
         Self { name, url, is_on_shared_server: false }
     }
 
+    /// The database of that name that somebody else has made, and removes.
+    pub(crate) fn reached_by(url: String, name: &str) -> Self {
+        Self { name: name.to_owned(), url, is_on_shared_server: false }
+    }
+
     /// Its connection URL.
     pub fn url(&self) -> &str {
         &self.url
@@ -148,7 +153,7 @@ fn make_template() -> Result<(), AnyError> {
 }
 
 /// In a runtime of its own, whose end closes every connection: nobody may stay connected to a template.
-async fn migrate(url: String) -> Result<(), AnyError> {
+pub(crate) async fn migrate(url: String) -> Result<(), AnyError> {
     blocking(move || -> Result<(), AnyError> {
         runtime()?.block_on(async { migrations::up(&way_to(&url)?).await.map(drop).map_err(AnyError::from) })
     })

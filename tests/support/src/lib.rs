@@ -4,6 +4,7 @@ mod cluster;
 mod database;
 pub mod http;
 pub mod identity;
+mod pair;
 mod pooler;
 mod process;
 mod program;
@@ -14,6 +15,7 @@ mod wait;
 
 pub use cluster::{URL_VARIABLE, server_program, throw_away};
 pub use database::{AnyError, TestDatabase, connect};
+pub use pair::Pair;
 pub use pooler::Pooler;
 pub use process::{Finished, Launch, Process};
 pub use proxy::{Proxy, socket_of};

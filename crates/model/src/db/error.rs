@@ -77,6 +77,16 @@ impl DbError {
         matches!(self, Self::Unavailable(_))
     }
 
+    /// Whether the server takes no writes: it stands by, or was told not to.
+    #[must_use]
+    pub fn is_of_read_only_server(&self) -> bool {
+        let Self::Unavailable(source) = self else { return false };
+        matches!(
+            source.downcast_ref(),
+            Some(DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _))
+        )
+    }
+
     /// The error and its causes on one line, for logs.
     #[must_use]
     pub fn with_causes(&self) -> String {

@@ -20,6 +20,7 @@ pub mod notify;
 pub mod pool;
 pub mod roles;
 pub mod schema;
+mod servers;
 pub mod startup;
 pub mod tx;
 

@@ -13,6 +13,7 @@ use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfi
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use futures_util::FutureExt;
 
+use super::servers::{NoServer, Servers};
 use super::{Conn, DbError, DbResult};
 
 /// Longest pause between two statements of one transaction, unless a daemon wants a shorter one.
@@ -27,7 +28,7 @@ const SESSION_LOOKS: u32 = 5;
 /// How to reach the database and what to bear from it.
 #[derive(Clone)]
 pub struct DatabaseSettings {
-    /// `postgresql://user:password@host[,host]/database?options`.
+    /// `postgresql://user:password@host[,host]/database?options`. Of several servers the one that takes writes is used.
     pub url: String,
     /// Shown as `application_name` in the server's own views.
     pub application: String,
@@ -207,10 +208,18 @@ impl Database {
     }
 }
 
+/// What speaks for a client, as the driver makes it.
+type Connection = tokio_postgres::Connection<
+    tokio_postgres::Socket,
+    <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
+        tokio_postgres::Socket,
+    >>::Stream,
+>;
+
 /// Makes connections.
 #[derive(Clone)]
 struct Connector {
-    config: tokio_postgres::Config,
+    servers: Servers,
     tls: tokio_postgres_rustls::MakeRustlsConnect,
     timeout: Duration,
     session: String,
@@ -218,13 +227,13 @@ struct Connector {
 
 impl Connector {
     fn new(settings: &DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
-        let mut config = parse_url(&settings.url)?;
-        config.application_name(&settings.application);
-        config.connect_timeout(settings.connect_timeout);
-        config.keepalives_idle(Duration::from_secs(10));
-        config.tcp_user_timeout(Duration::from_secs(20));
+        let servers = Servers::of(&known_words(&settings.url), settings.connect_timeout, |config| {
+            config.application_name(&settings.application);
+            config.keepalives_idle(Duration::from_secs(10));
+            config.tcp_user_timeout(Duration::from_secs(20));
+        });
         Ok(Self {
-            config,
+            servers: servers.map_err(InvalidDatabaseSettings::Url)?,
             tls: tokio_postgres_rustls::MakeRustlsConnect::new(tls_config(settings)?),
             timeout: settings.connect_timeout,
             session: session_settings(settings),
@@ -251,9 +260,9 @@ impl Connector {
     }
 
     /// With the simplest messages, as the others need what is being asked for.
-    async fn shares_sessions(&self) -> Result<bool, tokio_postgres::Error> {
-        let (one, drives_one) = self.config.connect(self.tls.clone()).await?;
-        let (two, drives_two) = self.config.connect(self.tls.clone()).await?;
+    async fn shares_sessions(&self) -> Result<bool, NoServer> {
+        let (one, drives_one) = self.connection().await?;
+        let (two, drives_two) = self.connection().await?;
         let asks = async {
             for _ in 0..SESSION_LOOKS {
                 if process_of(&one).await? == process_of(&two).await? {
@@ -267,19 +276,25 @@ impl Connector {
             Err(error) => Err(error),
             Ok(()) => std::future::pending().await,
         };
-        tokio::select! {
+        let answer = tokio::select! {
             answer = asks => answer,
             error = async { broken(drives_one.await).await } => error,
             error = async { broken(drives_two.await).await } => error,
-        }
+        };
+        answer.map_err(NoServer::Refused)
+    }
+
+    async fn connection(&self) -> Result<(tokio_postgres::Client, Connection), NoServer> {
+        let connect = |config: tokio_postgres::Config| {
+            let tls = self.tls.clone();
+            async move { config.connect(tls).await }
+        };
+        self.servers.first(connect).await
     }
 
     async fn connect_without_limit(&self) -> Result<Conn, ConnectionError> {
-        let (client, connection) = self
-            .config
-            .connect(self.tls.clone())
-            .await
-            .map_err(|error| ConnectionError::BadConnection(with_causes(&error)))?;
+        let (client, connection) =
+            self.connection().await.map_err(|error| ConnectionError::BadConnection(with_causes(&error)))?;
         let mut conn = AsyncPgConnection::try_from_client_and_connection(client, connection).await?;
         conn.batch_execute(&self.session).await.map_err(ConnectionError::CouldntSetupConfiguration)?;
         Ok(conn)
@@ -295,13 +310,10 @@ async fn process_of(client: &tokio_postgres::Client) -> Result<Option<String>, t
     }))
 }
 
-/// Reads the URL. `sslmode=verify-ca` and `verify-full` are what `require` does here (certificates are always
-/// verified), but the driver does not know the words.
-fn parse_url(url: &str) -> Result<tokio_postgres::Config, InvalidDatabaseSettings> {
-    url.replace("sslmode=verify-full", "sslmode=require")
-        .replace("sslmode=verify-ca", "sslmode=require")
-        .parse()
-        .map_err(InvalidDatabaseSettings::Url)
+/// The URL in words that the driver knows: `sslmode=verify-ca` and `verify-full` are what `require` does here, as certificates are always
+/// verified.
+fn known_words(url: &str) -> String {
+    url.replace("sslmode=verify-full", "sslmode=require").replace("sslmode=verify-ca", "sslmode=require")
 }
 
 /// What every session sets. Whoever signs in, and not what the API has left behind in a session that a pooler hands on. English messages, because the driver hides some error codes (see [`super::error`]); a role

@@ -88,6 +88,10 @@ where
                 // The first error says why; the server rolls back by itself when the connection is gone.
                 tracing::debug!(error = %rollback, "Rolling back failed.");
             }
+            if error.is_of_read_only_server() {
+                // The pool drops a connection in this state; the next one is made to a server that takes writes.
+                Manager::transaction_manager_status_mut(conn).set_in_error();
+            }
             Err(error)
         }
     }
@@ -111,11 +115,20 @@ where
 pub trait TransactionError: From<DbError> {
     /// Whether the whole transaction may simply be run again.
     fn is_retryable(&self) -> bool;
+
+    /// Whether the server takes no writes, so that the connection to it is of no use.
+    fn is_of_read_only_server(&self) -> bool {
+        false
+    }
 }
 
 impl TransactionError for DbError {
     fn is_retryable(&self) -> bool {
         self.is_retryable()
+    }
+
+    fn is_of_read_only_server(&self) -> bool {
+        self.is_of_read_only_server()
     }
 }
 

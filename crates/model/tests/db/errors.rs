@@ -280,3 +280,57 @@ async fn a_transaction_that_fails_otherwise_is_run_once_and_rolled_back() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     assert_eq!(world.number("SELECT sum(n) FROM fights").await, 0);
 }
+
+/// A pool of one connection to the database at `url`.
+fn pool_of_one(url: &str) -> Database {
+    Database::new(&DatabaseSettings { pool_size: 1, ..DatabaseSettings::new(url, "one") }).unwrap()
+}
+
+/// A write that changes nothing.
+async fn write(conn: &mut Conn) -> Result<(), DbError> {
+    transact(conn, "test_write", async |conn: &mut Conn| run(conn, "UPDATE tenants SET name = name").await)
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_to_a_server_that_takes_no_writes_is_not_used_again() {
+    let world = World::new().await;
+    let pool = pool_of_one(world.db.url());
+    let mut conn = pool.conn().await.unwrap();
+    let before = backend(&world, "one").await;
+    run(&mut conn, "SET default_transaction_read_only = on").await.unwrap();
+    let error = write(&mut conn).await.unwrap_err();
+    assert!(error.is_outage() && error.is_of_read_only_server(), "{error:?}");
+    drop(conn);
+    write(&mut pool.conn().await.unwrap()).await.unwrap();
+    world
+        .wait_for_count(
+            "the first session is over",
+            &format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {before}"),
+            0,
+        )
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent_does_not_keep_the_other_from_being_found() {
+    let world = World::new().await;
+    // It takes connections and says nothing, as the kernel of a frozen machine does.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let right = world.db.url().split_once('@').unwrap().1;
+    let url = format!("postgresql://postgres@{},{right}", silent.local_addr().unwrap());
+    let pool = pool_of_one(&url);
+    write(&mut pool.conn().await.unwrap()).await.unwrap();
+    write(&mut pool.dedicated().await.unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_writes_is_not_connected_to() {
+    let world = World::new().await;
+    let name = world.db.name();
+    world.sql(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on")).await;
+    let Err(error) = pool_of_one(world.db.url()).conn().await else { panic!("it is connected to") };
+    assert!(error.with_causes().contains("does not allow writes"), "{}", error.with_causes());
+    let url = format!("{}?target_session_attrs=any", world.db.url());
+    assert!(pool_of_one(&url).conn().await.is_ok());
+}

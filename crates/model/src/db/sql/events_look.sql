@@ -1,6 +1,7 @@
 -- One snapshot says which transactions are over and which events are there: every event of a transaction before the end of what is
 -- settled is visible or will never be. Transactions that cannot write events are not waited for. Where there are events of transactions that
--- this server has not had yet, their numbers mean nothing until they are settled, and none is given. The last event that was read is
+-- this server has not had yet, their numbers mean nothing until they are settled, and none is given; nor by a server that stands by, whose snapshots
+-- do not tell which transactions run. The last event that was read is
 -- looked for as well: where it is gone, the database is another one, or an earlier one, than the one it was read from.
 WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::timestamptz AS created_at, $4::bigint[] AS ignored,
                       $5::bigint AS max_rows),
@@ -10,7 +11,7 @@ settled AS MATERIALIZED (
         (SELECT x FROM seen CROSS JOIN LATERAL pg_snapshot_xip(snapshot) AS x WHERE x::text::bigint <> ALL ((SELECT ignored FROM input)::bigint[])
          ORDER BY x LIMIT 1),
         (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS ends_at,
-        EXISTS (SELECT FROM events e WHERE e.transaction_id >= (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS has_foreign,
+        pg_is_in_recovery() OR EXISTS (SELECT FROM events e WHERE e.transaction_id >= (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS has_foreign,
         (SELECT id FROM input) = 0
         OR EXISTS (SELECT FROM events e
                    WHERE e.transaction_id = (SELECT transaction_id::text::xid8 FROM input) AND e.id = (SELECT id FROM input)

@@ -1,0 +1,110 @@
+//! The daemons of a fail-over: all of them know both servers, and none is started again.
+//!
+//! They end with the value, also when the program is killed (`test_support::Process`).
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::ensure;
+use test_support::Process;
+
+use crate::fleet::{free_port, launch, ready, word};
+use crate::plan::Kind;
+
+/// How many there are of each kind.
+const CREW: [(Kind, usize); 3] = [(Kind::Api, 2), (Kind::Scheduler, 2), (Kind::Worker, 3)];
+/// How long a daemon may take to be ready.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+/// How long one that is asked to end may take.
+const END_LIMIT: Duration = Duration::from_secs(40);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A daemon that runs.
+#[derive(Debug)]
+struct Member {
+    kind: Kind,
+    name: String,
+    address: SocketAddr,
+    process: Process,
+}
+
+/// All daemons.
+#[derive(Debug)]
+pub(super) struct Crew(Vec<Member>);
+
+impl Crew {
+    /// Starts all on the database at `url`; returns when they are ready.
+    pub(super) async fn start(url: &str, folder: &Path) -> anyhow::Result<Self> {
+        let mut crew = Vec::new();
+        for (kind, count) in CREW {
+            for number in 0..count {
+                let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+                let process = launch(kind, url, address, &folder.join("work"))?.start();
+                crew.push(Member { kind, name: format!("{}-{number}", word(kind)), address, process });
+            }
+        }
+        let crew = Self(crew);
+        crew.ready().await?;
+        Ok(crew)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Where those of a kind listen.
+    pub(super) fn addresses(&self, kind: Kind) -> Vec<SocketAddr> {
+        self.0.iter().filter(|member| member.kind == kind).map(|member| member.address).collect()
+    }
+
+    /// Waits until all are ready.
+    pub(super) async fn ready(&self) -> anyhow::Result<()> {
+        for member in &self.0 {
+            ensure!(
+                ready(member.address, READY_LIMIT).await,
+                "{} is not ready after {READY_LIMIT:?}",
+                member.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Those that have ended by themselves.
+    pub(super) fn gone(&mut self) -> Vec<String> {
+        let gone = self.0.iter_mut().filter_map(|member| {
+            let status = member.process.exited()?;
+            Some(format!("{}: {status}", member.name))
+        });
+        gone.collect()
+    }
+
+    /// Ends all in order and keeps what they wrote; returns those that did not end well.
+    pub(super) async fn end(mut self, logs: &Path) -> anyhow::Result<Vec<String>> {
+        fs::create_dir_all(logs)?;
+        for member in &mut self.0 {
+            if member.process.exited().is_none() {
+                member.process.term();
+            }
+        }
+        let mut bad = Vec::new();
+        for member in &mut self.0 {
+            let ending = async {
+                loop {
+                    if let Some(status) = member.process.exited() {
+                        break status.code();
+                    }
+                    tokio::time::sleep(LOOK).await;
+                }
+            };
+            let end = tokio::time::timeout(END_LIMIT, ending).await;
+            if !matches!(end, Ok(Some(0))) {
+                bad.push(format!("{}: {end:?}", member.name));
+            }
+            fs::write(logs.join(format!("{}.log", member.name)), member.process.stderr())?;
+        }
+        Ok(bad)
+    }
+}

@@ -1,0 +1,73 @@
+//! What is missing after a fail-over: acknowledged answers that the promoted server knows nothing of, and work whose record went with the first.
+//!
+//! Counts and decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use test_support::Client;
+
+/// What was lost, and of how much.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    /// Triggers that were acknowledged, and those of them that are missing.
+    pub(super) triggers: (usize, usize),
+    /// How long before the end of the first server the earliest of those was acknowledged, in seconds.
+    pub(super) reach: f64,
+    /// Dispatches that a job ran for, and those of them that are missing.
+    pub(super) ran: (usize, usize),
+    /// Attempts that two programs ran, each as if it were the only one.
+    pub(super) run_again: usize,
+    /// When the first write was acknowledged after the promotion, in seconds since the epoch.
+    pub(super) first_write: Option<f64>,
+}
+
+/// Looks for all that was acknowledged and done.
+pub(super) async fn count(
+    sql: &Client,
+    answers: &Path,
+    effects: &Path,
+    killed: f64,
+    promoted: f64,
+) -> anyhow::Result<Losses> {
+    let mut acknowledged = BTreeMap::new();
+    let mut first_write: Option<f64> = None;
+    for line in fs::read_to_string(answers)?.lines() {
+        let answer: Value = serde_json::from_str(line)?;
+        if answer["action"] != "trigger" || answer["status"] != 202 {
+            continue;
+        }
+        let at = answer["at"].as_f64().context("an answer without an instant")?;
+        let id = answer["id"].as_str().context("a trigger that was accepted without an id")?;
+        acknowledged.insert(id.to_owned(), at);
+        if at > promoted && first_write.is_none_or(|first| at < first) {
+            first_write = Some(at);
+        }
+    }
+    let mut programs = BTreeMap::<(String, String), BTreeSet<String>>::new();
+    for line in fs::read_to_string(effects)?.lines() {
+        if let ["begin", dispatch, attempt, pid, _] = line.split(' ').collect::<Vec<_>>()[..] {
+            programs.entry((dispatch.to_owned(), attempt.to_owned())).or_default().insert(pid.to_owned());
+        }
+    }
+    let ran: BTreeSet<String> = programs.keys().map(|(dispatch, _)| dispatch.clone()).collect();
+    let lost = missing(sql, &acknowledged.keys().cloned().collect::<Vec<_>>()).await?;
+    let reach = lost.iter().filter_map(|id| acknowledged.get(id)).map(|at| killed - at).fold(0.0, f64::max);
+    Ok(Losses {
+        triggers: (acknowledged.len(), lost.len()),
+        reach,
+        ran: (ran.len(), missing(sql, &ran.into_iter().collect::<Vec<_>>()).await?.len()),
+        run_again: programs.values().filter(|programs| programs.len() > 1).count(),
+        first_write,
+    })
+}
+
+/// The dispatches of these that are not there.
+async fn missing(sql: &Client, ids: &[String]) -> anyhow::Result<Vec<String>> {
+    let question = "SELECT wanted.id FROM unnest($1::text[]) AS wanted (id)
+        WHERE NOT EXISTS (SELECT FROM job_dispatch d WHERE d.id = wanted.id::uuid)";
+    Ok(sql.query(question, &[&ids]).await?.iter().map(|row| row.get(0)).collect())
+}

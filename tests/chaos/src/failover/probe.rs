@@ -1,0 +1,50 @@
+//! Clients that trigger all the time, so that the first write that is acknowledged after the promotion is seen when it is.
+//!
+//! Each trigger has a key of its own, is sent once, and is written down with its answer before the next is sent.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use test_support::http;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::clients::body_of;
+use crate::plan::BY_HAND;
+use crate::timeline::{Lines, now};
+
+/// How many there are.
+const PROBES: usize = 4;
+/// How long each waits between two triggers.
+const PAUSE: Duration = Duration::from_millis(200);
+/// After so long an answer is not waited for any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Starts them; they end with the value.
+pub(super) fn start(apis: &[SocketAddr], answers: &Arc<Lines>) -> JoinSet<()> {
+    let mut probes = JoinSet::new();
+    for number in 0..PROBES {
+        probes.spawn(trigger(number, apis.to_vec(), answers.clone()));
+    }
+    probes
+}
+
+async fn trigger(number: usize, apis: Vec<SocketAddr>, answers: Arc<Lines>) {
+    let target = format!("by-hand-{}", number % BY_HAND);
+    let path = format!("/api/v1/jobs/{target}/trigger");
+    for (sent, api) in apis.iter().cycle().skip(number).enumerate() {
+        let (key, body) = (format!("probe-{number}-{sent}"), json!({}));
+        let headers = [("idempotency-key", key.as_str())];
+        let request = http::request(*api, "POST", &path, &headers, Some(&body));
+        // No answer and one that comes late are the same to who does not get it.
+        let answer = timeout(PATIENCE, request).await.ok().and_then(Result::ok);
+        let told = answer.as_ref().map(body_of).unwrap_or_default();
+        answers.add(
+            &json!({"at": now(), "action": "trigger", "target": target, "tenant": "default", "key": key,
+                            "status": answer.map(|answer| answer.status), "id": told["dispatch_id"]}),
+        );
+        sleep(PAUSE).await;
+    }
+}

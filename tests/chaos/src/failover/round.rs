@@ -1,0 +1,197 @@
+//! One fail-over, from two fresh servers to the verdict.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use sched_runtime::clock;
+use system_tests::{Effects, FinishedRun, Verdict};
+use test_support::{Client as Sql, Pair, socket_of};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::clients::{Client, Office};
+use crate::fleet::program;
+use crate::place::DATABASE;
+use crate::plan::{self, CLIENTS, Kind, Weather};
+use crate::timeline::{Lines, now};
+use crate::way::{Server, Way, connect};
+use crate::{settle, setup, watch};
+
+use super::crew::Crew;
+use super::losses::{self, Losses};
+use super::{Cli, Mode, probe};
+
+/// What nobody waits for is held back for so long before the primary is killed.
+const HELD: Duration = Duration::from_millis(1500);
+/// How long nobody notices that the primary is gone.
+const UNNOTICED: Duration = Duration::from_secs(1);
+/// On a machine that does much else, what a worker that wakes may need to act, in seconds.
+const WAKE: f64 = 5.0;
+/// Rules about what outlives the database: an asynchronous standby is nobody's promise of it.
+const OUTSIDE: [&str; 2] = ["11:", "effects:"];
+
+/// The columns of [`Outcome::line`].
+pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISPATCH  FIRST START   ACKNOWLEDGED    LOST  REACHING BACK     RAN  UNKNOWN  RUN AGAIN";
+
+/// What came of a round.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) holds: bool,
+    pub(super) line: String,
+}
+
+/// When what happened, in seconds since the epoch.
+#[derive(Debug, Clone, Copy)]
+struct Moments {
+    killed: f64,
+    noticed: f64,
+    promoted: f64,
+}
+
+/// Runs it in `folder`, which is made anew.
+pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyhow::Result<Outcome> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    println!("{mode:?} replication, seed {seed}");
+    let mut pair = Pair::start(&folder.join("servers"), DATABASE).await?;
+    let way_of = async |url: &str| -> anyhow::Result<Way> {
+        Way::to(Server::Socket(socket_of(url).context("no socket")?), DATABASE).await
+    };
+    let to_primary = way_of(pair.primary_url()).await?;
+    // What the standby receives comes along a way of its own.
+    let replication = way_of(pair.primary_url()).await?;
+    let their_bearer = setup::arrange(&connect(pair.primary_url()).await?).await?;
+    pair.follow(Some(replication.address())).await?;
+    if mode == Mode::Synchronous {
+        pair.synchronize().await?;
+    }
+    let to_standby = way_of(pair.standby_url()).await?;
+    let url = format!("postgresql://postgres@{},{}/{DATABASE}", to_primary.address(), to_standby.address());
+
+    let timeline = Arc::new(Lines::create(folder.join("timeline.jsonl"))?);
+    let answers = Arc::new(Lines::create(folder.join("answers.jsonl"))?);
+    let effects = folder.join("effects");
+    let mut crew = Crew::start(&url, folder).await?;
+    let apis = crew.addresses(Kind::Api);
+    let first = *apis.first().context("no API")?;
+    setup::populate(first, &program("chaos-job")?, &effects, &their_bearer).await?;
+
+    let length = Duration::from_secs(cli.seconds.max(6));
+    let start = clock::monotonic();
+    let mut watching = JoinSet::new();
+    watching.spawn(watch::roles(crew.addresses(Kind::Scheduler), answers.clone()));
+    let probes = probe::start(&apis, &answers);
+    let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = Client::new(number, office.clone());
+        clients.spawn(client.run(plan::deeds(seed, number, length), move || start.elapsed()));
+    }
+    sleep((length / 2).saturating_sub(start.elapsed())).await;
+    let moments = fail_over(&mut pair, &replication, mode).await?;
+    timeline.fault("fail-over", "database", moments.killed, &format!("{mode:?}"));
+    sleep(length.saturating_sub(start.elapsed())).await;
+    drop(probes);
+    let mut clients: Vec<Client> = clients.join_all().await;
+    let gone = crew.gone();
+    ensure!(gone.is_empty(), "daemons did not survive the fail-over: {gone:?}");
+    crew.ready().await?;
+    let sql = connect(pair.standby_url()).await?;
+    let quiet_at = now();
+    settle::settle(&sql, &office, &mut clients, mode == Mode::Asynchronous).await?;
+    watching.shutdown().await;
+    let count = crew.count();
+    let ends = crew.end(&folder.join("logs")).await?;
+    let run = FinishedRun {
+        effects: Effects::at(&effects, WAKE),
+        timeline: timeline.path().to_owned(),
+        answers: answers.path().to_owned(),
+        quiet_at,
+        python: cli.python.clone(),
+    };
+    let mut verdicts = run.verdicts(&sql).await;
+    verdicts.push(Verdict::new("stop: every daemon ends in order with status 0", count, ends));
+    let losses = losses::count(&sql, answers.path(), &effects, moments.killed, moments.promoted).await?;
+    judge(mode, &verdicts, &losses, &moments, &sql).await
+}
+
+/// Kills the primary and promotes the standby.
+async fn fail_over(pair: &mut Pair, replication: &Way, mode: Mode) -> anyhow::Result<Moments> {
+    let mut moments = None;
+    let work = async {
+        if mode == Mode::Asynchronous {
+            sleep(HELD).await;
+        }
+        let killed = now();
+        pair.kill_primary().await?;
+        println!("the primary is killed");
+        sleep(UNNOTICED).await;
+        let noticed = now();
+        pair.promote().await?;
+        let promoted = now();
+        println!("the standby is promoted");
+        moments = Some(Moments { killed, noticed, promoted });
+        anyhow::Ok(())
+    };
+    let mut done = Ok(());
+    let weather = if mode == Mode::Asynchronous { Weather::Held } else { Weather::Fair };
+    replication.make(weather, async { done = work.await }).await;
+    done?;
+    moments.context("no fail-over")
+}
+
+async fn judge(
+    mode: Mode,
+    verdicts: &[Verdict],
+    losses: &Losses,
+    moments: &Moments,
+    sql: &Sql,
+) -> anyhow::Result<Outcome> {
+    let is_outside = |verdict: &Verdict| OUTSIDE.iter().any(|rule| verdict.invariant.starts_with(rule));
+    // In so short a run some rules are held against nothing.
+    let decided: Vec<Verdict> =
+        verdicts.iter().filter(|verdict| verdict.checked > 0 || verdict.violations > 0).cloned().collect();
+    let broken: Vec<&Verdict> = decided
+        .iter()
+        .filter(|verdict| verdict.violations > 0 && !(mode == Mode::Asynchronous && is_outside(verdict)))
+        .collect();
+    print!("{}", Verdict::table(&decided));
+    let after = async |statement: &str| -> anyhow::Result<String> {
+        let at: Option<f64> = sql.query_one(statement, &[&moments.promoted]).await?.get(0);
+        Ok(since(moments.promoted, at))
+    };
+    let dispatched = after(
+        "SELECT extract(epoch FROM min(created_at))::double precision FROM job_dispatch
+         WHERE trigger_id IS NULL AND created_at > to_timestamp($1)",
+    )
+    .await?;
+    let started = after(
+        "SELECT extract(epoch FROM min(started_at))::double precision FROM job_execution_log
+         WHERE started_at > to_timestamp($1)",
+    )
+    .await?;
+    let ((acknowledged, lost), (ran, unknown)) = (losses.triggers, losses.ran);
+    let line = format!(
+        "{:<13} {:>9} {:>12} {dispatched:>15} {started:>12} {acknowledged:>14} {lost:>7} {:>14} {ran:>7} {unknown:>8} {:>10}",
+        format!("{mode:?}").to_lowercase(),
+        since(moments.noticed, Some(moments.promoted)),
+        since(moments.promoted, losses.first_write),
+        format!("{:.2} s", losses.reach),
+        losses.run_again,
+    );
+    let was_lost = mode == Mode::Synchronous && (lost > 0 || unknown > 0);
+    let went_on = losses.first_write.is_some() && dispatched != NEVER;
+    Ok(Outcome { holds: broken.is_empty() && !was_lost && went_on && acknowledged > 0, line })
+}
+
+/// What is shown for what did not happen.
+const NEVER: &str = "never";
+
+fn since(from: f64, at: Option<f64>) -> String {
+    at.map_or_else(|| NEVER.to_owned(), |at| format!("{:.2} s", at - from))
+}
