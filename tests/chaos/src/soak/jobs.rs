@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use serde_json::{Value, json};
 use test_support::http;
 
-/// How many jobs one request puts in: its body stays well below a megabyte.
-const BATCH: usize = 500;
+/// How many jobs one request puts in: also a debug build has answered by then.
+const BATCH: usize = 100;
+/// How often a request is sent that is not answered; once is enough to put the jobs in, and more changes nothing.
+const TRIES: usize = 5;
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const DAYS: [&str; 7] = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
@@ -56,9 +58,16 @@ pub(super) async fn populate(
 }
 
 async fn apply(api: SocketAddr, manifest: &Value) -> anyhow::Result<()> {
-    let answer = http::request(api, "POST", "/api/v1/apply", &[], Some(manifest)).await?;
-    ensure!(answer.status == 200, "the jobs are refused: {}", answer.body);
-    Ok(())
+    for attempt in 1..=TRIES {
+        match http::request(api, "POST", "/api/v1/apply", &[], Some(manifest)).await {
+            Ok(answer) => {
+                ensure!(answer.status == 200, "the jobs are refused: {}", answer.body);
+                return Ok(());
+            }
+            Err(error) => println!("the jobs are put in again, attempt {attempt} of {TRIES}: {error}"),
+        }
+    }
+    bail!("the jobs cannot be put in")
 }
 
 /// The fires per second of so many jobs.
