@@ -1,9 +1,9 @@
--- Finished dispatches: for each of {hours} past hours one of every job, hour by hour, as they would have been written.
+-- Finished dispatches: for each past hour from {oldest} hours ago to {newest} one of every job, hour by hour, as they would have been written.
 INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimed_at, completed_at, status, queue,
                           worker_id, claim_token, attempt, triggered_by, scheduler_instance_id, term, args, follows)
 SELECT bench.time_ordered(u.fire), j.tenant_id, j.id, u.fire, u.fire + interval '10 ms', u.fire, u.fire + interval '20 ms',
        u.fire + interval '1 second', 'COMPLETED', 'default', bench.tenant(1), 1, 1, 'scheduler', bench.tenant(1), 1,
        j.task_args, u.fire - interval '1 hour'
-FROM generate_series({hours}, 1, -1) AS hour,
+FROM generate_series({oldest}, {newest}, -1) AS hour,
      LATERAL (SELECT date_trunc('hour', now()) - make_interval(hours => hour) AS fire) AS u,
      LATERAL (SELECT tenant_id, id, task_args FROM scheduled_jobs) AS j

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::curves::Curve;
+
 /// What a figure must reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bar {
@@ -58,6 +60,8 @@ pub(crate) struct Figure {
     pub(crate) bar: Bar,
     /// Measured beside it, without a bar: name, value, unit.
     pub(crate) also: Vec<(String, f64, &'static str)>,
+    /// What is plotted of it.
+    pub(crate) curves: Vec<Curve>,
 }
 
 impl Figure {
@@ -71,6 +75,7 @@ impl Figure {
             reference,
             bar,
             also: Vec::new(),
+            curves: Vec::new(),
         }
     }
 
@@ -83,6 +88,12 @@ impl Figure {
     /// With something measured beside it.
     pub(crate) fn also(mut self, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         self.also.push((name.into(), value, unit));
+        self
+    }
+
+    /// With a line of a plot.
+    pub(crate) fn curve(mut self, curve: Curve) -> Self {
+        self.curves.push(curve);
         self
     }
 
@@ -148,6 +159,7 @@ impl Figure {
             "spread": [smallest(&self.runs), largest(&self.runs)],
             "runs": self.runs,
             "also": also,
+            "curves": self.curves.iter().map(Curve::json).collect::<Vec<Value>>(),
         })
     }
 }

@@ -1,12 +1,13 @@
 //! Benchmarks of the real programs against a real, durable PostgreSQL. Run by `scripts/bench`, which builds what is needed.
 //!
-//! Starts a private server, measures row after row, prints a table and writes a file. A row that cannot be measured is reported and
+//! Starts a private server, measures row after row, prints a table, writes it down for programs and for people, and draws plots. A row that cannot be measured is reported and
 //! the others go on; missed bars are shown and are no failure of the run. If the program dies, the server and the daemons
 //! end with it, the rows measured so far are in the file, and the next run removes the data. What is measured and why
 //! it can be trusted is told in `docs/benchmarks.md` and in each row's module.
 
 mod api;
 mod burst;
+mod curves;
 mod daemon;
 mod figures;
 mod limit;
@@ -55,7 +56,7 @@ enum Command {
         #[arg(long, value_name = "NAME", value_enum)]
         only: Vec<rows::Row>,
     },
-    /// The worker: drains, latency, handlers, idle and large fleets. Takes about 50 minutes and 16 GB of disk.
+    /// The worker: drains, latency, handlers, idle and large fleets. Takes about an hour and 16 GB of disk.
     ///
     /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
     Worker {
@@ -163,8 +164,10 @@ async fn measure(
     }
     machine.look_at_load("load after");
     let path = report::write(bench.into, suite, &machine, &figures)?;
+    let plots = curves::draw(bench.into, suite, &figures)?;
+    let page = report::write_page(bench.into, suite, &machine, &figures, &plots)?;
     print!("{}", report::table(&machine, &figures));
-    println!("\nwritten to {}", path.display());
+    println!("\nwritten to {} and {}; plots: {}", path.display(), page.display(), plots.join(" "));
     for (name, error) in &failed {
         eprintln!("error: {name} could not be measured: {error:#}");
     }

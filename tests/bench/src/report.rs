@@ -1,4 +1,4 @@
-//! The results: a table for people, a file for programs, and what they were measured on.
+//! The results: a table for people, on the screen and as Markdown, a file for programs, and what they were measured on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,6 +83,41 @@ pub(crate) fn write(
     Ok(path)
 }
 
+/// Writes the same for people: the machine, a table of Markdown, the plots.
+pub(crate) fn write_page(
+    into: &Path,
+    name: &str,
+    machine: &Machine,
+    figures: &[Figure],
+    plots: &[String],
+) -> anyhow::Result<PathBuf> {
+    let path = into.join(name).with_extension("md");
+    fs::write(&path, page(name, machine, figures, plots))
+        .with_context(|| format!("failed to write {}", path.display()))?;
+    Ok(path)
+}
+
+fn page(name: &str, machine: &Machine, figures: &[Figure], plots: &[String]) -> String {
+    let mut text = format!("# {name}\n\n");
+    for (name, value) in &machine.0 {
+        text.push_str(&format!("- {name}: {value}\n"));
+    }
+    text.push_str(&format!("\n| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len())));
+    for figure in figures {
+        text.push_str(&format!("| {} |\n", line(figure).join(" | ")));
+        for (name, value, unit) in &figure.also {
+            text.push_str(&format!("| | {} {unit} | | | | | {name} |\n", number(*value)));
+        }
+    }
+    for plot in plots {
+        text.push_str(&format!("\n![{plot}]({plot})\n"));
+    }
+    text
+}
+
+/// The columns.
+const HEAD: [&str; 7] = ["name", "value", "ratio", "bar", "pass", "spread", "reference"];
+
 /// The table.
 pub(crate) fn table(machine: &Machine, figures: &[Figure]) -> String {
     let mut text = String::new();
@@ -90,7 +125,7 @@ pub(crate) fn table(machine: &Machine, figures: &[Figure]) -> String {
         text.push_str(&format!("{name:<12} {value}\n"));
     }
     text.push('\n');
-    let head = ["name", "value", "ratio", "bar", "pass", "spread", "reference"].map(ToOwned::to_owned);
+    let head = HEAD.map(ToOwned::to_owned);
     let mut lines = vec![head];
     for figure in figures {
         lines.push(line(figure));
@@ -128,4 +163,27 @@ fn line(figure: &Figure) -> [String; 7] {
         figure.spread_text(),
         reference,
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{Bar, Reference};
+
+    #[test]
+    fn a_page_has_the_machine_every_figure_and_every_plot() {
+        let machine = Machine(vec![("PostgreSQL", "15.18".to_owned())]);
+        let figure =
+            Figure::new("drain", "1/s", &[9.0], Reference::value("pgbench", 10.0), Bar::RatioAtLeast(0.7))
+                .also("with defaults", 4.0, "1/s");
+        let page = page("worker", &machine, &[figure], &["worker-waits.svg".to_owned()]);
+        for wanted in [
+            "- PostgreSQL: 15.18\n",
+            "| drain | 9.00 1/s | 0.90 | ratio >= 0.70 | yes | 1 run | 10.0 1/s: pgbench |\n",
+            "| | 4.00 1/s | | | | | with defaults |\n",
+            "![worker-waits.svg](worker-waits.svg)",
+        ] {
+            assert!(page.contains(wanted), "{wanted:?} is not in {page}");
+        }
+    }
 }

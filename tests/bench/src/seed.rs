@@ -3,6 +3,8 @@
 //! Written by SQL, naming only the columns that matter; everything else is the default that the migrations give. So jobs are
 //! what the product makes of them, whatever columns come later.
 
+use std::ops::RangeInclusive;
+
 use anyhow::Context;
 
 use crate::sql::{Db, fill};
@@ -86,9 +88,9 @@ pub(crate) async fn choose_scattered(db: &Db, count: usize) -> anyhow::Result<()
     .await
 }
 
-/// Gives every job a finished dispatch for each of `hours` past hours. Keys and checks are taken away meanwhile and made again
+/// Gives every job a finished dispatch for each of some past hours, from the first to the last of `hours` ago, the oldest first. Keys and checks are taken away meanwhile and made again
 /// from their own definitions; the rows refer to nothing that does not exist, so the foreign keys need not be asked.
-pub(crate) async fn history(db: &Db, hours: usize) -> anyhow::Result<()> {
+pub(crate) async fn history(db: &Db, hours: RangeInclusive<usize>) -> anyhow::Result<()> {
     let keys = db
         .rows(
             "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
@@ -111,7 +113,9 @@ pub(crate) async fn history(db: &Db, hours: usize) -> anyhow::Result<()> {
         let name = row.first().context("an index has a name")?;
         db.run(&format!("DROP INDEX {name}")).await?;
     }
-    db.run(&fill(include_str!("../sql/history.sql"), &[("hours", &hours.to_string())])).await?;
+    let (newest, oldest) = (hours.start().to_string(), hours.end().to_string());
+    let hours = [("newest", newest.as_str()), ("oldest", oldest.as_str())];
+    db.run(&fill(include_str!("../sql/history.sql"), &hours)).await?;
     for row in &keys {
         let [name, definition] = row.as_slice() else { continue };
         db.run(&format!("ALTER TABLE job_dispatch ADD CONSTRAINT {name} {definition}")).await?;

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -52,10 +53,17 @@ pub(crate) struct Daemon {
     pub(crate) way: Way,
     /// Its pages; of an API also what it is for.
     pub(crate) address: SocketAddr,
+    /// The process that runs, or ran last.
+    pid: Arc<AtomicI32>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Daemon {
+    /// The id of the process that runs, or ran last; 0 before the first.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid.load(Ordering::Relaxed)
+    }
+
     /// Tells its keeper what to do next.
     pub(crate) fn order(&self, order: Order) {
         // A keeper that is gone has been told to end.
@@ -71,12 +79,12 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts all of them; returns when they are ready. `broken` names guards that they do without.
+    /// Starts all of them with settings besides those of every run; returns when they are ready.
     pub(crate) async fn start(
         place: &Place,
         pooler: SocketAddr,
         timeline: &Arc<Lines>,
-        broken: &str,
+        more: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
         let mut fleet = Self { daemons: Vec::new(), keepers: JoinSet::new() };
         for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
@@ -90,19 +98,21 @@ impl Fleet {
                 let way = Way::to(server, DATABASE).await?;
                 let name = format!("{}-{number}", word(kind));
                 let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-                let launch =
-                    launch(kind, way.url(), address, &place.file("work"))?.env("SCHED_BREAK", broken);
+                let launch = launch(kind, way.url(), address, &place.file("work"))?;
+                let launch = more.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+                let pid = Arc::new(AtomicI32::new(0));
                 let (orders, told) = mpsc::unbounded_channel();
                 let keeper = Keeper {
                     name: name.clone(),
                     launch,
                     process: None,
                     address,
+                    pid: pid.clone(),
                     log: place.file(&format!("logs/{name}.log")),
                     timeline: timeline.clone(),
                 };
                 fleet.keepers.spawn_local(keeper.run(told));
-                fleet.daemons.push(Daemon { target, name, way, address, orders });
+                fleet.daemons.push(Daemon { target, name, way, address, pid, orders });
             }
         }
         for daemon in &fleet.daemons {
@@ -164,13 +174,14 @@ struct Keeper {
     launch: Launch,
     process: Option<Process>,
     address: SocketAddr,
+    pid: Arc<AtomicI32>,
     log: PathBuf,
     timeline: Arc<Lines>,
 }
 
 impl Keeper {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        self.process = Some(self.launch.clone().start());
+        self.start();
         loop {
             tokio::select! {
                 order = orders.recv() => match order {
@@ -237,7 +248,13 @@ impl Keeper {
         self.keep_log();
         self.process = None;
         sleep(pause).await;
-        self.process = Some(self.launch.clone().start());
+        self.start();
+    }
+
+    fn start(&mut self) {
+        let process = self.launch.clone().start();
+        self.pid.store(process.id(), Ordering::Relaxed);
+        self.process = Some(process);
     }
 
     /// Ends it in order; kills it if it does not. Its exit code, if it has one.

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -22,8 +23,8 @@ use crate::way;
 pub(crate) const DATABASE: &str = "sched";
 /// Size of the disk.
 const DISK: &str = "size=640m,mode=0755";
-/// The log is small, so that it is written anew all the time and a full disk is noticed; vacuum comes by within a run.
-const SETTINGS: [&str; 4] =
+/// Settings of a server to which much is done: the log is small, so that it is written anew all the time and a full disk is noticed; vacuum comes by within a run.
+pub(crate) const BUSY: [&str; 4] =
     ["min_wal_size=32MB", "max_wal_size=96MB", "autovacuum_naptime=10s", "shared_buffers=64MB"];
 
 /// A run's folder and its server.
@@ -34,13 +35,18 @@ pub(crate) struct Place {
     /// Whether the disk can be filled without harm to others.
     pub(crate) has_own_disk: bool,
     url: String,
+    settings: &'static [&'static str],
     cluster: Mutex<Option<Cluster>>,
     _lock: File,
 }
 
 impl Place {
     /// A fresh folder below `into` with a migrated database. Mounts a disk in it if that is allowed.
-    pub(crate) async fn open(into: &Path, may_mount: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn open(
+        into: &Path,
+        may_mount: bool,
+        settings: &'static [&'static str],
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
         let into = into.canonicalize()?;
         let lock = File::create(into.join("lock"))?;
@@ -55,7 +61,7 @@ impl Place {
         fs::create_dir_all(&disk)?;
         fs::create_dir_all(folder.join("logs"))?;
         let has_own_disk = may_mount && mount(&disk);
-        let options = options(&disk);
+        let options = options(&disk, settings);
         let cluster =
             spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
         let (admin, url) = (cluster.url("postgres"), cluster.url(DATABASE));
@@ -63,7 +69,15 @@ impl Place {
         let database = Database::new(&DatabaseSettings::new(&url, "chaos"))?;
         migrations::up(&database).await.context("failed to migrate")?;
         database.close();
-        Ok(Self { folder, disk, has_own_disk, url, cluster: Mutex::new(Some(cluster)), _lock: lock })
+        Ok(Self {
+            folder,
+            disk,
+            has_own_disk,
+            url,
+            settings,
+            cluster: Mutex::new(Some(cluster)),
+            _lock: lock,
+        })
     }
 
     /// A file of the run.
@@ -101,7 +115,7 @@ impl Place {
         let mut last = None;
         // With a full disk it does not start; the disk is emptied meanwhile.
         for _ in 0..60 {
-            let options = options(&self.disk);
+            let options = options(&self.disk, self.settings);
             match spawn_blocking(move || Cluster::open(options)).await? {
                 Ok(cluster) => {
                     *place = Some(cluster);
@@ -176,8 +190,21 @@ impl Place {
     }
 }
 
-fn options(disk: &Path) -> OpenOptions {
-    let settings = SETTINGS.iter().map(ToString::to_string).collect();
+/// Closes the place as soon as nothing uses it any more.
+pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()> {
+    // What was cut short lets go of it as soon as it is its turn.
+    for _ in 0..100 {
+        if Arc::strong_count(&place) == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let place = Arc::into_inner(place).context("something still uses the folder")?;
+    place.close(is_kept).await
+}
+
+fn options(disk: &Path, settings: &[&str]) -> OpenOptions {
+    let settings = settings.iter().map(ToString::to_string).collect();
     OpenOptions { settings, ..OpenOptions::durable(disk.join("pg")) }
 }
 

@@ -175,6 +175,50 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
     faults
 }
 
+/// The few, light faults of a long run: some a minute. The first daemon of each kind is never ended, so that what grows in it can be seen.
+pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
+    let mut dice = Dice::new(seed, 0);
+    let mut faults = Vec::new();
+    let mut at = dice.span(12_000, 25_000);
+    while at + LAST < length {
+        faults.push(Fault { at, what: lightened(fault(&mut dice)) });
+        at += dice.span(12_000, 25_000);
+    }
+    faults
+}
+
+/// The longest that a light fault lasts.
+const LIGHT: Duration = Duration::from_secs(5);
+
+fn lightened(what: What) -> What {
+    let spared = |target: Target| Target { number: target.number.max(1), ..target };
+    match what {
+        What::Kill(target, pause) => What::Kill(spared(target), pause),
+        What::Term(target, pause) => What::Term(spared(target), pause),
+        What::Freeze(target, lasts) => What::Freeze(target, lasts.min(LIGHT)),
+        What::Network(target, weather, lasts) => What::Network(target, weather, lasts.min(LIGHT)),
+        What::DiskFull(_) => What::Terminate(4),
+        What::Rolling(kind) => What::Term(Target { kind, number: 1 }, Duration::ZERO),
+        What::Cut(_) | What::Crash(_) | What::Restart(_) | What::Terminate(_) | What::Pooler(_) => what,
+    }
+}
+
+/// What a client does in a long run: less often, and without making jobs that fire, of which there would be more and more.
+pub(crate) fn light_deeds(seed: u64, client: u64, length: Duration) -> Vec<Planned> {
+    let mut dice = Dice::new(seed, client + 1);
+    let mut deeds = Vec::new();
+    let mut at = dice.span(0, 3000);
+    while at + LAST < length {
+        let deed = match deed(&mut dice) {
+            Deed::Create { .. } => Deed::Create { seconds: 0 },
+            other => other,
+        };
+        deeds.push(Planned { at, deed });
+        at += dice.span(1500, 4500);
+    }
+    deeds
+}
+
 fn target(dice: &mut Dice) -> Target {
     let kind = dice.choose(&[(4, Kind::Scheduler), (5, Kind::Worker), (2, Kind::Api)], Kind::Worker);
     Target { kind, number: dice.below(count_of(kind)) }
@@ -256,6 +300,31 @@ mod tests {
         assert_ne!(faults(1, length, Intensity::Normal), faults(2, length, Intensity::Normal));
         assert_eq!(deeds(1, 0, length), deeds(1, 0, length));
         assert_ne!(deeds(1, 0, length), deeds(1, 1, length));
+    }
+
+    #[test]
+    fn light_faults_are_some_a_minute_and_never_end_the_first_of_a_kind() {
+        for seed in 0..20 {
+            let faults = light_faults(seed, Duration::from_secs(3600));
+            assert!((120..=300).contains(&faults.len()), "{} faults of seed {seed}", faults.len());
+            for fault in faults {
+                match fault.what {
+                    What::Kill(target, _) | What::Term(target, _) => {
+                        assert_ne!(target.number, 0, "{fault:?}")
+                    }
+                    What::Freeze(_, lasts) | What::Network(_, _, lasts) => {
+                        assert!(lasts <= LIGHT, "{fault:?}")
+                    }
+                    What::DiskFull(_) | What::Rolling(_) => panic!("{fault:?} is not light"),
+                    _ => {}
+                }
+            }
+            let deeds = light_deeds(seed, 0, Duration::from_secs(3600));
+            assert!(
+                deeds.iter().all(|planned| !matches!(planned.deed, Deed::Create { seconds: 1.. })),
+                "a job that fires is made with seed {seed}"
+            );
+        }
     }
 
     #[test]

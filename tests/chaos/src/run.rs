@@ -20,13 +20,13 @@ use crate::clients::{Client, Office};
 use crate::faults::{self, Victims};
 use crate::fleet::{Fleet, program};
 use crate::mutants::{self, Mutant};
-use crate::place::Place;
+use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{Lines, now};
 use crate::{report, settle, setup, watch};
 
 /// On a machine that does much else, what a worker that wakes may need to act, in seconds.
-const WAKE: f64 = 5.0;
+pub(crate) const WAKE: f64 = 5.0;
 
 /// What is left when the daemons have ended.
 struct Outcome {
@@ -36,7 +36,7 @@ struct Outcome {
 
 /// Runs it; 0 when everything holds, 1 when not.
 pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode> {
-    let place = Arc::new(Place::open(&cli.into, cli.may_mount).await?);
+    let place = Arc::new(Place::open(&cli.into, cli.may_mount, &place::BUSY).await?);
     if !place.has_own_disk {
         println!("the disk is never full in this run: mounting one is not allowed here");
     }
@@ -63,15 +63,7 @@ pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode>
         eprintln!("the database is not written down: {error:#}");
     }
     let folder = place.file("");
-    // What was cut short lets go of it as soon as it is its turn.
-    for _ in 0..100 {
-        if Arc::strong_count(&place) == 1 {
-            break;
-        }
-        sleep(Duration::from_millis(50)).await;
-    }
-    let place = Arc::into_inner(place).context("something still uses the folder")?;
-    place.close(is_kept).await?;
+    place::leave(place, is_kept).await?;
     let Some(outcome) = outcome else { return Ok(code) };
     if is_kept {
         println!("kept: {}", folder.display());
@@ -111,7 +103,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let effects = place.file("effects");
     let their_bearer = setup::arrange(&place.client().await?).await?;
     let pooler = Pooler::before(place.url(), "session").await;
-    let fleet = Fleet::start(place, pooler.address(), &timeline, &cli.without).await?;
+    let fleet = Fleet::start(place, pooler.address(), &timeline, &[("SCHED_BREAK", &cli.without)]).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
     let schedulers: Vec<_> = fleet.all(Kind::Scheduler).map(|scheduler| scheduler.address).collect();
     setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
@@ -172,15 +164,26 @@ async fn judge(
     planned: usize,
 ) -> anyhow::Result<Outcome> {
     let sql = place.client().await?;
-    let mut verdicts = run.verdicts(&sql).await;
+    let verdicts = decide(place, run, &sql, ends).await;
+    let figures = report::figures(&sql, &run.timeline, planned).await?;
+    Ok(Outcome { verdicts, figures })
+}
+
+/// What the checker says of a run whose daemons have ended, `ends` of them not well.
+pub(crate) async fn decide(
+    place: &Place,
+    run: &FinishedRun,
+    sql: &test_support::Client,
+    ends: Vec<String>,
+) -> Vec<Verdict> {
+    let mut verdicts = run.verdicts(sql).await;
     verdicts.push(Verdict::new(
         "stop: every daemon ends in order with status 0",
         plan::SCHEDULERS + plan::WORKERS + plan::APIS,
         ends,
     ));
     verdicts.push(left_behind(&run_mark(place)));
-    let figures = report::figures(&sql, &run.timeline, planned).await?;
-    Ok(Outcome { verdicts, figures })
+    verdicts
 }
 
 /// What stands in the command line of every job.

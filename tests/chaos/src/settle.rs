@@ -1,22 +1,28 @@
-//! What comes after the faults: clients get the answers they still want, every schedule is paused, and what is open is waited for.
+//! What comes after the faults: clients get the answers they still want, every schedule that fires soon is paused, and what is open is waited for.
 //!
 //! Schedules are paused and not disabled, so that their cursors go on and can be checked. Each wait is for a condition, and says what it saw last.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::json;
 use test_support::{Client as Sql, http};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::clients::{Client, Office};
 
 /// How long what is open may take to end when there are no faults any more.
 const LIMIT: Duration = Duration::from_secs(120);
+/// How many jobs are paused at the same time.
+const AT_ONCE: usize = 8;
 const LOOK: Duration = Duration::from_millis(250);
 
+/// What fires later than that would be a matter of thousands of requests, and settles by itself.
 const FIRING: &str = "SELECT j.id::text, t.slug FROM scheduled_jobs j JOIN tenants t ON t.id = j.tenant_id
-    WHERE j.scope = 'project' AND j.is_enabled AND NOT (j.is_paused AND j.paused_until IS NULL) AND j.job_type IN ('cron', 'interval')";
+    WHERE j.scope = 'project' AND j.is_enabled AND NOT (j.is_paused AND j.paused_until IS NULL) AND j.job_type IN ('cron', 'interval')
+      AND j.next_run_at < now() + interval '5 minutes'";
 const OPEN: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL), (SELECT count(*) FROM job_ends),
     (SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND next_run_at < now() - interval '2 seconds')";
 
@@ -30,16 +36,15 @@ pub(crate) async fn settle(
     for client in clients {
         ensure!(client.finish().await, "a trigger is not answered without faults");
     }
-    for row in sql.query(FIRING, &[]).await? {
-        let (job, tenant): (String, String) = (row.get(0), row.get(1));
-        let api = *office.apis.first().context("no API")?;
-        let path = format!("/api/v1/jobs/{job}/pause");
-        let theirs = [("authorization", office.their_bearer.as_str())];
-        let headers: &[(&str, &str)] = if tenant == "default" { &[] } else { &theirs };
-        let answer =
-            http::request(api, "POST", &path, headers, Some(&json!({"reason": "the end", "until": "never"})))
-                .await?;
-        ensure!(answer.status == 200 || is_broken, "a job is not paused: {}", answer.body);
+    let firing = sql.query(FIRING, &[]).await?;
+    let api = *office.apis.first().context("no API")?;
+    let mut pausing = JoinSet::new();
+    for some in firing.chunks(firing.len().div_ceil(AT_ONCE).max(1)) {
+        let some: Vec<(String, String)> = some.iter().map(|row| (row.get(0), row.get(1))).collect();
+        pausing.spawn(pause(api, office.their_bearer.clone(), some, is_broken));
+    }
+    while let Some(paused) = pausing.join_next().await {
+        paused??;
     }
     let mut seen = String::new();
     // What is broken may never end.
@@ -58,5 +63,23 @@ pub(crate) async fn settle(
         bail!("nothing was looked at");
     }
     println!("not settled after {limit:?}: {seen}");
+    Ok(())
+}
+
+/// Pauses these jobs, each with the tenant it belongs to, for good.
+async fn pause(
+    api: SocketAddr,
+    their_bearer: String,
+    jobs: Vec<(String, String)>,
+    is_broken: bool,
+) -> anyhow::Result<()> {
+    let theirs = [("authorization", their_bearer.as_str())];
+    for (job, tenant) in jobs {
+        let path = format!("/api/v1/jobs/{job}/pause");
+        let headers: &[(&str, &str)] = if tenant == "default" { &[] } else { &theirs };
+        let body = json!({"reason": "the end", "until": "never"});
+        let answer = http::request(api, "POST", &path, headers, Some(&body)).await?;
+        ensure!(answer.status == 200 || is_broken, "a job is not paused: {}", answer.body);
+    }
     Ok(())
 }

@@ -1,7 +1,8 @@
 """Says when jobs should have fired, without any code of the product.
 
 Reads JSON from standard input: {"until": µs, "jobs": [{"id", "created_at": µs, "versions": [{"version", "changed_at": µs, "settings"}]}]}, instants as
-whole microseconds since 1970. Writes one line for each fire time up to `until`: the job, the microseconds, the version that was in effect.
+whole microseconds since 1970. Writes one line for each fire time up to `until`, and one for the first after it: the job, the microseconds, the version that
+was in effect.
 
 A version is in effect after the instant of its change, up to and including that of the next; the first from the creation of the job on. While a job is
 disabled it has no fire times; a pause holds them and they remain fire times. Cron expressions are read by cronsim, intervals are counted here. What is not
@@ -25,7 +26,7 @@ def micros(at):
     return (at - EPOCH) // MICROSECOND
 
 
-def interval(config, created_at, after, until):
+def interval(config, created_at, after):
     anchor = created_at
     if "anchor" in config:
         anchor = micros(datetime.fromisoformat(config["anchor"].replace("Z", "+00:00")))
@@ -34,12 +35,12 @@ def interval(config, created_at, after, until):
         raise ValueError(f"an interval that is not understood: {config}")
     period = sum(SECONDS[key] * value for key, value in parts.items()) * 1_000_000
     at = anchor + ((after - anchor) // period + 1) * period
-    while at <= until:
+    while True:
         yield at
         at += period
 
 
-def cron(config, zone, after, until):
+def cron(config, zone, after):
     if not config.keys() <= {"expression", "seconds"}:
         raise ValueError(f"a crontab schedule that is not understood: {config}")
     fields = len(config["expression"].split())
@@ -49,13 +50,12 @@ def cron(config, zone, after, until):
     begin = (EPOCH + timedelta(microseconds=after)).replace(microsecond=0).astimezone(ZoneInfo(zone))
     for fire in CronSim(config["expression"], begin):
         at = micros(fire)
-        if at > until:
-            return
         if at > after:
             yield at
 
 
-def fires(settings, created_at, after, until):
+def fires(settings, created_at, after):
+    """All fire times after `after`, without end."""
     for setting in UNKNOWN:
         if settings.get(setting):
             raise ValueError(f"{setting} is not understood: {settings}")
@@ -63,9 +63,9 @@ def fires(settings, created_at, after, until):
     if kind == "manual" or not settings["is_enabled"]:
         return iter(())
     if kind == "interval":
-        return interval(config, created_at, after, until)
+        return interval(config, created_at, after)
     if kind == "cron":
-        return cron(config, settings.get("timezone") or "UTC", after, until)
+        return cron(config, settings.get("timezone") or "UTC", after)
     raise ValueError(f"a kind of schedule that is not understood: {kind}")
 
 
@@ -78,8 +78,13 @@ def main():
         ends = [version["changed_at"] for version in versions[1:]] + [run["until"]]
         for version, end in zip(versions, ends):
             after = job["created_at"] if version["version"] == 1 else version["changed_at"]
-            for at in fires(version["settings"], job["created_at"], after, min(end, run["until"])):
-                print(job["id"], at, version["version"])
+            for at in fires(version["settings"], job["created_at"], after):
+                is_next = at > min(end, run["until"])
+                # The first that is to come is what the cursor names.
+                if not is_next or version is versions[-1]:
+                    print(job["id"], at, version["version"])
+                if is_next:
+                    break
 
 
 if __name__ == "__main__":

@@ -138,10 +138,12 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
         broken: "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
                            JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
                              -- What is asked for by hand comes on top.
-                             AND l.triggered_by IN ('scheduler', 'dependency'))
-         SELECT a.job_id, a.id FROM attempts a JOIN scheduled_jobs j ON j.id = a.job_id
-         WHERE (SELECT count(*) FROM attempts b WHERE b.job_id = a.job_id AND b.started_at <= a.started_at AND b.completed_at > a.started_at)
-               > j.max_instances",
+                             AND l.triggered_by IN ('scheduler', 'dependency')),
+         -- How many run whenever one begins; who ends at that instant does not.
+         running AS (SELECT e.job_id, e.id, e.change, sum(e.change) OVER (PARTITION BY e.job_id ORDER BY e.at, e.change) AS count
+                       FROM (SELECT job_id, id, started_at AS at, 1 AS change FROM attempts
+                             UNION ALL SELECT job_id, id, greatest(completed_at, started_at), -1 FROM attempts) e)
+         SELECT r.job_id, r.id FROM running r JOIN scheduled_jobs j ON j.id = r.job_id WHERE r.change = 1 AND r.count > j.max_instances",
     },
     Invariant {
         name: "5: max_running of a queue is never exceeded by attempts that were not lost",
@@ -152,10 +154,11 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                            JOIN job_dispatch d ON d.id = l.dispatch_id
                            JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue
                            -- Under the present limit.
-                           WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL AND l.started_at > q.updated_at)
-         SELECT a.name, a.id FROM attempts a
-         WHERE (SELECT count(*) FROM attempts b WHERE b.tenant_id = a.tenant_id AND b.name = a.name
-                AND b.started_at <= a.started_at AND b.completed_at > a.started_at) > a.max_running",
+                           WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL AND l.started_at > q.updated_at),
+         running AS (SELECT e.name, e.id, e.max_running, e.change, sum(e.change) OVER (PARTITION BY e.tenant_id, e.name ORDER BY e.at, e.change) AS count
+                       FROM (SELECT tenant_id, name, max_running, id, started_at AS at, 1 AS change FROM attempts
+                             UNION ALL SELECT tenant_id, name, max_running, id, greatest(completed_at, started_at), -1 FROM attempts) e)
+         SELECT r.name, r.id FROM running r WHERE r.change = 1 AND r.count > r.max_running",
     },
     Invariant {
         name: "6: no transition but a legal one, and none out of a final state",

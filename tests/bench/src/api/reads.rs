@@ -50,7 +50,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let db = bench.place.database().await?;
     seed::tenants(&db, 1).await?;
     seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 2_000), ..Jobs::default() }).await?;
-    seed::history(&db, 100).await.context("failed to make the history")?;
+    seed::history(&db, 1..=100).await.context("failed to make the history")?;
     db.run(include_str!("../../sql/log.sql")).await.context("failed to make the log")?;
     db.run("VACUUM ANALYZE job_execution_log").await?;
     db.run("CHECKPOINT").await?;

@@ -1,7 +1,7 @@
 //! The rate of a burst with much in the tables that has nothing to do with it, against the same jobs in empty tables.
 //!
 //! Two databases on one server, each with a leader: in one nothing but the jobs of the burst, in the other a hundred times as many
-//! that are not due, and ten finished dispatches for every job, the due ones included. The bursts alternate, so that whatever else
+//! that are not due, and ten finished dispatches for every job, the due ones included; on the way there, with one of them for every job, it is measured too, for the plot. The bursts alternate, so that whatever else
 //! the machine does falls on both. Beside the figure, without a bar: the first burst after the start and a checkpoint, when
 //! nothing is in memory and the first touch of every page is logged whole; and other due jobs that are strewn over all pages of the
 //! table, each of which must then be read and written for one job.
@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use super::{Bench, rate};
 use crate::burst::{self, Earlier, Flush};
+use crate::curves::{Curve, Shown};
 use crate::daemon::{self, Scheduler};
 use crate::figures::{Bar, Figure, Reference, median};
 use crate::seed::{self, Jobs};
@@ -35,6 +36,20 @@ impl Side {
     }
 }
 
+/// The rate with the first part of the history, and how much that is. The leader of the database ends with it.
+async fn with_some(bench: &Bench<'_>, db: Db, flush: Flush) -> anyhow::Result<((f64, f64), Db)> {
+    let finished = db.number("SELECT count(*) FROM job_dispatch").await?;
+    let scheduler = daemon::start_leading(&db).await?;
+    let side = Side { db, scheduler, flush, earlier: Earlier::KeepHistory };
+    side.rate().await.context("the burst to warm up failed")?;
+    let mut rates = Vec::new();
+    for _ in 0..bench.scale.pick(3, 1) {
+        rates.push(side.rate().await?);
+    }
+    side.scheduler.stop().await;
+    Ok(((finished, median(&rates)), side.db))
+}
+
 pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let jobs = bench.scale.pick(10_000, 2_000);
     let (db, scheduler, flush) = rate::prepare(bench, jobs).await?;
@@ -43,7 +58,9 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let db = bench.place.second_database().await?;
     rate::due_jobs(&db, jobs).await?;
     seed::jobs(&db, &Jobs { count: bench.scale.pick(1_000_000, 10_000), ..Jobs::default() }).await?;
-    seed::history(&db, EACH).await.context("failed to make the history")?;
+    seed::history(&db, EACH..=EACH).await.context("failed to begin the history")?;
+    let (some, db) = with_some(bench, db, flush).await?;
+    seed::history(&db, 1..=EACH - 1).await.context("failed to make the history")?;
     let finished = db.number("SELECT count(*) FROM job_dispatch").await?;
     let size = db.number("SELECT pg_database_size(current_database()) / 1e9").await?;
     let scheduler = daemon::start_leading(&db).await?;
@@ -64,12 +81,18 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     empty.scheduler.stop().await;
     full.scheduler.stop().await;
 
-    let reference = Reference::value("the same jobs in empty tables, same run", median(&without));
+    let reference_rate = median(&without);
+    let reference = Reference::value("the same jobs in empty tables, same run", reference_rate);
     let figure =
         Figure::new("dispatch_rate_with_history", "rows/s", &with, reference, Bar::RatioAtLeast(0.8))
             .also("the first burst, with a cold start and right after a checkpoint", first, "rows/s")
             .also("due jobs strewn over the whole table", median(&scattered), "rows/s")
             .also("finished dispatches", finished, "rows")
-            .also("size of the database", size, "GB");
+            .also("size of the database", size, "GB")
+            .curve(Curve::through(
+                Shown::History,
+                "dispatch",
+                &[(0.0, reference_rate), some, (finished, median(&with))],
+            ));
     Ok(vec![figure])
 }

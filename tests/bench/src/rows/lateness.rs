@@ -9,6 +9,7 @@ use anyhow::ensure;
 
 use super::Bench;
 use crate::burst::Flush;
+use crate::curves::{Curve, Shown};
 use crate::daemon;
 use crate::figures::{Bar, Figure, Reference, largest, median, percentile};
 use crate::seed::{self, Jobs};
@@ -63,7 +64,8 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let p99 = Figure::new("lateness_p99", "ms", &[percentile(&late, 0.99)], reference(), Bar::AtMost(100.0))
         .also("largest", largest(&late), "ms")
         .also("dispatches", late.len() as f64, "rows")
-        .also("fires without a dispatch", fires as f64 - late.len() as f64, "fires");
+        .also("fires without a dispatch", fires as f64 - late.len() as f64, "fires")
+        .curve(Curve::distribution(Shown::Lateness, format!("{JOBS} fires per second"), &late));
     Ok(vec![p50, p99])
 }
 

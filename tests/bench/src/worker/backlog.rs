@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use futures_util::future::{join_all, try_join_all};
 
 use super::hosted::{Hosted, Program};
 use crate::seed::{self, Jobs};
@@ -120,27 +121,40 @@ pub(super) async fn drain(
     program: Program,
     settings: &[(&str, &str)],
 ) -> anyhow::Result<f64> {
+    drain_by(db, count, 1, program, settings).await
+}
+
+/// The same by several workers, which are started at once.
+pub(super) async fn drain_by(
+    db: &Db,
+    count: usize,
+    workers: u32,
+    program: Program,
+    settings: &[(&str, &str)],
+) -> anyhow::Result<f64> {
     let begun = db.now().await?;
-    let worker = Hosted::start(program, db, settings).await?;
-    wait_executed(&worker, count).await?;
-    // Told to stop, it stores what it has; what is not stored then shows in the count.
-    worker.stop().await;
+    let workers = try_join_all((0..workers).map(|_| Hosted::start(program, db, settings))).await?;
+    wait_executed(&workers, count).await?;
+    // Told to stop, they store what they have; what is not stored then shows in the count.
+    join_all(workers.into_iter().map(Hosted::stop)).await;
     rate(db, count, begun).await
 }
 
-/// Waits until a worker has run this many, as long as it makes progress.
-pub(super) async fn wait_executed(worker: &Hosted, count: usize) -> anyhow::Result<()> {
-    let mut seen = (worker.executed().await?, sched_runtime::clock::monotonic());
+/// How many all of them have run.
+async fn executed_by(workers: &[Hosted]) -> anyhow::Result<f64> {
+    Ok(try_join_all(workers.iter().map(Hosted::executed)).await?.into_iter().sum())
+}
+
+/// Waits until workers have run this many together, as long as they make progress.
+pub(super) async fn wait_executed(workers: &[Hosted], count: usize) -> anyhow::Result<()> {
+    let mut seen = (executed_by(workers).await?, sched_runtime::clock::monotonic());
     while seen.0 < count as f64 {
         tokio::time::sleep(Duration::from_millis(250)).await;
-        let executed = worker.executed().await?;
+        let executed = executed_by(workers).await?;
         if executed > seen.0 {
             seen = (executed, sched_runtime::clock::monotonic());
         }
-        ensure!(
-            seen.1.elapsed() < STALLED_AFTER,
-            "the worker stands still after {executed} of {count} dispatches"
-        );
+        ensure!(seen.1.elapsed() < STALLED_AFTER, "no worker gets on after {executed} of {count} dispatches");
     }
     Ok(())
 }

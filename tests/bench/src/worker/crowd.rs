@@ -64,7 +64,7 @@ async fn run(bench: &Bench<'_>, db: &Db, workers: usize, jobs: usize) -> anyhow:
     backlog::fill_claimable(db, jobs, Earlier::Nothing, "now() + interval '8 seconds'").await?;
     db.run("NOTIFY sched_dispatch, 'default'").await?;
     let before = cpu::of_server(postmaster)?;
-    backlog::wait_executed(&crowd, jobs).await?;
+    backlog::wait_executed(std::slice::from_ref(&crowd), jobs).await?;
     let stored = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
     db.wait_count(stored, i64::try_from(jobs)?, Duration::from_millis(200), Duration::from_secs(60)).await?;
     let after = cpu::of_server(postmaster)?;

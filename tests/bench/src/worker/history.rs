@@ -8,6 +8,7 @@ use anyhow::Context;
 
 use super::backlog::{self, Earlier, Function};
 use super::hosted::{Program, TUNED};
+use crate::curves::{Curve, Shown};
 use crate::figures::{Bar, Figure, Reference, median};
 use crate::rows::Bench;
 use crate::seed::{self, Jobs};
@@ -22,7 +23,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let full = bench.place.second_database().await?;
     backlog::prepare(&full, Function::NOOP).await?;
     seed::jobs(&full, &Jobs { count: bench.scale.pick(990_000, 10_000), ..Jobs::default() }).await?;
-    seed::history(&full, EACH).await.context("failed to make the history")?;
+    seed::history(&full, 1..=EACH).await.context("failed to make the history")?;
     full.run(include_str!("../../sql/log.sql")).await.context("failed to make the log")?;
     full.run("VACUUM ANALYZE job_execution_log").await?;
     full.run("CHECKPOINT").await?;
@@ -40,6 +41,11 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let reference = Reference::value("the same backlog in empty tables, same run", median(&without));
     let figure = Figure::new("drain_with_history", "1/s", &with, reference, Bar::RatioAtLeast(0.85))
         .also("finished dispatches", finished, "rows")
-        .also("size of the database", size, "GB");
+        .also("size of the database", size, "GB")
+        .curve(Curve::through(
+            Shown::History,
+            "drain",
+            &[(0.0, median(&without)), (finished, median(&with))],
+        ));
     Ok(vec![figure])
 }

@@ -7,6 +7,7 @@ mod backlog;
 mod cpu;
 mod crowd;
 mod drain;
+mod fleet;
 mod history;
 mod hosted;
 mod http;
@@ -35,6 +36,8 @@ pub(crate) fn program() -> anyhow::Result<std::path::PathBuf> {
 pub(crate) enum Row {
     /// 200,000 no-op dispatches by one worker, against pgbench with the same statements
     Drain,
+    /// The drain by 2, 4 and 8 worker processes, against one
+    Fleet,
     /// From the commit of a trigger to the start of its handler
     Start,
     /// Programs per second in 10 slots, against a bare loop
@@ -60,6 +63,7 @@ impl Row {
     ) -> anyhow::Result<Vec<Figure>> {
         match self {
             Self::Drain => drain::measure(bench, peers).await,
+            Self::Fleet => fleet::measure(bench).await,
             Self::Start => start::measure(bench, peers).await,
             Self::Process => process::measure(bench).await,
             Self::Http => http::measure(bench).await,

@@ -47,11 +47,15 @@ impl Task {
     }
 
     fn what(self) -> String {
+        format!("{}, same run", self.name())
+    }
+
+    fn name(self) -> String {
         let name = match self {
             Self::Graphile(_) => "graphile-worker 0.18.0",
             Self::PgBoss(_) => "pg-boss 12.35.0",
         };
-        format!("{name}, {}, same run", self.settings())
+        format!("{name}, {}", self.settings())
     }
 }
 
@@ -109,30 +113,33 @@ impl Peers {
     }
 
     /// The shortest of the 99th percentiles of the wait for a handler, in milliseconds, and whose it is. Of each peer the
-    /// best run counts.
+    /// best run counts. Beside it every wait of each peer, of all runs.
     pub(super) async fn best_start_p99(
         &self,
         place: &Place,
         count: usize,
         runs: usize,
-    ) -> anyhow::Result<Reference> {
+    ) -> anyhow::Result<(Reference, Vec<(String, Vec<f64>)>)> {
         let mut best: Option<(f64, Task)> = None;
+        let mut all = Vec::new();
         for task in [Task::Graphile("default"), Task::PgBoss("notify")] {
-            let mut p99 = Vec::new();
+            let (mut p99, mut of_task) = (Vec::new(), Vec::new());
             for _ in 0..runs {
                 let answer = self.run(place, task, "start", count).await?;
                 let told = answer.get("waits").and_then(Value::as_array).into_iter().flatten();
                 let waits: Vec<f64> = told.filter_map(Value::as_f64).collect();
                 ensure!(waits.len() == count, "{} told {} of {count} waits", task.what(), waits.len());
                 p99.push(percentile(&waits, 0.99));
+                of_task.extend(waits);
             }
+            all.push((task.name(), of_task));
             let p99 = smallest(&p99);
             if best.is_none_or(|(least, _)| p99 < least) {
                 best = Some((p99, task));
             }
         }
         let (p99, task) = best.context("there are peers")?;
-        Ok(Reference::value(task.what(), p99))
+        Ok((Reference::value(task.what(), p99), all))
     }
 
     async fn run(&self, place: &Place, task: Task, what: &str, count: usize) -> anyhow::Result<Value> {

@@ -18,6 +18,7 @@ use sched_model::domain::ids::{JobId, TenantId};
 use super::backlog::{self, Function};
 use super::hosted::{self, Hosted, Program};
 use super::peers::Peers;
+use crate::curves::{Curve, Shown};
 use crate::figures::{Bar, Figure, Reference, median, percentile};
 use crate::rows::Bench;
 use crate::seed::{self, Jobs};
@@ -37,15 +38,17 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
     let worker = Hosted::start(Program::Native, &db, &[]).await?;
     hosted::wait_registered(&db, 1).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let (mut p50, mut p99) = (Vec::new(), Vec::new());
+    let (mut p50, mut p99, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         let waits = series(&db, count).await?;
         p50.push(percentile(&waits, 0.5));
         p99.push(percentile(&waits, 0.99));
+        all.extend(waits);
     }
     worker.stop().await;
     let reference = Reference::none("from the commit, other processes, default settings");
-    let figure = Figure::new("start_p50", "ms", &p50, reference, Bar::AtMost(1.0));
+    let figure = Figure::new("start_p50", "ms", &p50, reference, Bar::AtMost(1.0))
+        .curve(Curve::distribution(Shown::Waits, "sched", &all));
     let Some(peers) = peers else {
         return Ok(vec![figure.also("99th percentile", median(&p99), "ms").also(
             "published: 99th percentile of graphile-worker 0.18.0",
@@ -53,8 +56,12 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
             "ms",
         )]);
     };
-    let best = peers.best_start_p99(bench.place, count, bench.scale.pick(3, 1)).await?;
-    Ok(vec![figure, Figure::new("start_p99", "ms", &p99, best, Bar::RatioAtMost(1.0))])
+    let (best, theirs) = peers.best_start_p99(bench.place, count, bench.scale.pick(3, 1)).await?;
+    let mut against = Figure::new("start_p99", "ms", &p99, best, Bar::RatioAtMost(1.0));
+    for (peer, waits) in theirs {
+        against = against.curve(Curve::distribution(Shown::Waits, peer, &waits));
+    }
+    Ok(vec![figure, against])
 }
 
 /// Milliseconds from the commit of each trigger to the start of its handler.

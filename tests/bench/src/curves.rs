@@ -1,0 +1,137 @@
+//! What is plotted of the figures: each curve belongs to one plot of its suite, together with others that are compared with it. Pure but for writing the plots.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use plots::Plot;
+use serde_json::{Value, json};
+
+use crate::figures::Figure;
+
+/// So many points of a distribution are drawn at most, besides its last ones.
+const DRAWN: usize = 2_000;
+/// The tail of a distribution, of which each point is drawn.
+const TAIL: usize = 200;
+
+/// The plots there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shown {
+    /// How late dispatches are.
+    Lateness,
+    /// How long handlers wait.
+    Waits,
+    /// Throughput by how much is finished.
+    History,
+    /// Throughput by how many workers there are.
+    Workers,
+}
+
+/// A line of a plot.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Curve {
+    shown: Shown,
+    name: String,
+    points: Vec<(f64, f64)>,
+}
+
+impl Curve {
+    /// A line through few points.
+    pub(crate) fn through(shown: Shown, name: impl Into<String>, points: &[(f64, f64)]) -> Self {
+        Self { shown, name: name.into(), points: points.to_vec() }
+    }
+
+    /// How single values, in milliseconds, are distributed.
+    pub(crate) fn distribution(shown: Shown, name: impl Into<String>, values: &[f64]) -> Self {
+        Self { shown, name: name.into(), points: plots::distribution(values) }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({"plot": self.shown.file(), "name": self.name, "points": self.points})
+    }
+}
+
+impl Shown {
+    const fn file(self) -> &'static str {
+        match self {
+            Self::Lateness => "lateness",
+            Self::Waits => "waits",
+            Self::History => "history",
+            Self::Workers => "workers",
+        }
+    }
+
+    fn plot(self) -> Plot {
+        match self {
+            Self::Lateness => Plot::new("Lateness of dispatches", "milliseconds, or less", "% of dispatches"),
+            Self::Waits => Plot::new(
+                "From the commit of a trigger to its handler",
+                "milliseconds, or less",
+                "% of triggers",
+            ),
+            Self::History => {
+                Plot::new("Throughput with much behind it", "finished dispatches", "dispatches per second")
+            }
+            Self::Workers => Plot::new("Throughput of a fleet", "worker processes", "dispatches per second"),
+        }
+    }
+
+    fn drawn(self, plot: Plot, curve: &Curve) -> Plot {
+        match self {
+            Self::Lateness | Self::Waits => plot.line(&curve.name, thinned(&curve.points)),
+            Self::History | Self::Workers => plot.dots(&curve.name, curve.points.clone()),
+        }
+    }
+}
+
+/// Draws every plot that a suite has curves for; returns the names of their files.
+pub(crate) fn draw(into: &Path, suite: &str, figures: &[Figure]) -> anyhow::Result<Vec<String>> {
+    let mut plots = BTreeMap::<Shown, Plot>::new();
+    for curve in figures.iter().flat_map(|figure| &figure.curves) {
+        let plot = plots.remove(&curve.shown).unwrap_or_else(|| curve.shown.plot());
+        plots.insert(curve.shown, curve.shown.drawn(plot, curve));
+    }
+    let mut files = Vec::new();
+    for (shown, plot) in plots {
+        let file = format!("{suite}-{}.svg", shown.file());
+        plot.write(&into.join(&file))?;
+        files.push(file);
+    }
+    Ok(files)
+}
+
+/// As many points as show the same line, the tail whole.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let every = (points.len() / DRAWN).max(1);
+    let tail = points.len().saturating_sub(TAIL);
+    let is_drawn = |position: usize| position.is_multiple_of(every) || position >= tail;
+    points.iter().enumerate().filter(|(position, _)| is_drawn(*position)).map(|(_, point)| *point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::{Bar, Reference};
+
+    #[test]
+    fn curves_that_are_compared_share_a_plot_and_the_tail_is_drawn_whole() {
+        let values: Vec<f64> = (0..50_000).map(f64::from).collect();
+        let drawn = thinned(&plots::distribution(&values));
+        assert!((DRAWN..DRAWN + 2 * TAIL).contains(&drawn.len()), "{} points", drawn.len());
+        assert_eq!(drawn.last(), Some(&(49_999.0, 100.0)));
+
+        let figure = |name: &str, curve| {
+            Figure::new(name, "ms", &[1.0], Reference::none("nothing"), Bar::AtMost(1.0)).curve(curve)
+        };
+        let figures = [
+            figure("a", Curve::distribution(Shown::Waits, "ours", &values)),
+            figure("b", Curve::distribution(Shown::Waits, "theirs", &[1.0, 2.0])),
+            figure("c", Curve::through(Shown::Workers, "drain", &[(1.0, 5.0), (2.0, 9.0)])),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let files = draw(folder.path(), "worker", &figures).unwrap();
+        assert_eq!(files, ["worker-waits.svg", "worker-workers.svg"]);
+        let waits = std::fs::read_to_string(folder.path().join("worker-waits.svg")).unwrap();
+        assert!(waits.contains("ours") && waits.contains("theirs"));
+        assert_eq!(figures[2].json()["curves"][0]["points"][1][1], 9.0);
+    }
+}

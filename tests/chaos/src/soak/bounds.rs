@@ -1,0 +1,339 @@
+//! What a soak has to keep within, each bound with where it comes from. Pure.
+//!
+//! The sources are the reliability goals of the project: I12 and I20 are invariants of their list, §7 their figures for soaks. A bound that was held against nothing is not
+//! kept. Bounds on growth compare a late part of the run with an early one after the start; medians over looks, so that single faults do not decide. What is said of
+//! times without faults is held against looks during which, and shortly before which, there was none.
+
+use super::meters::Histogram;
+use super::samples::{HOT, Process, Sample, Table};
+use crate::fleet::word;
+use crate::plan::Kind;
+
+/// Parts of the run, as shares of its length.
+const EARLY: (f64, f64) = (0.10, 0.40);
+const LATE: (f64, f64) = (0.75, 1.00);
+/// How long a fault is felt after it is over, in seconds.
+const FELT: f64 = 3.0;
+/// I20: the claim's 99th percentile drifts by no more over a soak; §7: nor while an old snapshot is held.
+const CLAIM_DRIFT: f64 = 2.0;
+/// §7: fire lateness without faults, 50th, 99th and 99.9th percentile, in seconds.
+const LATENESS: [(f64, &str, f64); 3] = [(0.5, "p50", 0.05), (0.99, "p99", 0.25), (0.999, "p99.9", 1.0)];
+/// §7: bloat is at most twofold; I20: dead tuples stay bounded.
+const BLOAT: f64 = 2.0;
+/// A table of a few pages is no matter of bloat, whatever its rows are, in bytes.
+const SMALL: f64 = 4.0 * 1024.0 * 1024.0;
+/// Dead rows that are no matter either: below this vacuum may not come by.
+const FEW: f64 = 10_000.0;
+/// I12: memory and open files of a daemon return to where they were, by this share.
+const GROWTH: f64 = 1.05;
+/// What an allocator keeps or gives back without any leak, in bytes; and the files of the sessions that a scheduler has while it leads.
+const MEMORY_SLACK: f64 = 4.0 * 1024.0 * 1024.0;
+const FILES_SLACK: f64 = 8.0;
+/// Fewer looks at one process say nothing about how it grows.
+const LEAST_LIFE: usize = 12;
+
+/// What became of one bound.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Finding {
+    pub(super) what: String,
+    pub(super) source: &'static str,
+    pub(super) measured: f64,
+    pub(super) bound: f64,
+    pub(super) unit: &'static str,
+    pub(super) is_kept: bool,
+}
+
+impl Finding {
+    fn at_most(
+        what: impl Into<String>,
+        source: &'static str,
+        measured: f64,
+        bound: f64,
+        unit: &'static str,
+    ) -> Self {
+        // What could not be measured is not kept: NaN is not at most anything.
+        Self { what: what.into(), source, measured, bound, unit, is_kept: measured <= bound }
+    }
+}
+
+/// What retention did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retained {
+    /// Dispatches that should have gone some minutes ago and had not.
+    pub(super) overdue: f64,
+}
+
+/// Decides every bound. `faults` are instants in seconds since the epoch, from when to when.
+pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retained) -> Vec<Finding> {
+    let mut findings = claims(samples).to_vec();
+    findings.extend(lateness(samples, faults));
+    for name in HOT {
+        findings.extend(bloat(samples, name));
+    }
+    for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
+        findings.extend(growth(samples, kind));
+    }
+    let pruned: f64 = samples.iter().map(|sample| sample.pruned).sum();
+    let overdue = if pruned > 0.0 { retained.overdue } else { f64::NAN };
+    findings.push(Finding::at_most(
+        format!("dispatches that retention left for 3 minutes; it removed {pruned:.0} rows"),
+        "issue 7",
+        overdue,
+        0.0,
+        "",
+    ));
+    findings
+}
+
+/// Those of a part of the run.
+fn part(samples: &[Sample], (from, until): (f64, f64)) -> impl Iterator<Item = &Sample> + Clone {
+    let length = samples.last().map_or(0.0, |last| last.seconds);
+    samples.iter().filter(move |sample| sample.seconds > from * length && sample.seconds <= until * length)
+}
+
+fn claims(samples: &[Sample]) -> [Finding; 2] {
+    let p99 = |sample: &Sample| sample.claims.quantile(0.99);
+    let early = median(part(samples, EARLY).filter(|sample| !sample.has_old_snapshot).map(p99));
+    let late = median(part(samples, LATE).map(p99));
+    let held = median(samples.iter().filter(|sample| sample.has_old_snapshot).map(p99));
+    let (early_ms, late_ms, held_ms) = (early * 1e3, late * 1e3, held * 1e3);
+    [
+        Finding::at_most(
+            format!("claim p99, late ({late_ms:.1} ms) over early ({early_ms:.1} ms)"),
+            "I20",
+            late / early,
+            CLAIM_DRIFT,
+            "x",
+        ),
+        Finding::at_most(
+            format!(
+                "claim p99, while an old snapshot is held ({held_ms:.1} ms) over early ({early_ms:.1} ms)"
+            ),
+            "§7",
+            held / early,
+            CLAIM_DRIFT,
+            "x",
+        ),
+    ]
+}
+
+fn lateness(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<Finding> {
+    let mut all = Histogram::default();
+    let mut looks = 0;
+    for pair in samples.windows(2) {
+        let [before, sample] = pair else { continue };
+        let is_quiet = !faults.iter().any(|(began, ended)| *began < sample.at && ended + FELT > before.at);
+        if is_quiet {
+            all.add(&sample.lateness);
+            looks += 1;
+        }
+    }
+    let of = |(share, name, bound): (f64, &str, f64)| {
+        let what = format!("lateness {name} without faults ({:.0} dispatches of {looks} looks)", all.count());
+        Finding::at_most(what, "§7", all.quantile(share) * 1e3, bound * 1e3, "ms")
+    };
+    LATENESS.into_iter().map(of).collect()
+}
+
+/// The size of a row with all that belongs to it, late over early; and dead rows over live ones.
+fn bloat(samples: &[Sample], name: &str) -> Vec<Finding> {
+    let of = move |sample: &Sample| sample.tables.iter().find(|table| table.name == name).cloned();
+    let each = |table: Table| table.bytes / table.rows.max(1.0);
+    let early = median(part(samples, EARLY).filter_map(of).map(each));
+    let late = median(part(samples, LATE).filter_map(of).map(each));
+    let bytes = median(part(samples, LATE).filter_map(of).map(|table| table.bytes));
+    let dead = median(part(samples, LATE).filter_map(of).map(|table| table.dead));
+    let rows = median(part(samples, LATE).filter_map(of).map(|table| table.rows));
+    let mut size = Finding::at_most(
+        format!("{name}: bytes for each row, late over early ({:.1} MiB)", bytes / (1024.0 * 1024.0)),
+        "§7",
+        late / early,
+        BLOAT,
+        "x",
+    );
+    size.is_kept |= bytes <= SMALL;
+    let bound = rows.max(FEW);
+    vec![size, Finding::at_most(format!("{name}: dead rows"), "I20", dead, bound, "rows")]
+}
+
+/// What the process of a kind that lived longest uses, in the last quarter of its life over the second.
+fn growth(samples: &[Sample], kind: Kind) -> [Finding; 2] {
+    let life = longest_life(samples, kind);
+    let quarter = life.len() / 4;
+    let is_short = life.len() < LEAST_LIFE;
+    let over = |of: fn(&Process) -> f64| {
+        let early = median(life.iter().skip(quarter).take(quarter).copied().map(of));
+        let late = median(life.iter().rev().take(quarter).copied().map(of));
+        if is_short { (f64::NAN, f64::NAN) } else { (early, late) }
+    };
+    let name = life.first().map_or_else(|| word(kind).to_owned(), |process| process.name.clone());
+    let (early, late) = over(|process| process.resident);
+    let mut memory = Finding::at_most(
+        format!("{name}: resident memory ({:.1} MiB), late over early", late / (1024.0 * 1024.0)),
+        "I12",
+        late / early,
+        GROWTH,
+        "x",
+    );
+    memory.is_kept |= late - early <= MEMORY_SLACK;
+    let (early, late) = over(|process| process.files);
+    let mut files = Finding::at_most(
+        format!("{name}: open files ({late:.0}), late over early"),
+        "I12",
+        late / early,
+        GROWTH,
+        "x",
+    );
+    files.is_kept |= late - early <= FILES_SLACK;
+    [memory, files]
+}
+
+fn longest_life(samples: &[Sample], kind: Kind) -> Vec<&Process> {
+    let mut lives: Vec<((&str, i32), Vec<&Process>)> = Vec::new();
+    for process in samples.iter().flat_map(|sample| &sample.daemons).filter(|process| process.kind == kind) {
+        let who = (process.name.as_str(), process.pid);
+        match lives.iter_mut().find(|(known, _)| *known == who) {
+            Some((_, life)) => life.push(process),
+            None => lives.push((who, vec![process])),
+        }
+    }
+    lives.into_iter().map(|(_, life)| life).max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// The value in the middle; NaN of nothing. What is no number does not count.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Everything as a table of Markdown.
+pub(super) fn table(findings: &[Finding]) -> String {
+    let mut text = "| bound | from | measured | at most | |\n|---|---|---|---|---|\n".to_owned();
+    for finding in findings {
+        let verdict = if finding.is_kept { "kept" } else { "**BROKEN**" };
+        let Finding { what, source, measured, bound, unit, .. } = finding;
+        text.push_str(&format!(
+            "| {what} | {source} | {measured:.2} {unit} | {bound:.2} {unit} | {verdict} |\n"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "a_bucket{le=\"0.01\"} 100\na_bucket{le=\"0.1\"} 100\na_bucket{le=\"+Inf\"} 100\n";
+    const SLOW: &str = "a_bucket{le=\"0.01\"} 0\na_bucket{le=\"0.1\"} 100\na_bucket{le=\"+Inf\"} 100\n";
+    const MIB: f64 = 1024.0 * 1024.0;
+
+    /// A hundred looks, ten seconds apart, in the middle of which an old snapshot is held.
+    fn run(mut change: impl FnMut(usize, &mut Sample)) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for (number, seconds) in (1..=100).zip((1..).map(|number| f64::from(number) * 10.0)) {
+            let table = |name: &&str| Table {
+                name: (*name).to_owned(),
+                bytes: 40.0 * MIB,
+                index_bytes: 10.0 * MIB,
+                rows: 20_000.0,
+                dead: 100.0,
+            };
+            let process = |(name, kind): (&str, Kind)| Process {
+                name: name.to_owned(),
+                kind,
+                pid: 7,
+                resident: 100.0 * MIB,
+                files: 20.0,
+            };
+            let daemons =
+                [("api-0", Kind::Api), ("scheduler-0", Kind::Scheduler), ("worker-0", Kind::Worker)];
+            let mut sample = Sample {
+                at: 1e9 + seconds,
+                seconds,
+                claims: Histogram::read(PAGE, "a"),
+                lateness: Histogram::read(PAGE, "a"),
+                pruned: 10.0,
+                daemons: daemons.into_iter().map(process).collect(),
+                tables: HOT.iter().map(table).collect(),
+                sessions: Some(20),
+                has_old_snapshot: (50..60).contains(&number),
+            };
+            change(number, &mut sample);
+            samples.push(sample);
+        }
+        samples
+    }
+
+    /// What is broken.
+    fn broken(samples: &[Sample], faults: &[(f64, f64)]) -> Vec<String> {
+        let findings = decide(samples, faults, Retained { overdue: 0.0 });
+        findings.into_iter().filter(|finding| !finding.is_kept).map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn a_run_that_stays_as_it_began_keeps_every_bound() {
+        assert_eq!(broken(&run(|_, _| {}), &[]), Vec::<String>::new());
+        assert!(table(&decide(&run(|_, _| {}), &[], Retained { overdue: 0.0 })).contains("| I20 |"));
+    }
+
+    #[test]
+    fn each_kind_of_drift_breaks_its_bound() {
+        type Change = fn(usize, &mut Sample);
+        let cases: [(&str, Change); 7] = [
+            ("claim p99, late", |number, sample| {
+                if number > 70 {
+                    sample.claims = Histogram::read(SLOW, "a");
+                }
+            }),
+            ("claim p99, while", |_, sample| {
+                if sample.has_old_snapshot {
+                    sample.claims = Histogram::read(SLOW, "a");
+                }
+            }),
+            ("lateness p50", |_, sample| sample.lateness = Histogram::read(SLOW, "a")),
+            ("job_dispatch: bytes", |number, sample| sample.tables[0].bytes += number as f64 * MIB),
+            ("scheduled_jobs: dead", |number, sample| sample.tables[1].dead = number as f64 * 500.0),
+            ("worker-0: resident", |number, sample| sample.daemons[2].resident += number as f64 * MIB),
+            ("api-0: open files", |number, sample| sample.daemons[0].files += number as f64),
+        ];
+        for (wanted, change) in cases {
+            let broken = broken(&run(change), &[]);
+            assert!(broken.len() == 1 && broken[0].starts_with(wanted), "{wanted}: {broken:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_late_during_a_fault_does_not_count_and_what_was_never_quiet_is_not_kept() {
+        let samples = run(|number, sample| {
+            if number == 30 {
+                sample.lateness = Histogram::read(SLOW, "a");
+                sample.lateness.add(&Histogram::read(SLOW, "a"));
+            }
+        });
+        let p999 = |faults: &[(f64, f64)]| {
+            let findings = lateness(&samples, faults);
+            findings[2].measured
+        };
+        assert!(p999(&[]) > p999(&[(1e9 + 292.0, 1e9 + 295.0)]));
+        assert_eq!(broken(&samples, &[(0.0, 2e9)]).len(), 3);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_kept() {
+        assert!(decide(&[], &[], Retained { overdue: 0.0 }).iter().all(|finding| !finding.is_kept));
+        let without_pruning = run(|_, sample| sample.pruned = 0.0);
+        assert_eq!(broken(&without_pruning, &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_daemon_that_was_started_again_is_two() {
+        let samples = run(|number, sample| {
+            if number > 80 {
+                sample.daemons[1].pid = 8;
+                sample.daemons[1].resident *= 3.0;
+            }
+        });
+        assert_eq!(broken(&samples, &[]), Vec::<String>::new());
+    }
+}

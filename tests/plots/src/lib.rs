@@ -1,0 +1,260 @@
+//! Plots of what was measured, as SVG: lines and dots over one axis, bounds as dashed lines, spans of time as shades.
+//!
+//! One small vocabulary over `plotters`, so that all our plots look alike and the crate is named in one place. Decides nothing about what is shown; what is not a number is
+//! left out. A file is written whole, after everything has been drawn: a program that dies leaves the one before or none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use plotters::prelude::*;
+
+/// Width and height in pixels.
+const SIZE: (u32, u32) = (960, 480);
+/// Above the largest value, as a share of it.
+const ROOM: f64 = 1.12;
+/// Colours that people tell apart who see few (Okabe and Ito), one series after the other.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(90, 90, 90),
+];
+const SHADE: RGBColor = RGBColor(128, 128, 128);
+const FONT: &str = "sans-serif";
+
+/// Why there is no plot.
+#[derive(Debug, thiserror::Error)]
+pub enum PlotError {
+    /// There is nothing to show.
+    #[error("{0}: there is nothing to plot")]
+    Empty(String),
+    /// It cannot be drawn.
+    #[error("failed to draw {title}: {reason}")]
+    Draw {
+        /// What the plot is called.
+        title: String,
+        /// What the crate says.
+        reason: String,
+    },
+    /// It cannot be written.
+    #[error("failed to write {}", .0.display())]
+    Write(PathBuf, #[source] std::io::Error),
+}
+
+#[derive(Debug, Clone)]
+struct Series {
+    name: String,
+    points: Vec<(f64, f64)>,
+    has_dots: bool,
+}
+
+/// A plot to be.
+#[derive(Debug, Clone)]
+pub struct Plot {
+    title: String,
+    x: String,
+    y: String,
+    series: Vec<Series>,
+    levels: Vec<(String, f64)>,
+    spans: Vec<(f64, f64)>,
+}
+
+impl Plot {
+    /// A plot with that title and those axes; both begin at zero.
+    #[must_use]
+    pub fn new(title: &str, x: &str, y: &str) -> Self {
+        let (title, x, y) = (title.to_owned(), x.to_owned(), y.to_owned());
+        Self { title, x, y, series: Vec::new(), levels: Vec::new(), spans: Vec::new() }
+    }
+
+    /// With a line through these points.
+    #[must_use]
+    pub fn line(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.add(name, points, false);
+        self
+    }
+
+    /// With a line through these points, each of which is marked: for few of them.
+    #[must_use]
+    pub fn dots(mut self, name: &str, points: Vec<(f64, f64)>) -> Self {
+        self.add(name, points, true);
+        self
+    }
+
+    /// With a dashed line at a height: a bound.
+    #[must_use]
+    pub fn level(mut self, name: &str, height: f64) -> Self {
+        self.levels.push((name.to_owned(), height));
+        self
+    }
+
+    /// With a shade from one place of the first axis to another.
+    #[must_use]
+    pub fn span(mut self, from: f64, until: f64) -> Self {
+        self.spans.push((from, until));
+        self
+    }
+
+    fn add(&mut self, name: &str, mut points: Vec<(f64, f64)>, has_dots: bool) {
+        points.retain(|(x, y)| x.is_finite() && y.is_finite());
+        if !points.is_empty() {
+            self.series.push(Series { name: name.to_owned(), points, has_dots });
+        }
+    }
+
+    /// Draws it and writes it to a file.
+    ///
+    /// # Errors
+    /// When no series has a point, it cannot be drawn, or the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), PlotError> {
+        fs::write(path, self.svg()?).map_err(|error| PlotError::Write(path.to_owned(), error))
+    }
+
+    /// The plot as text.
+    ///
+    /// # Errors
+    /// When no series has a point, or it cannot be drawn.
+    pub fn svg(&self) -> Result<String, PlotError> {
+        if self.series.is_empty() {
+            return Err(PlotError::Empty(self.title.clone()));
+        }
+        let mut text = String::new();
+        self.draw(&mut text)
+            .map_err(|error| PlotError::Draw { title: self.title.clone(), reason: error.to_string() })?;
+        Ok(text)
+    }
+
+    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error + '_>> {
+        let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let (width, height) = self.extent();
+        let mut chart = ChartBuilder::on(&area)
+            .caption(&self.title, (FONT, 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(72)
+            .build_cartesian_2d(0.0..width, 0.0..height)?;
+        chart
+            .configure_mesh()
+            .x_desc(&self.x)
+            .y_desc(&self.y)
+            .x_label_formatter(&|x| number(*x))
+            .y_label_formatter(&|y| number(*y))
+            .light_line_style(TRANSPARENT)
+            .draw()?;
+        let shades = self.spans.iter().map(|(from, until)| {
+            Rectangle::new([(from.max(0.0), 0.0), (until.min(width), height)], SHADE.mix(0.18).filled())
+        });
+        chart.draw_series(shades)?;
+        for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
+            let style = colour.stroke_width(2);
+            chart
+                .draw_series(LineSeries::new(series.points.iter().copied(), style))?
+                .label(&series.name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+            if series.has_dots {
+                chart
+                    .draw_series(series.points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
+            }
+        }
+        for (name, at) in &self.levels {
+            let dashed = DashedLineSeries::new([(0.0, *at), (width, *at)], 8, 5, RED.stroke_width(1));
+            chart
+                .draw_series(dashed)?
+                .label(name)
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], RED));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperLeft)
+            .background_style(WHITE.mix(0.8))
+            .border_style(SHADE)
+            .label_font((FONT, 13))
+            .draw()?;
+        area.present()?;
+        drop(chart);
+        Ok(())
+    }
+
+    /// How far both axes go.
+    fn extent(&self) -> (f64, f64) {
+        let points = || self.series.iter().flat_map(|series| &series.points);
+        let width = points().map(|(x, _)| *x).fold(0.0, f64::max);
+        let height = points().map(|(_, y)| *y).chain(self.levels.iter().map(|(_, at)| *at));
+        let height = height.fold(0.0, f64::max) * ROOM;
+        // Where everything is zero there is still an axis.
+        let axis = |length: f64| if length > 0.0 { length } else { 1.0 };
+        (axis(width), axis(height))
+    }
+}
+
+/// The share of the values, in percent, that does not exceed each of them: the distribution as a line.
+#[must_use]
+pub fn distribution(values: &[f64]) -> Vec<(f64, f64)> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len() as f64;
+    let at_most = |(value, position): (f64, f64)| (value, 100.0 * position / count);
+    sorted.into_iter().zip((1_u32..).map(f64::from)).map(at_most).collect()
+}
+
+/// A number as a label of an axis.
+fn number(value: f64) -> String {
+    let rounded = |value: f64| {
+        let text = format!("{value:.2}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    match value.abs() {
+        size if size >= 1e9 => format!("{} G", rounded(value / 1e9)),
+        size if size >= 1e6 => format!("{} M", rounded(value / 1e6)),
+        size if size >= 1e4 => format!("{} k", rounded(value / 1e3)),
+        size if size >= 0.01 || size == 0.0 => rounded(value),
+        _ => format!("{value:.1e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plot_names_what_it_shows_and_is_the_same_every_time() {
+        let plot = Plot::new("Lateness < 1 s", "minutes", "ms")
+            .line("p99", vec![(0.0, 1.0), (1.0, 2.0)])
+            .dots("p50", vec![(0.0, 0.5), (1.0, 0.7)])
+            .level("the bound", 3.0)
+            .span(0.2, 0.4);
+        let svg = plot.svg().unwrap();
+        for text in ["Lateness &lt; 1 s", "minutes", "p99", "p50", "the bound"] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
+        assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
+        assert_eq!(svg, plot.svg().unwrap());
+    }
+
+    #[test]
+    fn nothing_and_what_is_no_number_are_not_plotted() {
+        let plot = Plot::new("empty", "x", "y").line("a", vec![(0.0, f64::NAN)]);
+        assert!(matches!(plot.svg(), Err(PlotError::Empty(title)) if title == "empty"));
+        assert!(Plot::new("zero", "x", "y").line("a", vec![(0.0, 0.0)]).svg().is_ok());
+    }
+
+    #[test]
+    fn a_distribution_ends_at_the_largest_with_all_of_them() {
+        assert_eq!(
+            distribution(&[3.0, 1.0, f64::NAN, 2.0, 2.0]),
+            [(1.0, 25.0), (2.0, 50.0), (2.0, 75.0), (3.0, 100.0)]
+        );
+        assert!(distribution(&[]).is_empty());
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let labels: Vec<String> =
+            [0.0, 0.05, 2.5, 250.0, 15_000.0, 1e7, 2.5e9].into_iter().map(number).collect();
+        assert_eq!(labels, ["0", "0.05", "2.5", "250", "15 k", "10 M", "2.5 G"]);
+    }
+}
