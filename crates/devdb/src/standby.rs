@@ -27,13 +27,12 @@ impl Cluster {
             fs::remove_dir_all(&new).map_err(DevDbError::file("remove", &new))?;
         }
         fs::DirBuilder::new().mode(0o700).create(&new).map_err(DevDbError::file("create", &new))?;
-        self.copy_to(&new, name, port)?;
+        self.copy_to(&new, Account::for_folder(&options.dir)?, name, port)?;
         fs::rename(&new, &data).map_err(DevDbError::file("move the copy to", &data))?;
         Self::open(options)
     }
 
-    fn copy_to(&self, new: &Path, name: &str, port: Option<u16>) -> Result<(), DevDbError> {
-        let account = Account::for_folder(new)?;
+    fn copy_to(&self, new: &Path, account: Account, name: &str, port: Option<u16>) -> Result<(), DevDbError> {
         account.take_over(new)?;
         let host = port.map_or_else(|| self.socket.display().to_string(), |_| "127.0.0.1".to_owned());
         let server =

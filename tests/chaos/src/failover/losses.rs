@@ -21,9 +21,20 @@ pub(super) struct Losses {
     pub(super) ran: (usize, usize),
     /// Attempts that two programs ran, each as if it were the only one.
     pub(super) run_again: usize,
+    /// Dispatches that the promoted server holds for running and whose end it has lost: they are open until their time-out is over.
+    pub(super) held_up: i64,
+    /// What is open for no such reason.
+    pub(super) stuck: Vec<String>,
     /// When the first write was acknowledged after the promotion, in seconds since the epoch.
     pub(super) first_write: Option<f64>,
 }
+
+const HELD_UP: &str =
+    "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS' AND claimed_at < to_timestamp($1)";
+/// Open, and not behind a dispatch that is held up: of its job, or in the queue in which few may run.
+const STUCK: &str = "SELECT d.id::text FROM job_dispatch d WHERE d.completed_at IS NULL AND NOT EXISTS (
+    SELECT FROM job_dispatch h WHERE h.status = 'IN_PROGRESS' AND h.claimed_at < to_timestamp($1)
+       AND (h.job_id = d.job_id OR (h.queue = d.queue AND h.queue = 'narrow')))";
 
 /// Looks for all that was acknowledged and done.
 pub(super) async fn count(
@@ -61,6 +72,8 @@ pub(super) async fn count(
         reach,
         ran: (ran.len(), missing(sql, &ran.into_iter().collect::<Vec<_>>()).await?.len()),
         run_again: programs.values().filter(|programs| programs.len() > 1).count(),
+        held_up: sql.query_one(HELD_UP, &[&killed]).await?.get(0),
+        stuck: sql.query(STUCK, &[&killed]).await?.iter().map(|row| row.get(0)).collect(),
         first_write,
     })
 }

@@ -31,10 +31,10 @@ const UNNOTICED: Duration = Duration::from_secs(1);
 /// On a machine that does much else, what a worker that wakes may need to act, in seconds.
 const WAKE: f64 = 5.0;
 /// Rules about what outlives the database: an asynchronous standby is nobody's promise of it.
-const OUTSIDE: [&str; 2] = ["11:", "effects:"];
+const OUTSIDE: [&str; 3] = ["11:", "effects:", "8: nothing is open"];
 
 /// The columns of [`Outcome::line`].
-pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISPATCH  FIRST START   ACKNOWLEDGED    LOST  REACHING BACK     RAN  UNKNOWN  RUN AGAIN";
+pub(super) const HEAD: &str = "REPLICATION    PROMOTION  FIRST WRITE  FIRST DISPATCH  FIRST START   ACKNOWLEDGED    LOST  REACHING BACK     RAN  UNKNOWN  RUN AGAIN  HELD UP";
 
 /// What came of a round.
 #[derive(Debug)]
@@ -177,16 +177,23 @@ async fn judge(
     .await?;
     let ((acknowledged, lost), (ran, unknown)) = (losses.triggers, losses.ran);
     let line = format!(
-        "{:<13} {:>9} {:>12} {dispatched:>15} {started:>12} {acknowledged:>14} {lost:>7} {:>14} {ran:>7} {unknown:>8} {:>10}",
+        "{:<13} {:>9} {:>12} {dispatched:>15} {started:>12} {acknowledged:>14} {lost:>7} {:>14} {ran:>7} {unknown:>8} {:>10} {:>8}",
         format!("{mode:?}").to_lowercase(),
         since(moments.noticed, Some(moments.promoted)),
         since(moments.promoted, losses.first_write),
         format!("{:.2} s", losses.reach),
         losses.run_again,
+        losses.held_up,
     );
     let was_lost = mode == Mode::Synchronous && (lost > 0 || unknown > 0);
+    for dispatch in &losses.stuck {
+        println!("{dispatch} is open, and not for an end that was lost");
+    }
     let went_on = losses.first_write.is_some() && dispatched != NEVER;
-    Ok(Outcome { holds: broken.is_empty() && !was_lost && went_on && acknowledged > 0, line })
+    Ok(Outcome {
+        holds: broken.is_empty() && losses.stuck.is_empty() && !was_lost && went_on && acknowledged > 0,
+        line,
+    })
 }
 
 /// What is shown for what did not happen.

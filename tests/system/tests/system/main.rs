@@ -20,6 +20,7 @@ mod failover_database;
 mod failover_frozen;
 mod failover_handover;
 mod failover_network;
+mod failover_standby;
 mod ledger;
 mod live;
 mod migrations;
