@@ -147,8 +147,10 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let api = *apis.first().context("no API")?;
     let job = program("chaos-job")?;
     println!("putting {} jobs in", cli.jobs);
-    setup::populate(api, &job, &effects, &their_bearer).await?;
+    let began = clock::monotonic();
     jobs::populate(api, &job, &effects, cli.jobs).await?;
+    setup::populate(api, &job, &effects, &their_bearer).await?;
+    println!("that took {:.0} s", began.elapsed().as_secs_f64());
     history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
 
     let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
