@@ -102,7 +102,7 @@ fn period(number: usize) -> Period {
 fn job(number: usize) -> Value {
     let spread = spread(number);
     let (minute, hour) = (spread % 60, spread / 60 % 24);
-    let zone = if number % 3 == 0 { "Europe/Berlin" } else { "UTC" };
+    let zone = if number.is_multiple_of(3) { "Europe/Berlin" } else { "UTC" };
     let schedule = match period(number) {
         Period::Seconds(seconds) if number.is_multiple_of(2) => {
             let at = spread % seconds;
