@@ -132,7 +132,7 @@ impl Plot {
         area.fill(&WHITE)?;
         let (width, height) = self.extent();
         let mut chart = ChartBuilder::on(&area)
-            .caption(&self.title, (FONT, 20))
+            .caption(&self.title, (FONT, 24))
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(72)
@@ -144,6 +144,8 @@ impl Plot {
             .x_label_formatter(&|x| number(*x))
             .y_label_formatter(&|y| number(*y))
             .light_line_style(TRANSPARENT)
+            .label_style((FONT, 16))
+            .axis_desc_style((FONT, 18))
             .draw()?;
         let shades = self.spans.iter().map(|(from, until)| {
             Rectangle::new([(from.max(0.0), 0.0), (until.min(width), height)], SHADE.mix(0.18).filled())
@@ -172,7 +174,7 @@ impl Plot {
             .position(SeriesLabelPosition::UpperLeft)
             .background_style(WHITE.mix(0.8))
             .border_style(SHADE)
-            .label_font((FONT, 13))
+            .label_font((FONT, 16))
             .draw()?;
         area.present()?;
         drop(chart);

@@ -17,8 +17,8 @@ const BEFORE: Duration = Duration::from_secs(120);
 const FILL: &str = "
     SET session_replication_role = replica;
     INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimed_at, completed_at, status, queue,
-                              worker_id, claim_token, attempt, triggered_by, trigger_id)
-    SELECT i.id, j.tenant_id, j.id, a.at, a.at, a.at, a.at, a.at + interval '1 second', 'COMPLETED', 'default', i.id, n, 1, 'manual', i.id
+                              worker_id, claim_token, attempt, triggered_by, trigger_id, args)
+    SELECT i.id, j.tenant_id, j.id, a.at, a.at, a.at, a.at, a.at + interval '1 second', 'COMPLETED', 'default', i.id, n, 1, 'manual', i.id, '{}'
     FROM scheduled_jobs j, generate_series(0, {count}) AS n,
          LATERAL (SELECT now() - interval '{days} days' - interval '{before} seconds' + n * interval '{step} seconds' AS at) AS a,
          LATERAL (SELECT lpad(to_hex((extract(epoch FROM a.at) * 1000)::bigint), 12, '0') AS hex) AS h,

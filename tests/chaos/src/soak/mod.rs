@@ -22,7 +22,7 @@ use clap::Parser;
 use sched_runtime::clock;
 use serde_json::{Value, json};
 use system_tests::{Effects, FinishedRun, Verdict};
-use test_support::Pooler;
+use test_support::{Pooler, http};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
@@ -147,9 +147,15 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let api = *apis.first().context("no API")?;
     let job = program("chaos-job")?;
     println!("putting {} jobs in", cli.jobs);
-    setup::populate(api, &job, &effects, &their_bearer).await?;
+    let began = clock::monotonic();
     jobs::populate(api, &job, &effects, cli.jobs).await?;
+    setup::populate(api, &job, &effects, &their_bearer).await?;
+    println!("that took {:.0} s", began.elapsed().as_secs_f64());
     history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
+    // A leader that has looked at the oldest looks there again after an hour; the next one begins there.
+    let step_down = "/api/v1/scheduler-instances/leader/step-down";
+    let answer = http::request(api, "POST", step_down, &[], Some(&json!({}))).await?;
+    ensure!(answer.status < 300, "the leader does not step down: {}", answer.body);
 
     let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
     let victims = Arc::new(Victims {

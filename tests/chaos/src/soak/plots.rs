@@ -85,7 +85,7 @@ fn all(samples: &[Sample]) -> Vec<(String, Plot)> {
 /// With a shade where an old snapshot was held.
 fn shaded(plot: Plot, samples: &[Sample]) -> Plot {
     let held = || samples.iter().filter(|sample| sample.has_old_snapshot).map(|sample| sample.seconds / 60.0);
-    match (held().next(), held().last()) {
+    match (held().next(), held().next_back()) {
         (Some(first), Some(last)) => plot.span(first, last),
         _ => plot,
     }
