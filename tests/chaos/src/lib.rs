@@ -93,7 +93,7 @@ enum Other {
 pub async fn chaos() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     if let Some(Other::Failover(cli)) = &cli.other {
-        return LocalSet::new().run_until(failover::run(cli)).await;
+        return Box::pin(LocalSet::new().run_until(failover::run(cli))).await;
     }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
     // Waits of the tests are not for any thread.
