@@ -292,7 +292,7 @@ mod tests {
                 }
             }),
             ("lateness p50", |_, sample| sample.lateness = Histogram::read(SLOW, "a")),
-            ("job_dispatch: bytes", |number, sample| sample.tables[0].bytes += number as f64 * MIB),
+            ("job_dispatch: bytes", |number, sample| sample.tables[0].bytes += number as f64 * 2.0 * MIB),
             ("scheduled_jobs: dead", |number, sample| sample.tables[1].dead = number as f64 * 500.0),
             ("worker-0: resident", |number, sample| sample.daemons[2].resident += number as f64 * MIB),
             ("api-0: open files", |number, sample| sample.daemons[0].files += number as f64),
