@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
-use test_support::{Process, identity};
+use test_support::{Process, http, identity};
 
 use crate::sql::Db;
+
+/// How long an API may take to reach its database.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// The program.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
@@ -45,6 +48,15 @@ impl Api {
             .env("API_REQUEST_RATE", "0")
             .start();
         let address = process.addr("api.address").await;
+        let ready =
+            async || http::get(address, "/health/ready").await.is_ok_and(|answer| answer.status == 200);
+        tokio::time::timeout(START_LIMIT, async {
+            while !ready().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .context("the API is not ready")?;
         Ok(Self { process, address })
     }
 
