@@ -69,7 +69,7 @@ enum Command {
         #[arg(long)]
         peers: bool,
     },
-    /// The API: reads behind a long history, triggers, memory. Takes about 25 minutes and 8 GB of disk.
+    /// The API: reads behind a long history, triggers, memory. Takes more than ten minutes.
     ///
     /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
     Api {
