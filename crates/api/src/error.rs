@@ -101,7 +101,7 @@ pub(crate) enum ApiError {
     #[error(transparent)]
     Conflict(Conflict),
     /// Nobody knows who sends the request.
-    #[error("{}", .0.as_deref().unwrap_or("this needs an API key, in the header Authorization: Bearer sched_…"))]
+    #[error("{}", .0.as_deref().unwrap_or("this needs an API key, in the header Authorization: Bearer sched_…, or the cookie of a session"))]
     Unauthenticated(
         /// What is wrong with what was shown; `None` when nothing was.
         Option<String>,
@@ -127,6 +127,11 @@ pub(crate) enum ApiError {
     /// Whoever sends it may not do this.
     #[error("this needs the permission {0}, which is not yours; `GET {BASE_PATH}/me` lists those that are")]
     Forbidden(Permission),
+    /// A key or token that is bounded to scopes was to act as its user as a person.
+    #[error(
+        "a key or token that is bounded to scopes can neither see nor end the sessions of its user, nor change their password"
+    )]
+    Bounded,
     /// A new key was to do what its maker may not.
     #[error("a key can have no permission that its maker does not have, and {0} is not yours")]
     TooWide(Permission),
@@ -136,8 +141,8 @@ pub(crate) enum ApiError {
         /// When there is room for another.
         after_seconds: u32,
     },
-    /// Too many requests from one address with tokens that nobody was seen with before.
-    #[error("too many requests come from this address whose keys are not known; wait {after_seconds} s")]
+    /// Too many requests from one address with tokens that nobody was seen with before, or to sign in.
+    #[error("too many requests come from this address of callers who are not known; wait {after_seconds} s")]
     TooManyStrangers {
         /// When there is room for another.
         after_seconds: u32,
@@ -157,8 +162,11 @@ pub(crate) enum ApiError {
     )]
     WrongHost(String),
     /// A web page of somebody else's sends the request.
-    #[error("a page of another site may not change anything here")]
+    #[error("a page of another site may not do this here")]
     CrossSite,
+    /// Too many passwords are to be checked.
+    #[error("too many passwords are being checked at once; nothing was done, try again")]
+    TooManyPasswords,
     /// The request took too long.
     #[error("the request took too long and was given up; whether it took effect is not known")]
     TimedOut,
@@ -244,7 +252,7 @@ impl ApiError {
             Self::TooManySignIns { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_sign_ins"),
             Self::Csrf => (StatusCode::FORBIDDEN, "csrf"),
             Self::NoTokenKeys => (StatusCode::SERVICE_UNAVAILABLE, "no_token_keys"),
-            Self::Forbidden(_) | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Self::Forbidden(_) | Self::Bounded | Self::TooWide(_) => (StatusCode::FORBIDDEN, "forbidden"),
             Self::TooManyRequests { .. } | Self::TooManyStrangers { .. } => {
                 (StatusCode::TOO_MANY_REQUESTS, "too_many_requests")
             }
@@ -257,7 +265,7 @@ impl ApiError {
             Self::TooManyStreams { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_streams"),
             Self::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "database_unavailable"),
-            Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
+            Self::Busy(_) | Self::TooManyPasswords => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Self::Broken | Self::Unsealed(_) | Self::Unwritten(_) | Self::Internal(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }

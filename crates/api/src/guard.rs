@@ -20,7 +20,7 @@ use actix_web::{Error, HttpMessage, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::trace::TraceContext;
 use sched_runtime::{clock, exit};
-use sched_wire::{BASE_PATH, DETAILED_HEALTH, EVENTS_SOCKET, Problem, REQUEST_ID};
+use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
 use tracing::{Instrument, Span, field};
 use uuid::Uuid;
 
@@ -123,7 +123,8 @@ fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
     if of_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Some(Needs::Identity);
     }
-    let is_for_all = path.starts_with("/health") && path != DETAILED_HEALTH;
+    // By name: a path that is written in another way is matched later, when it has been decoded.
+    let is_for_all = matches!(path, "/health" | "/health/live" | "/health/ready");
     (!is_local && !is_for_all).then_some(Needs::Permission(Permission::FleetRead))
 }
 

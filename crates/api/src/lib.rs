@@ -19,6 +19,7 @@ mod page;
 mod peer;
 mod permit;
 mod places;
+mod plainly;
 mod routes;
 mod server;
 mod session;

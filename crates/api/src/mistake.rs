@@ -12,6 +12,7 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::by_name::ByName;
 use crate::error::ApiError;
+use crate::plainly::plainly;
 
 /// Why a request is refused, as a word for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,8 +119,13 @@ impl Mistake {
 /// Reads an object of a body, which stands at `at`.
 pub(crate) fn read<T: DeserializeOwned>(value: Value, at: &str) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(ByName(value)).map_err(|error| {
-        let pointer = format!("{at}{}", pointer_of(error.path()));
-        Mistake::invalid(pointer, error.into_inner().to_string())
+        let mut pointer = format!("{at}{}", pointer_of(error.path()));
+        let told = plainly(&error.into_inner().to_string());
+        if let Some(field) = told.missing {
+            pointer.push('/');
+            pointer.push_str(&escaped(&field));
+        }
+        Mistake::invalid(pointer, told.message)
     })
 }
 

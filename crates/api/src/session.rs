@@ -7,6 +7,8 @@
 //!
 //! What belongs to the installation is behind a door of its own (`…_installation`), which only system operators pass, whatever the route.
 
+use std::time::Duration;
+
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
@@ -29,6 +31,11 @@ use crate::identity::{By, Identity, Recognising};
 use crate::mistake::{Mistake, Reason};
 use crate::permit::{Needs, allowed};
 use crate::state::ApiState;
+
+/// How long a look at the installation may take; who asked has given up then.
+const SURVEY_WITHIN: Duration = Duration::from_secs(5);
+/// How long counting may take.
+const TOTALS_WITHIN: Duration = Duration::from_secs(10);
 
 /// An answer that can be kept: no more than what a client is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,7 +185,7 @@ impl Sessions {
         for<'r> F:
             AsyncFn(&'r mut Conn) -> DbResult<T> + Work<&'r mut Conn, DbResult<T>, Fut: Send> + Send + Sync,
     {
-        self.run(Scope::nobody().read_only(), "survey_installation", work).await
+        self.run(Scope::nobody().read_only().within(SURVEY_WITHIN), "survey_installation", work).await
     }
 
     /// Reads the events of all tenants, which is for the one reader that feeds those who follow them ([`crate::events::hub`]).
@@ -292,6 +299,27 @@ impl ApiState {
         let scope = if with_installation { operator(who)? } else { Scope::tenant(who.tenant()) };
         let _turn = self.event_reads.turn(who.tenant()).await;
         self.sessions.run(scope.read_only().within(STATEMENT_WITHIN), name, work).await
+    }
+
+    /// As [`Self::read`], of what takes long where there is much: waits for a turn, and no statement takes longer than [`TOTALS_WITHIN`].
+    ///
+    /// # Errors
+    /// As there; [`ApiError::Busy`] when a statement took too long.
+    pub(crate) async fn read_totals<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let _turn = self.total_reads.turn(who.tenant()).await;
+        self.sessions.run(Scope::tenant(who.tenant()).read_only().within(TOTALS_WITHIN), name, work).await
     }
 
     /// Runs `work` as one change, in the tenant of who asks. It may be run again.

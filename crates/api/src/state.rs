@@ -13,7 +13,7 @@ use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
 use sched_runtime::health::{Readiness, StatusSource};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::error::ApiError;
 use crate::events::Hub;
@@ -35,6 +35,8 @@ const FOLLOWERS: Limits = Limits { all: 100, tenant: 60, key: 30 };
 const LISTENERS: Limits = Limits { all: 1000, tenant: 600, key: 200 };
 /// Most passwords that are hashed at once: each takes a core and 19 MiB for some tens of milliseconds.
 const HASHINGS: usize = 2;
+/// How long one waits for its turn: less than a request may take, so that what was given up has not been begun.
+const HASHING_WAIT: Duration = Duration::from_secs(10);
 
 /// What the state is made of.
 #[derive(Debug)]
@@ -75,11 +77,13 @@ pub(crate) struct ApiState {
     pub(crate) hub: Arc<Hub>,
     /// Who reads what lies behind in the stream of events.
     pub(crate) event_reads: Reads,
+    /// Who counts what may be much.
+    pub(crate) total_reads: Reads,
     /// How long a client of a stream may take over a piece of it.
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
     /// One permit for each password that may be hashed at the same time.
-    pub(crate) hashing: Semaphore,
+    hashing: Semaphore,
     /// How long people stay signed in.
     pub(crate) session_times: SessionTimes,
     /// Who is believed about for whom they ask.
@@ -115,6 +119,7 @@ impl ApiState {
             listeners: Places::new(LISTENERS),
             hub: Arc::default(),
             event_reads: Reads::default(),
+            total_reads: Reads::default(),
             stream_patience,
             identities,
             hashing: Semaphore::new(HASHINGS),
@@ -131,6 +136,17 @@ impl ApiState {
     /// Whether requests are let in.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the turn to hash a password, which ends when it is dropped.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub(crate) async fn hashing_turn(&self) -> Result<SemaphorePermit<'_>, ApiError> {
+        match tokio::time::timeout(HASHING_WAIT, self.hashing.acquire()).await {
+            Ok(turn) => turn.map_err(|_closed| ApiError::Broken),
+            Err(_elapsed) => Err(ApiError::TooManyPasswords),
+        }
     }
 
     /// The key ring, if there is one.

@@ -76,18 +76,22 @@ fn identity() -> Vec<Path> {
         ),
         at("/api-keys")
             .get(
-                P::KeysRead,
+                Needs::Identity,
                 api_keys::list,
-                says("List API keys").query::<PageQuery>().ok::<Page<wire::ApiKey>>(),
+                says("List API keys: with keys:read all of the tenant, otherwise one's own").query::<PageQuery>().ok::<Page<wire::ApiKey>>(),
             )
             .post(
-                P::KeysWrite,
+                Needs::Identity,
                 api_keys::create,
-                says("Make an API key; its text is shown this once")
+                says("Make an API key; its text is shown this once. One of the tenant takes keys:write, one's own nothing")
                     .takes::<wire::ApiKeySpec>()
                     .created::<wire::NewApiKey>(),
             ),
-        at("/api-keys/{key}").delete(P::KeysWrite, api_keys::revoke, says("Revoke an API key").no_content()),
+        at("/api-keys/{key}").delete(
+            Needs::Identity,
+            api_keys::revoke,
+            says("Revoke an API key: with keys:write any of the tenant, otherwise one's own").no_content(),
+        ),
         at("/tenants")
             .get(
                 P::SystemOperate,

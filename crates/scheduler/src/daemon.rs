@@ -29,7 +29,6 @@ use crate::config::Config;
 use crate::leader_scope::{self, Board, Starting};
 use crate::leadership::{Leadership, Timing};
 use crate::status::{Phase, SchedulerStatus};
-use crate::tasks::Scope;
 use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
 use crate::tasks::lines::{self, Lines};
@@ -40,6 +39,7 @@ use crate::tasks::retain::{self, Retain};
 use crate::tasks::rezone::{self, Rezone};
 use crate::tasks::strays::{self, Strays};
 use crate::tasks::waiting::{self, Waiting};
+use crate::tasks::{self, Scope};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
 const STALLED_LEASES: u32 = 6;
@@ -104,6 +104,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     };
     let board = Arc::new(Board::new(Vec::new()));
     let leadership = Leadership::new(database.clone(), instance, timing, board.subscribe());
+    tasks::show_counters();
     let seen = Arc::new(watch::Sender::new(None));
     let status = SchedulerStatus {
         instance: leadership.id(),

@@ -75,6 +75,7 @@ pub struct Job {
     /// Queue of its dispatches; `None` for the function's.
     pub queue: Option<String>,
     /// Priority of its dispatches, 0 first to 100 last; `None` for the queue's.
+    #[schemars(range(min = 0, max = 100))]
     pub priority: Option<i16>,
     /// Longest run of an attempt; `None` for the function's.
     pub timeout_seconds: Option<i32>,

@@ -144,6 +144,7 @@ pub struct JobSpec {
     pub queue: Option<String>,
     /// Priority of its dispatches, 0 first to 100 last; the queue's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
     pub priority: Option<i16>,
     /// Longest run of an attempt; the function's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

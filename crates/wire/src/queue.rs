@@ -37,6 +37,7 @@ pub struct QueueSpec {
     pub rate: Option<Rate>,
     /// Priority of dispatches whose job names none, 0 to 100; 50 if left out.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 100))]
     pub default_priority: Option<i16>,
 }
 

@@ -113,6 +113,7 @@ pub(crate) async fn run(
     let database =
         Database::new(&database_settings(&config, context.program.name)).map_err(StartError::from)?;
     let secret_keys = secrets::keys(&config.secrets).map_err(StartError::from)?.map(Arc::new);
+    show_counters();
     let seen = Arc::new(Seen::new());
     let (phase, phase_seen) = watch::channel(Phase::WaitingForDatabase);
     let status = WorkerStatus { config: config.clone(), phase: phase_seen, seen: seen.clone() };
@@ -301,6 +302,14 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
         generic_plans: true,
         role: None,
     }
+}
+
+/// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
+fn show_counters() {
+    metrics::counter!("sched_claims_lost_total").increment(0);
+    metrics::counter!("sched_completion_failures_total").increment(0);
+    metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);
+    metrics::counter!("sched_worker_leases_lost_total").increment(0);
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ pub(crate) fn moment(text: &str, now: DateTime<Utc>, timezone: &str) -> Result<D
             .or_else(|| local(text).map(|local| on_clock(local, timezone))),
     };
     found.filter(|at| (1..=9999).contains(&at.year())).ok_or_else(|| {
-        "is no instant; write RFC 3339 such as `2026-11-21T10:00:00Z`, a time on the clock of the job's zone such as `2026-11-21 10:00`, \
-         or a distance from now such as `-2h` or `+90m`"
+        "is no instant; write RFC 3339 such as `2026-11-21T10:00:00Z`, a time such as `2026-11-21 10:00` on the clock of the job's zone \
+         (UTC where it is about no one job), or a distance from now such as `-2h` or `+90min` (s, min, h, d, w; in an address `+` is `%2B`)"
             .to_owned()
     })
 }
@@ -41,27 +41,27 @@ pub(crate) fn parameter(
     at.map_err(|message| ApiError::parameter(name, message))
 }
 
-/// A length such as `90m` or `1d12h`; units are s, m, h, d and w.
+/// A length such as `90m` or `1d12h`, in the units that durations have elsewhere.
 fn length(text: &str) -> Option<TimeDelta> {
-    let (mut seconds, mut digits) = (0_i64, String::new());
-    for character in text.chars().filter(|character| *character != ' ') {
-        if character.is_ascii_digit() {
-            digits.push(character);
-            continue;
-        }
-        let unit = match character {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            'w' => 604_800,
+    let mut seconds = 0_i64;
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let after = after.trim_start();
+        let (unit, after) =
+            after.split_at(after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()));
+        let unit = match unit {
+            "s" | "sec" | "second" | "seconds" => 1,
+            "m" | "min" | "minute" | "minutes" => 60,
+            "h" | "hour" | "hours" => 3600,
+            "d" | "day" | "days" => 86_400,
+            "w" | "week" | "weeks" => 604_800,
             _ => return None,
         };
         seconds = seconds.checked_add(digits.parse::<i64>().ok()?.checked_mul(unit)?)?;
-        digits.clear();
+        rest = after.trim_start();
     }
-    let is_whole = digits.is_empty() && !text.is_empty();
-    TimeDelta::try_seconds(seconds).filter(|_| is_whole)
+    TimeDelta::try_seconds(seconds).filter(|_| !text.trim().is_empty())
 }
 
 fn local(text: &str) -> Option<NaiveDateTime> {
@@ -98,6 +98,8 @@ mod tests {
             ("-1d12h", "2026-11-20T00:00:00Z"),
             ("+90m", "2026-11-21T13:30:00Z"),
             ("-1w 30s", "2026-11-14T11:59:30Z"),
+            ("-5min", "2026-11-21T11:55:00Z"),
+            ("-1 day 2 hours", "2026-11-20T10:00:00Z"),
         ] {
             assert_eq!(moment(text, now, "Europe/Berlin"), Ok(at(expected)), "{text}");
         }

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
 use crate::error::ApiError;
+use crate::plainly::plainly;
 
 /// The parameters, read as a `T`.
 #[derive(Debug)]
@@ -44,7 +45,8 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let source = serde_urlencoded::Deserializer::new(pairs());
     serde_path_to_error::deserialize(source).map_err(|error| {
         let name = error.path().to_string();
-        ApiError::parameter(&name, error.into_inner().to_string())
+        let told = plainly(&error.into_inner().to_string());
+        ApiError::parameter(told.missing.as_deref().unwrap_or(&name), told.message)
     })
 }
 
@@ -67,8 +69,8 @@ mod tests {
         for (query, name, text) in [
             ("statu=PENDING", "statu", "status"),
             ("status=pending", "status", "IN_PROGRESS"),
-            ("limit=ten", "limit", "digit"),
-            ("limit=-1", "limit", "digit"),
+            ("limit=ten", "limit", "whole number"),
+            ("limit=-1", "limit", "whole number"),
             ("job=a&job=b", "job", "twice"),
             ("job=a%00", "job", "NUL"),
         ] {

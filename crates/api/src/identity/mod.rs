@@ -44,7 +44,7 @@ use crate::state::ApiState;
 pub(crate) use cache::Cache;
 use cache::Fingerprint;
 pub(crate) use jwt::Tokens;
-pub(crate) use passwords::{Claim, Verdict, forgive, note_failure, verify};
+pub(crate) use passwords::{Claim, Vain, Verdict, forgive, note_vain, verify};
 pub(crate) use rate::Rates;
 pub(crate) use sessions::{clear_cookie, cookie, set_cookie};
 
@@ -263,6 +263,20 @@ impl Identities {
         Self { environment, tokens, cache: Cache::default(), rates: Rates::new(rate), strangers }
     }
 
+    /// Counts a request of somebody at this address who is not known yet.
+    ///
+    /// # Errors
+    /// Too many have been sent.
+    pub(crate) fn admit_stranger(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
+        let taken = self.strangers.take(&address_of(address), monotonic());
+        taken.map_err(|_too_many| ApiError::TooManyStrangers { after_seconds: 1 })
+    }
+
+    /// Takes that back, since they turned out to be somebody.
+    pub(crate) fn know_stranger(&self, address: Option<IpAddr>) {
+        self.strangers.give_back(&address_of(address));
+    }
+
     /// Believes a key no longer that was revoked here.
     pub(crate) fn forget(&self, prefix: &str) {
         self.cache.forget(|known| known.api_key.as_deref() == Some(prefix));
@@ -299,10 +313,9 @@ pub(crate) async fn authenticate(
     if let Some(why) = identities.cache.refusal(&fingerprint, monotonic()) {
         return Err(ApiError::Unauthenticated(Some(why)));
     }
-    let stranger = (!identities.cache.was_believed(&fingerprint)).then(|| address_of(address));
-    if let Some(address) = &stranger {
-        let taken = identities.strangers.take(address, monotonic());
-        taken.map_err(|_too_many| ApiError::TooManyStrangers { after_seconds: 1 })?;
+    let is_stranger = !identities.cache.was_believed(&fingerprint);
+    if is_stranger {
+        identities.admit_stranger(address)?;
     }
     let identity = match recognise(state, &shown, fingerprint).await {
         Ok(identity) => identity,
@@ -312,8 +325,8 @@ pub(crate) async fn authenticate(
         }
         Err(error) => return Err(error),
     };
-    if let Some(address) = &stranger {
-        identities.strangers.give_back(address);
+    if is_stranger {
+        identities.know_stranger(address);
     }
     if let Shown::Session(token) = &shown {
         sessions::check_csrf(token, method, headers)?;
@@ -403,7 +416,10 @@ fn shown<'a>(
     }
     let key = ApiKey::parse(token).map_err(|error| ApiError::Unauthenticated(Some(error.to_string())))?;
     if key.environment() != identities.environment {
-        let message = format!("the key is one of environment {:?}, and this is another", key.environment());
+        let (theirs, ours) = (key.environment(), &identities.environment);
+        let message = format!(
+            "the key was made for the environment {theirs:?}, and this is {ours:?} (API_KEY_ENVIRONMENT)"
+        );
         return Err(ApiError::Unauthenticated(Some(message)));
     }
     Ok((Shown::Key(key), fingerprint(token)))

@@ -36,10 +36,7 @@ pub(crate) struct Claim<'a> {
 impl Claim<'_> {
     fn subjects(&self) -> Subjects {
         let address = address_of(self.address);
-        Subjects {
-            account: fingerprint(&format!("account {}", self.email.to_lowercase())),
-            address: fingerprint(&format!("address {address}")),
-        }
+        Subjects { account: self.email.to_owned(), address: fingerprint(&format!("address {address}")) }
     }
 }
 
@@ -73,6 +70,8 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
         return Err(ApiError::Starting);
     }
     let (subjects, email) = (claim.subjects(), claim.email);
+    // Before the attempt is counted: one that is given up here costs its account nothing, and few at once ask the database.
+    let turn = state.hashing_turn().await?;
     let begun =
         state.count(&Recognising(()), "admit_sign_in", async |conn: &mut Conn| {
             match sign_ins::admit(conn, &subjects).await? {
@@ -83,10 +82,8 @@ pub(crate) async fn verify(state: &ApiState, claim: Claim<'_>) -> Result<Verdict
     let (failures, account) = begun.await?;
     let kept = account.as_ref().and_then(|account| account.password_hash.clone());
     let (hash, password) = (kept.clone().unwrap_or_else(|| NOBODYS_HASH.to_owned()), claim.password);
-    let fits = {
-        let _turn = state.hashing.acquire().await.map_err(|_closed| ApiError::Broken)?;
-        compute(move || verify_password(&password, &hash)).await?
-    };
+    let fits = compute(move || verify_password(&password, &hash)).await?;
+    drop(turn);
     match (fits, account, kept) {
         (Ok(true), Some(account), Some(verified)) => Ok(Verdict::Right { account, verified, subjects }),
         (Err(error), Some(account), _) => {
@@ -109,32 +106,48 @@ pub(crate) async fn forgive(state: &ApiState, subjects: &Subjects) -> Result<(),
         .await
 }
 
-/// Puts a failed attempt into the audit log of a tenant: the first one, and each that a pause follows. Nobody waits for it, since how long an
-/// answer takes would tell whether there is such an account; a process that dies at once has not written it.
-pub(crate) async fn note_failure(
+/// An attempt that led to no session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vain {
+    /// How many of the account have failed in a row, this one included; `None` when the password was right.
+    pub(crate) failures: Option<i32>,
+    /// Where it came from.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// Puts an attempt that led to no session into the audit log of tenants; of failed ones the first, and each that a pause follows. Nobody waits
+/// for it, since how long an answer takes would tell whether there is such an account; a process that dies at once has not written it.
+pub(crate) async fn note_vain(
     state: &ApiState,
-    tenant: TenantId,
+    tenants: &[TenantId],
     account: &Account,
-    (failures, address): (i32, Option<IpAddr>),
+    attempt: Vain,
     request: &str,
 ) {
-    if (2..FEW).contains(&failures) {
+    if attempt.failures.is_some_and(|failures| (2..FEW).contains(&failures)) {
         return;
     }
-    let entry = AuditEntry {
-        tenant_id: Some(tenant),
-        actor: "nobody".to_owned(),
-        action: "sign_in_failed",
-        target_type: "user",
-        target_id: account.user.to_string(),
-        before: None,
-        after: Some(json!({"email": account.email, "address": address, "failures": failures})),
-        request_id: Some(request.to_owned()),
-    };
-    let noted = state.note(&Recognising(()), tenant, "note_failed_sign_in", async |conn: &mut Conn| {
-        audit::write(conn, std::slice::from_ref(&entry)).await
-    });
-    if let Err(error) = noted.await {
-        tracing::warn!(error = error.with_causes(), "A failed attempt to sign in could not be noted.");
+    for tenant in tenants {
+        let entry = AuditEntry {
+            tenant_id: Some(*tenant),
+            actor: "nobody".to_owned(),
+            action: if attempt.failures.is_some() { "sign_in_failed" } else { "sign_in_refused" },
+            target_type: "user",
+            target_id: account.user.to_string(),
+            before: None,
+            after: Some(
+                json!({"email": account.email, "address": attempt.address, "failures": attempt.failures}),
+            ),
+            request_id: Some(request.to_owned()),
+        };
+        let noted = state.note(&Recognising(()), *tenant, "note_vain_sign_in", async |conn: &mut Conn| {
+            audit::write(conn, std::slice::from_ref(&entry)).await
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(
+                error = error.with_causes(),
+                "An attempt to sign in that was in vain could not be noted."
+            );
+        }
     }
 }

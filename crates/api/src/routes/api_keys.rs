@@ -1,17 +1,20 @@
 //! API keys: making, listing, revoking.
 //!
 //! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
-//! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. A revoked key is refused by this process at once and by all others within five seconds.
+//! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. Whoever acts as a person has keys of their own,
+//! whatever their role; those of others take a permission, which a key that is bounded to scopes needs for every one. A revoked key is refused by this process at once and by all others within five seconds.
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
 use sched_model::db::api_keys::{self, NewApiKey, Revoked, Revoker};
 use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permission, Permissions, SECRET_BYTES};
+use sched_model::domain::ids::UserId;
 use sched_wire::{ApiKeySpec, Page, PageQuery};
 use secrecy::ExposeSecret as _;
 
-use super::{Answer, Id, State, auditing};
+use super::auditing::people;
+use super::{Answer, Id, State};
 use crate::dto::identity::{api_key, scopes};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
@@ -29,9 +32,10 @@ pub(crate) async fn list(
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     // Names may hold the character between them; prefixes do not.
     let after = query.cursor.as_deref().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
+    let of = whose(identity.known(), Permission::KeysRead)?;
     let rows = state
         .read(&identity, "list_api_keys", async |conn: &mut Conn| {
-            Ok(api_keys::list(conn, tenant, after, limit.rows()).await?)
+            Ok(api_keys::list(conn, tenant, of, after, limit.rows()).await?)
         })
         .await?;
     let key =
@@ -51,6 +55,10 @@ pub(crate) async fn create(
         mistake::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let asked = scopes(&spec).map_err(ApiError::Refused)?;
     let known = identity.known();
+    let own = whose(known, Permission::KeysWrite)?;
+    if spec.of_tenant && own.is_some() {
+        return Err(ApiError::Forbidden(Permission::KeysWrite));
+    }
     let user = known.user.filter(|_| !spec.of_tenant);
     let scopes = bounded(known, user.is_none(), asked)?;
     let expires_at = no_longer(known.expires_at, spec.expires_at)?;
@@ -70,7 +78,7 @@ pub(crate) async fn create(
     let written = state
         .write(&identity, &request.0, "create_api_key", async |conn: &mut Conn| {
             let made = api_keys::create(conn, new).await.map_err(refused)?;
-            audit::write(conn, &[auditing::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
+            audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
             let prefix = made.key_prefix.clone();
             let owner = known.email.clone().filter(|_| user.is_some());
             let key = key.text().expose_secret().to_owned();
@@ -82,6 +90,16 @@ pub(crate) async fn create(
         tracing::info!(api_key = prefix, "Made an API key.");
     }
     Ok(written.response)
+}
+
+/// The user to whose keys somebody is bounded who has not the permission for all: whoever acts as a person may have keys of their own, which can
+/// do no more than they.
+fn whose(known: &Known, all: Permission) -> Result<Option<UserId>, ApiError> {
+    match known.user {
+        _ if known.permissions.has(all) => Ok(None),
+        Some(user) if !known.is_bounded => Ok(Some(user)),
+        _ => Err(ApiError::Forbidden(all)),
+    }
 }
 
 /// The scopes that a key gets: those that were asked for, or those of its maker where the maker is bounded.
@@ -146,12 +164,13 @@ pub(crate) async fn revoke(
     let known = identity.known();
     // Who may take the role from an owner may take the key.
     let may_owners = known.permissions.has(Permission::MembersWrite);
-    let by = Revoker { user: known.user, may_owners, source: &request.0.source };
+    let may_others = whose(known, Permission::KeysWrite)?.is_none();
+    let by = Revoker { user: known.user, may_others, may_owners, source: &request.0.source };
     let written = state
         .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
             let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {
                 Revoked::Now(record) => {
-                    let entry = auditing::of_api_key(tenant, Some(&record), None, &request.0);
+                    let entry = people::of_api_key(tenant, Some(&record), None, &request.0);
                     audit::write(conn, &[entry]).await?;
                     Some(record.key_prefix)
                 }

@@ -53,15 +53,21 @@ pub(crate) async fn metrics(
     if !(1..=MOST_HOURS).contains(&hours) {
         return Err(ApiError::parameter("hours", format!("must be from 1 to {MOST_HOURS}")));
     }
-    let metrics = state
-        .read(&identity, "show_metrics", async |conn: &mut Conn| {
+    let counted = state
+        .read_totals(&identity, "show_metrics", async |conn: &mut Conn| {
             let counts = overview::counts(conn, tenant).await?;
             let since = counts.now - TimeDelta::hours(i64::from(hours));
             let totals = health::totals(conn, tenant, since).await?;
             Ok(show::metrics(&counts, since, totals))
         })
-        .await?;
-    Ok(web::Json(metrics))
+        .await;
+    match counted {
+        Err(ApiError::Busy(_)) if hours > 1 => {
+            let message = format!("of {hours} hours there is too much to count at once; ask for fewer");
+            Err(ApiError::parameter("hours", message))
+        }
+        counted => Ok(web::Json(counted?)),
+    }
 }
 
 /// What runs are counted over when nobody says.

@@ -10,13 +10,14 @@ use sched_model::db::{Conn, audit};
 use sched_wire::{Me, PasswordChange};
 use secrecy::SecretString;
 
+use super::auditing::people;
 use super::sessions::{self, Place};
 use super::users::{hash, read_with_secrets};
-use super::{Answer, Id, State, auditing};
+use super::{Answer, Id, State};
 use crate::dto::identity::{check_password_change, tenant};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
-use crate::identity::{self, Claim, Identity, Verdict};
+use crate::identity::{self, Claim, Identity, Vain, Verdict};
 use crate::mistake::Mistake;
 use crate::session::Reply;
 
@@ -50,6 +51,7 @@ pub(crate) async fn change_password(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
+    sessions::as_person(&identity)?;
     let asked: PasswordChange = read_with_secrets(body.required()?, &["old_password", "new_password"])?;
     let (old, new) = (SecretString::from(asked.old_password), SecretString::from(asked.new_password));
     check_password_change(&old, &new).map_err(ApiError::Refused)?;
@@ -66,9 +68,9 @@ pub(crate) async fn change_password(
         Verdict::Right { .. } => return Err(wrong()),
         Verdict::Wrong { account, failures } => {
             if let Some(account) = account {
-                let failed = (failures, place.address);
-                let request = &request.0.request;
-                identity::note_failure(&state, identity.tenant(), &account, failed, request).await;
+                let attempt = Vain { failures: Some(failures), address: place.address };
+                let tenants = [identity.tenant()];
+                identity::note_vain(&state, &tenants, &account, attempt, &request.0.request).await;
             }
             return Err(wrong());
         }
@@ -85,7 +87,7 @@ pub(crate) async fn change_password(
                 return Err(wrong());
             }
             sign_ins::forgive(conn, &subjects).await?;
-            let entry = auditing::of_own_password(identity.tenant(), user, email, by);
+            let entry = people::of_own_password(identity.tenant(), user, email, by);
             audit::write(conn, &[entry]).await?;
             let reply = match &session {
                 Some((identity, token)) => {

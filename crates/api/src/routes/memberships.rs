@@ -8,7 +8,8 @@ use sched_model::db::{Conn, audit};
 use sched_model::domain::identity::check_email;
 use sched_wire::{Membership, MembershipSpec, Page, PageQuery};
 
-use super::{Answer, Id, State, auditing};
+use super::auditing::people;
+use super::{Answer, Id, State};
 use crate::dto::identity::{membership, role};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
@@ -50,7 +51,7 @@ pub(crate) async fn put(
         .write(&identity, &request.0, "put_membership", async |conn: &mut Conn| {
             let saved = users::put_member(conn, tenant, &email, role).await.map_err(refused)?;
             if saved.before != Some(role) {
-                let entry = auditing::of_member(tenant, saved.before, &saved.member, &request.0);
+                let entry = people::of_member(tenant, saved.before, &saved.member, &request.0);
                 audit::write(conn, &[entry]).await?;
             }
             let is_new = saved.before.is_none();
@@ -74,7 +75,7 @@ pub(crate) async fn delete(
     let written = state
         .write(&identity, &request.0, "delete_membership", async |conn: &mut Conn| {
             let removed = users::remove_member(conn, tenant, &email).await.map_err(refused)?;
-            let entry = auditing::of_removed_member(tenant, &removed, &request.0);
+            let entry = people::of_removed_member(tenant, &removed, &request.0);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })

@@ -12,16 +12,17 @@ use sched_model::db::sessions::{self, NewSession, SessionRecord};
 use sched_model::db::sign_ins::{self, Account, AccountMembership, Subjects};
 use sched_model::db::{Conn, audit, tenants};
 use sched_model::domain::identity::SessionToken;
-use sched_model::domain::ids::{SessionId, UserId};
+use sched_model::domain::ids::{SessionId, TenantId, UserId};
 use sched_wire::{OwnSession, Page, Session, SignIn};
 use secrecy::SecretString;
 use uuid::Uuid;
 
-use super::{Answer, Id, State, auditing, me};
+use super::auditing::people;
+use super::{Answer, Id, State, me};
 use crate::dto::identity::{check_sign_in, session};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
-use crate::identity::{self, By, Claim, Identity, Verdict};
+use crate::identity::{self, By, Claim, Identity, Vain, Verdict};
 use crate::mistake::Mistake;
 use crate::peer;
 use crate::session::Reply;
@@ -41,13 +42,15 @@ pub(crate) async fn create(
     let password = SecretString::from(std::mem::take(&mut asked.password));
     check_sign_in(&asked, &password).map_err(ApiError::Refused)?;
     let place = Place::of(&http, &state);
+    state.identities.admit_stranger(place.address)?;
     let claim = Claim { email: &asked.email, password, address: place.address };
     let slug = asked.tenant.as_deref();
     let (account, verified, subjects) = match identity::verify(&state, claim).await? {
         Verdict::Right { account, verified, subjects } => (account, verified, subjects),
         Verdict::Wrong { account, failures } => {
             tracing::info!(client.address = ?place.address, "An attempt to sign in failed.");
-            note_failure(&state, account, (failures, place.address), slug, &request.0.request);
+            let attempt = Vain { failures: Some(failures), address: place.address };
+            note_vain(&state, account, attempt, slug, &request.0.request);
             return Err(ApiError::SignInFailed("the address or the password is wrong"));
         }
     };
@@ -56,8 +59,12 @@ pub(crate) async fn create(
     }
     let Some(membership) = chosen(&account, slug) else {
         identity::forgive(&state, &subjects).await?;
-        return Err(ApiError::Refused(vec![which_tenant(&account)]));
+        let refused = ApiError::Refused(vec![which_tenant(&account)]);
+        let attempt = Vain { failures: None, address: place.address };
+        note_vain(&state, Some(account), attempt, slug, &request.0.request);
+        return Err(refused);
     };
+    state.identities.know_stranger(place.address);
     let begun = Begun { account: &account, membership, verified: &verified, subjects: &subjects };
     begun.begin(&state, &request.0, &place).await
 }
@@ -81,19 +88,17 @@ fn which_tenant(account: &Account) -> Mistake {
     Mistake::invalid("/tenant", message)
 }
 
-/// Has it written in the tenant that was meant that somebody failed, while the answer goes out.
-fn note_failure(
-    state: &State,
-    account: Option<Account>,
-    failed: (i32, Option<IpAddr>),
-    slug: Option<&str>,
-    request: &str,
-) {
+/// Has it written that an attempt led to no session, while the answer goes out: in the tenant that was meant, and where that is none of the user's
+/// in all of these, so that nobody keeps it out of the log by naming another.
+fn note_vain(state: &State, account: Option<Account>, attempt: Vain, slug: Option<&str>, request: &str) {
     let Some(account) = account else { return };
-    let Some(tenant) = chosen(&account, slug).map(|membership| membership.tenant) else { return };
+    let tenants: Vec<TenantId> = match chosen(&account, slug) {
+        Some(membership) => vec![membership.tenant],
+        None => account.memberships.iter().map(|membership| membership.tenant).collect(),
+    };
     let (state, request) = (state.clone(), request.to_owned());
-    // Ends by itself: one statement with its own time limit.
-    rt::spawn(async move { identity::note_failure(&state, tenant, &account, failed, &request).await });
+    // Ends by itself: a statement for each, with its own time limit.
+    rt::spawn(async move { identity::note_vain(&state, &tenants, &account, attempt, &request).await });
 }
 
 /// Where a request comes from, as it is kept.
@@ -176,7 +181,7 @@ pub(super) async fn begin(
         }
         _ => error.into(),
     })?;
-    audit::write(conn, &[auditing::of_session(identity.tenant(), None, Some(&made), by)]).await?;
+    audit::write(conn, &[people::of_session(identity.tenant(), None, Some(&made), by)]).await?;
     own(conn, identity, token, made).await
 }
 
@@ -209,6 +214,7 @@ pub(super) fn with_cookie(
 
 /// `GET /sessions`
 pub(crate) async fn list(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Page<Session>> {
+    as_person(&identity)?;
     let (tenant, current) = (identity.tenant(), identity.known().session);
     let rows = match identity.known().user {
         Some(user) => {
@@ -259,6 +265,7 @@ pub(crate) async fn delete(
     id: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
+    as_person(&identity)?;
     let parsed = id.parse::<SessionId>().ok().zip(identity.known().user);
     let (session, user) = parsed.ok_or_else(|| no_such(&id))?;
     end(&state, &identity, &request, user, session).await
@@ -276,7 +283,7 @@ async fn end(
         .write(identity, &request.0, "end_session", async |conn: &mut Conn| {
             let ended = sessions::end(conn, tenant, user, id).await?;
             let ended = ended.ok_or_else(|| no_such(&id.to_string()))?;
-            audit::write(conn, &[auditing::of_session(tenant, Some(&ended), None, &request.0)]).await?;
+            audit::write(conn, &[people::of_session(tenant, Some(&ended), None, &request.0)]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))
         })
         .await?;
@@ -286,6 +293,11 @@ async fn end(
         identity::clear_cookie(response.headers_mut()).map_err(|_never| ApiError::Broken)?;
     }
     Ok(response)
+}
+
+/// Refuses a key or token that does not stand for all that its user may do.
+pub(super) fn as_person(identity: &Identity) -> Result<(), ApiError> {
+    if identity.known().is_bounded { Err(ApiError::Bounded) } else { Ok(()) }
 }
 
 fn current_of(identity: &Identity) -> Result<(UserId, SessionId), ApiError> {

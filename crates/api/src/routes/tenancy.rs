@@ -11,9 +11,10 @@ use sched_model::domain::identity::check_display_name;
 use sched_model::domain::ids::TenantId;
 use sched_wire::Usage;
 
+use super::auditing::people;
 use super::cancellations::reason;
 use super::resources::{Switch, can_be_there, no_such, refused, tag};
-use super::{Answer, Id, State, auditing};
+use super::{Answer, Id, State};
 use crate::dto::identity;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
@@ -71,7 +72,7 @@ pub(crate) async fn patch(
                 .await
                 .map_err(|error| refused(error, KIND, &slug))?;
             if before != after {
-                audit::write(conn, &[auditing::of_changed_tenant(&before, &after, by)]).await?;
+                audit::write(conn, &[people::of_changed_tenant(&before, &after, by)]).await?;
                 tracing::info!(tenant.id = %after.id, tenant.slug = after.slug, "Changed a tenant.");
             }
             let etag = tag(after.updated_at);

@@ -6,8 +6,9 @@ use sched_model::db::{Conn, DbError, audit, tenants};
 use sched_model::domain::identity::Role;
 use sched_wire::{Page, PageQuery, Tenant, TenantSpec};
 
+use super::auditing::people;
 use super::memberships::refused as member_refused;
-use super::{Answer, Id, State, auditing};
+use super::{Answer, Id, State};
 use crate::dto::identity::{check_tenant, tenant};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
@@ -51,10 +52,10 @@ pub(crate) async fn create(
         .write_installation(&identity, &request.0, "create_tenant", async |conn: &mut Conn| {
             let made =
                 tenants::create(conn, &spec.slug, name).await.map_err(|error| refused(error.into()))?;
-            let mut entries = vec![auditing::of_tenant(&made, &request.0)];
+            let mut entries = vec![people::of_tenant(&made, &request.0)];
             if let Some(owner) = &spec.owner {
                 let saved = put_member(conn, made.id, owner, Role::Owner).await.map_err(refused)?;
-                entries.push(auditing::of_member(made.id, saved.before, &saved.member, &request.0));
+                entries.push(people::of_member(made.id, saved.before, &saved.member, &request.0));
             }
             audit::write(conn, &entries).await?;
             let id = made.id;

@@ -12,8 +12,9 @@ use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::auditing::people;
 use super::resources::{can_be_there, no_such};
-use super::{Answer, Id, State, auditing, compute};
+use super::{Answer, Id, State, compute};
 use crate::dto::identity::{check_user, check_user_patch, user};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
@@ -59,7 +60,7 @@ pub(crate) async fn create(
     let written = state
         .write_installation(&identity, &request.0, "create_user", async |conn: &mut Conn| {
             let made = users::create(conn, new).await.map_err(|error| not_made(error, &spec.email))?;
-            audit::write(conn, &[auditing::of_user("create_user", None, &made, &request.0)]).await?;
+            audit::write(conn, &[people::of_user("create_user", None, &made, &request.0)]).await?;
             let id = made.id;
             Ok::<_, ApiError>((Reply::created(&user(made))?, id))
         })
@@ -97,7 +98,7 @@ pub(super) fn read_with_secrets<T: DeserializeOwned>(body: Value, fields: &[&str
 
 /// Hashes a password; few at once, since each takes a core and 19 MiB for a while.
 pub(super) async fn hash(state: &State, password: SecretString) -> Result<String, ApiError> {
-    let _turn = state.hashing.acquire().await.map_err(|_closed| ApiError::Broken)?;
+    let _turn = state.hashing_turn().await?;
     compute(move || hash_password(&password, rand::random())).await?.map_err(|_refused| ApiError::Broken)
 }
 
@@ -141,7 +142,7 @@ pub(crate) async fn patch(
             let (before, after) = patched.ok_or_else(|| no_such("user", &email))?;
             if before != after || hash.is_some() {
                 let action = if hash.is_some() { "set_password" } else { "update_user" };
-                audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
+                audit::write(conn, &[people::of_user(action, Some(&before), &after, by)]).await?;
                 tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "Changed a user.");
             }
             let id = after.id;
@@ -203,7 +204,7 @@ async fn set_active(
             let after = users::UserRecord { is_active, ..before.clone() };
             let id = after.id;
             if before.is_active != is_active {
-                audit::write(conn, &[auditing::of_user(action, Some(&before), &after, by)]).await?;
+                audit::write(conn, &[people::of_user(action, Some(&before), &after, by)]).await?;
             }
             Ok::<_, ApiError>((Reply::ok(&user(after))?, id))
         })

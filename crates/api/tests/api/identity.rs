@@ -243,6 +243,31 @@ async fn nobody_makes_a_key_that_may_more_than_they() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn everybody_has_keys_of_their_own_and_sees_no_others() {
+    let app = TestApp::start().await;
+    let viewer = member(&app, "eve@example.com", "default", "viewer").await;
+    let other = member(&app, "bob@example.com", "default", "viewer").await;
+    let (own, made) = make_key(&app, &viewer, &json!({"name": "laptop"})).await;
+    let prefix = made["prefix"].as_str().unwrap().to_owned();
+    assert_eq!(get_as(&app, &own, "/api/v1/me").await.json()["role"], "viewer");
+    let seen =
+        async |by: &str| get_as(&app, by, "/api/v1/api-keys").await.json()["items"].as_array().unwrap().len();
+    assert_eq!((seen(&viewer).await, seen(&other).await), (2, 1));
+    let revoke = async |by: &str| {
+        let headers = [("authorization", by)];
+        send(app.addr, "DELETE", &format!("/api/v1/api-keys/{prefix}"), &headers, None).await.status
+    };
+    // One of the tenant takes more, and a key that is bounded stands for no person.
+    let of_tenant = json!({"name": "bot", "of_tenant": true, "scopes": ["jobs:read"]});
+    assert_eq!(post_as(&app, &viewer, "/api/v1/api-keys", &of_tenant).await.status, 403);
+    let (bounded, _) = make_key(&app, &viewer, &json!({"name": "narrow", "scopes": ["jobs:read"]})).await;
+    assert_eq!(post_as(&app, &bounded, "/api/v1/api-keys", &json!({"name": "x"})).await.status, 403);
+    assert_eq!((get_as(&app, &bounded, "/api/v1/api-keys").await.status, revoke(&bounded).await), (403, 403));
+    assert_eq!((revoke(&other).await, revoke(&viewer).await), (404, 204));
+    assert_eq!(get_as(&app, &own, "/api/v1/me").await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_acts_in_its_own_tenant_and_sees_nothing_of_another() {
     let app = TestApp::start().await;
     app.with_jobs(&["ours"]).await;

@@ -38,3 +38,4 @@ mod switches;
 mod templates;
 mod tokens;
 mod triggers;
+mod web_sockets;

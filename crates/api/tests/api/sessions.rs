@@ -195,6 +195,16 @@ async fn who_is_in_several_tenants_says_which_once_the_password_was_right() {
         assert_eq!(code(&wrong), refused(401, "sign_in_failed"));
         assert!(!wrong.body.contains("acme"), "{}", wrong.body);
     }
+    // Nobody keeps out of the log by naming no tenant, or one that the user is not in.
+    wait_for("every attempt is told in both tenants", LIMIT, async || {
+        let told = "SELECT count(*) FROM audit_log
+                    WHERE action IN ('sign_in_failed', 'sign_in_refused') AND after ->> 'email' = 'ada@example.com'";
+        match app.count(told).await {
+            8 => Ok(()),
+            other => Err(other.to_string()),
+        }
+    })
+    .await;
     let there = sign_in(with(PASSWORD, json!("acme"))).await.json();
     assert_eq!((&there["me"]["tenant"]["slug"], &there["me"]["role"]), (&json!("acme"), &json!("owner")));
 }
@@ -376,6 +386,27 @@ async fn one_sees_where_one_is_signed_in_and_signs_out_there_and_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bounded_key_is_not_its_user_at_a_browser() {
+    let app = TestApp::start().await;
+    member(&app, ADA, "admin").await;
+    let browser = Browser::new(&app, ADA).await;
+    let made = browser.change("POST", "/api-keys", &json!({"name": "ci", "scopes": ["runs:read"]})).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let key = format!("Bearer {}", made.json()["key"].as_str().unwrap());
+    let headers = [("authorization", &*key), ("content-type", "application/json")];
+    let change = json!({"old_password": PASSWORD, "new_password": "another horse battery"}).to_string();
+    for (method, path, body) in [
+        ("GET", "/sessions".to_owned(), None),
+        ("DELETE", format!("/sessions/{}", browser.id), None),
+        ("PUT", "/me/password".to_owned(), Some(&*change)),
+    ] {
+        let answer = send(app.addr, method, &format!("/api/v1{path}"), &headers, body).await;
+        assert_eq!(code(&answer), refused(403, "forbidden"), "{method} {path}");
+    }
+    assert_eq!(browser.get("/me").await.status, 200, "the session goes on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_password_and_a_deactivation_end_every_session() {
     let app = TestApp::start().await;
     member(&app, ADA, "viewer").await;
@@ -437,7 +468,7 @@ async fn who_guesses_at_the_old_password_is_held_back_too() {
 async fn what_a_proxy_sends_on_is_no_local_caller() {
     let app = TestApp::start().await;
     let none = ("authorization", "");
-    for path in ["/metrics", "/status"] {
+    for path in ["/metrics", "/status", "/health/detailed", "/health/%64etailed", "/%68ealth/detailed"] {
         assert_eq!(app.send("GET", path, &[none], None).await.status, 200, "{path}");
         for header in ["forwarded", "x-forwarded-for", "via"] {
             assert_eq!(

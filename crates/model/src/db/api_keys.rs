@@ -193,27 +193,30 @@ pub async fn touch(conn: &mut Conn, tenant: TenantId, id: ApiKeyId) -> DbResult<
     Ok(())
 }
 
-/// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its owner.
+/// Keys of the tenant after `(name, prefix)`, at most `limit`, by name, each with the e-mail of its owner; of one user alone if that is said.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
+    of: Option<UserId>,
     (after_name, after_prefix): (&str, &str),
     limit: i64,
 ) -> DbResult<Vec<(ApiKeyRecord, Option<String>)>> {
     use api_keys as k;
     let after = k::name.gt(after_name).or(k::name.eq(after_name).and(k::key_prefix.gt(after_prefix)));
-    let rows = k::table
+    let mut query = k::table
         .left_join(users::table.on(users::id.nullable().eq(k::user_id)))
         .filter(k::tenant_id.eq(tenant).and(after))
         .order((k::name, k::key_prefix))
         .limit(limit)
         .select((ApiKeyRecord::as_select(), users::email.nullable()))
-        .load(conn)
-        .await?;
-    Ok(rows)
+        .into_boxed();
+    if let Some(user) = of {
+        query = query.filter(k::user_id.eq(user));
+    }
+    Ok(query.load(conn).await?)
 }
 
 /// What came of a revocation.
@@ -234,6 +237,8 @@ pub enum Revoked {
 pub struct Revoker<'a> {
     /// The user, whose own keys are theirs to revoke.
     pub user: Option<UserId>,
+    /// Whether those of others are, too.
+    pub may_others: bool,
     /// Whether keys of owners may be revoked, as owners may.
     pub may_owners: bool,
     /// How it is called in the row.
@@ -254,7 +259,8 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_
         }
     }
     .optional()?;
-    let Some(found) = found else { return Ok(Revoked::NoSuchKey) };
+    let is_theirs = |key: &ApiKeyRecord| by.may_others || (by.user.is_some() && key.user_id == by.user);
+    let Some(found) = found.filter(is_theirs) else { return Ok(Revoked::NoSuchKey) };
     if found.revoked_at.is_some() {
         return Ok(Revoked::Before(found));
     }

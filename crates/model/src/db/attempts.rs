@@ -86,7 +86,7 @@ statement! {
     LockJobs<'a> = "attempts_lock_jobs.sql", (
         tenants: &'a [Uuid] as Array<SqlUuid>,
         jobs: &'a [Uuid] as Array<SqlUuid>,
-    ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Bool, Bool)
+    ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Bool, Bool, Text)
 }
 
 statement! {
@@ -109,6 +109,7 @@ statement! {
         is_apart: &'a [bool] as Array<Bool>,
         has_dependents: &'a [bool] as Array<Bool>,
         has_started: &'a [bool] as Array<Bool>,
+        job_names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
     ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool, Nullable<Text>)
 }
 
@@ -204,8 +205,9 @@ pub(super) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbRe
 }
 
 /// What is read of a job when it is locked.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct LockedJob {
+    name: String,
     project_id: Option<Uuid>,
     /// Whether its history lies in schema `maintenance`.
     is_apart: bool,
@@ -216,10 +218,10 @@ struct LockedJob {
 async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, Uuid), LockedJob>> {
     let named: BTreeSet<(Uuid, Uuid)> = ended.iter().map(|e| (e.tenant_id.0, e.job_id.0)).collect();
     let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = named.into_iter().unzip();
-    let rows: Vec<(Uuid, Uuid, Option<Uuid>, bool, bool)> =
+    let rows: Vec<(Uuid, Uuid, Option<Uuid>, bool, bool, String)> =
         LockJobs { tenants: &tenants, jobs: &jobs }.load(conn).await?;
-    let locked = rows.into_iter().map(|(tenant, id, project_id, is_apart, has_dependents)| {
-        ((tenant, id), LockedJob { project_id, is_apart, has_dependents })
+    let locked = rows.into_iter().map(|(tenant, id, project_id, is_apart, has_dependents, name)| {
+        ((tenant, id), LockedJob { name, project_id, is_apart, has_dependents })
     });
     Ok(locked.collect())
 }
@@ -259,6 +261,7 @@ async fn write_ends(
             .map(|job| job.is_some_and(|job| job.has_dependents))
             .collect::<Vec<_>>(),
         has_started: &ended.iter().map(Ended::has_started).collect::<Vec<_>>(),
+        job_names: &of_jobs.iter().map(|job| job.map(|job| job.name.as_str())).collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;

@@ -19,7 +19,7 @@ use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
 use super::functions::stored_policy;
-use super::{Conn, DbError, DbResult, transact};
+use super::{Conn, DbError, DbResult, transact, tx};
 use crate::domain::attempt::Failures;
 use crate::domain::dispatch::Trigger;
 use crate::domain::ids::{ClaimToken, DispatchId, JobId, TenantId, WorkerId};
@@ -197,8 +197,14 @@ statement! {
 /// [`super::recovery::unknown_claims`].
 pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
     let &Wanted { worker, queues, limit, last } = wanted;
-    let rows: Vec<Row> = Claim { worker, limit: limit.into(), queues, last }.load(conn).await?;
-    Ok(looked(rows, last))
+    let rows: QueryResult<Vec<Row>> = Claim { worker, limit: limit.into(), queues, last }.load(conn).await;
+    match rows.map_err(DbError::from) {
+        Ok(rows) => Ok(looked(rows, last)),
+        Err(error) => {
+            tx::leave_read_only(conn, &error);
+            Err(error)
+        }
+    }
 }
 
 /// Claims dispatches from queues that have limits, as many as those leave room for.

@@ -224,7 +224,11 @@ pub struct StrayAttempt {
 }
 
 statement! {
-    Strays = "recovery_strays.sql", (unknown_limit_seconds: f64 as Double, limit: i64 as BigInt) -> (Columns, Bool, Double)
+    Strays = "recovery_strays.sql", (
+        unknown_limit_seconds: f64 as Double,
+        margin_seconds: f64 as Double,
+        limit: i64 as BigInt,
+    ) -> (Columns, Bool, Double)
 }
 
 /// Attempts that run although no claim of their worker names them, at most `limit`.
@@ -236,7 +240,9 @@ statement! {
 /// When the database cannot be asked.
 pub async fn strays(conn: &mut Conn, unknown_limit: Duration, limit: i64) -> DbResult<Vec<StrayAttempt>> {
     let unknown_limit_seconds = unknown_limit.as_secs_f64();
-    let rows: Vec<(Row, bool, f64)> = Strays { unknown_limit_seconds, limit }.load(conn).await?;
+    let margin_seconds = OVERDUE_MARGIN.as_secs_f64();
+    let rows: Vec<(Row, bool, f64)> =
+        Strays { unknown_limit_seconds, margin_seconds, limit }.load(conn).await?;
     let may_be_ended = |(row, is_worker_gone, seconds): (Row, bool, f64)| {
         let attempt = row.into_open();
         let limit = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);

@@ -47,7 +47,9 @@ impl Servers {
         let count = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
         let share = limit / count;
         for config in &mut each {
-            config.connect_timeout(share);
+            // One that names several stays whole, and the driver waits so long for each.
+            let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+            config.connect_timeout(share / hosts);
         }
         Ok(Self { each, last: Arc::new(AtomicUsize::new(0)), share })
     }
@@ -151,6 +153,7 @@ mod tests {
             let servers = servers(text);
             let [config] = &servers.each[..] else { panic!("{} configurations", servers.each.len()) };
             assert_eq!(config.get_hosts().len(), 2, "{text}");
+            assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(3)), "for each of them");
             assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
         }
     }

@@ -11,12 +11,12 @@ use super::{Conn, DbResult};
 use crate::domain::identity::Role;
 use crate::domain::ids::{TenantId, UserId};
 
-/// What attempts are counted by, each a hash: accounts that do not exist count like others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What attempts are counted by: accounts that do not exist count like others. Only hashes are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subjects {
-    /// The account that somebody claims.
-    pub account: [u8; 32],
-    /// The network address that they come from.
+    /// The address of the account that somebody claims. Spellings that find the same account count as one.
+    pub account: String,
+    /// The network address that they come from, hashed.
     pub address: [u8; 32],
 }
 
@@ -37,7 +37,7 @@ pub enum Admitted {
 
 statement! {
     /// Raw because it is a door.
-    Admit<'a> = "sign_ins_admit.sql", (account: &'a [u8] as Bytea, address: &'a [u8] as Bytea) -> (Integer, Integer)
+    Admit<'a> = "sign_ins_admit.sql", (account: &'a str as Text, address: &'a [u8] as Bytea) -> (Integer, Integer)
 }
 
 /// Counts an attempt, unless too many have failed. Call it in a transaction that is committed before the password is looked at.
@@ -55,7 +55,7 @@ pub async fn admit(conn: &mut Conn, subjects: &Subjects) -> DbResult<Admitted> {
 
 statement! {
     /// Raw because it is a door.
-    Forgive<'a> = "sign_ins_forgive.sql", (account: &'a [u8] as Bytea, address: &'a [u8] as Bytea) -> ()
+    Forgive<'a> = "sign_ins_forgive.sql", (account: &'a str as Text, address: &'a [u8] as Bytea) -> ()
 }
 
 /// Takes an attempt back whose password was right, and with it the earlier ones of the account.

@@ -88,12 +88,17 @@ where
                 // The first error says why; the server rolls back by itself when the connection is gone.
                 tracing::debug!(error = %rollback, "Rolling back failed.");
             }
-            if error.is_of_read_only_server() {
-                // The pool drops a connection in this state; the next one is made to a server that takes writes.
-                Manager::transaction_manager_status_mut(conn).set_in_error();
-            }
+            leave_read_only(conn, &error);
             Err(error)
         }
+    }
+}
+
+/// After an error that says that the server takes no writes: has the pool drop the connection, so that the next one is made to a server
+/// that does. For statements that are no transaction of their own making.
+pub(super) fn leave_read_only<E: TransactionError>(conn: &mut Conn, error: &E) {
+    if error.is_of_read_only_server() {
+        Manager::transaction_manager_status_mut(conn).set_in_error();
     }
 }
 

@@ -44,18 +44,6 @@ pub struct Expired {
 }
 
 statement! {
-    HasExpired = "waiting_has_expired.sql", () -> Bool
-}
-
-/// Whether there is anything for [`expire`] to do: one look at the end of an index.
-///
-/// # Errors
-/// When the database cannot be asked.
-pub async fn has_expired(conn: &mut Conn) -> DbResult<bool> {
-    Ok(HasExpired {}.get_result(conn).await?)
-}
-
-statement! {
     Expire = "waiting_expire.sql", (limit: i64 as BigInt) -> (
         SqlUuid, SqlUuid, Nullable<SqlUuid>, SqlUuid, Text, Text, Timestamptz, Timestamptz, Timestamptz, Text, Bool
     )
@@ -72,39 +60,45 @@ pub async fn expire(conn: &mut Conn, limit: i64) -> DbResult<Vec<Expired>> {
     Ok(Expire { limit }.load(conn).await?)
 }
 
-/// The queues that are unserved, and those that were when they were last noted; by name.
+/// What there is to do: whether something has expired, the queues that are unserved, and those that were when they were last noted; by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unserved {
-    /// Now.
-    pub now: Vec<String>,
-    /// As noted.
+pub struct Found {
+    /// Whether there is anything for [`expire`] to do.
+    pub has_expired: bool,
+    /// Unserved now.
+    pub unserved: Vec<String>,
+    /// Unserved as noted.
     pub noted: Vec<String>,
 }
 
-impl Unserved {
+impl Found {
     /// Whether what is noted is what is so.
     #[must_use]
     pub fn is_noted(&self) -> bool {
-        self.now == self.noted
+        self.unserved == self.noted
     }
 }
 
 statement! {
-    UnservedQueues = "waiting_unserved.sql", (seconds: f64 as Double) -> (Text, Bool)
+    Look = "waiting_look.sql", (seconds: f64 as Double) -> (Nullable<Text>, Bool)
 }
 
-/// Queues in which something could have been claimed for as long as `patience` and that no living worker serves. A worker that
-/// drains takes nothing new and does not count.
+/// Looks for dispatches that have expired, at the end of an index, and for unserved queues: those in which something could have been
+/// claimed for as long as `patience` and that no living worker serves. A worker that drains takes nothing new and does not count.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn unserved(conn: &mut Conn, patience: Duration) -> DbResult<Unserved> {
-    let rows: Vec<(String, bool)> = UnservedQueues { seconds: patience.as_secs_f64() }.load(conn).await?;
-    let mut found = Unserved::default();
-    for (queue, is_so_now) in rows {
-        if is_so_now { &mut found.now } else { &mut found.noted }.push(queue);
+pub async fn look(conn: &mut Conn, patience: Duration) -> DbResult<Found> {
+    let rows: Vec<(Option<String>, bool)> = Look { seconds: patience.as_secs_f64() }.load(conn).await?;
+    let mut found = Found::default();
+    for row in rows {
+        match row {
+            (None, _) => found.has_expired = true,
+            (Some(queue), true) => found.unserved.push(queue),
+            (Some(queue), false) => found.noted.push(queue),
+        }
     }
-    found.now.sort_unstable();
+    found.unserved.sort_unstable();
     found.noted.sort_unstable();
     Ok(found)
 }

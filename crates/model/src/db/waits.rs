@@ -21,7 +21,8 @@ use crate::domain::dependency::AfterCondition;
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::explain::KnownCalendar;
 use crate::domain::explain::waits::{
-    Bounded, Holder, JobFacts, PausedProject, Pending, QueueFacts, Quota, Rate, Upstream, Wait, of_dispatch,
+    Bounded, Holder, JobFacts, PausedProject, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream, Wait,
+    of_dispatch,
 };
 use crate::domain::ids::{DispatchId, JobId, TenantId};
 use crate::domain::lease::Leadership;
@@ -123,12 +124,15 @@ struct QueueRow {
     busy: i64,
     draining: i64,
     unserved_since: Option<Instant>,
+    quota: Option<i64>,
+    quota_running: Option<i64>,
 }
 
 #[rustfmt::skip]
 type QueueColumns = (
     Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<BigInt>, Nullable<Int4>, Nullable<Int4>, BigInt,
     Nullable<Timestamptz>, BigInt, BigInt, BigInt, BigInt, Nullable<Timestamptz>,
+    Nullable<BigInt>, Nullable<BigInt>,
 );
 
 statement! {
@@ -167,6 +171,7 @@ pub async fn queue_facts(conn: &mut Conn, tenant: TenantId, names: &[String]) ->
             busy: row.busy,
             draining: row.draining,
             unserved_since: row.unserved_since,
+            quota: row.quota.zip(row.quota_running).map(|(most, running)| RunningQuota { most, running }),
         }
     };
     Ok(rows.into_iter().map(facts).collect())

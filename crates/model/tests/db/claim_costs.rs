@@ -15,6 +15,7 @@ const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
 const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
 const CANCEL_WAITING: &str = include_str!("../../src/db/sql/cancel_waiting.sql");
 const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
+const CANCEL_OLDEST: &str = include_str!("../../src/db/sql/cancel_oldest.sql");
 const HOLD: &str = include_str!("../../src/db/sql/line_hold.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
 
@@ -234,11 +235,13 @@ async fn what_waits_of_a_job_is_found_however_old_its_fire_time_is_and_whatever_
         .sql("UPDATE job_dispatch SET scheduled_for = now() - interval '30 days' WHERE status = 'PENDING'")
         .await;
     world.sql("VACUUM ANALYZE").await;
-    let arguments = format!("'{}', '{}'", TENANT.0, job.id);
-    for (statement, types, more) in
-        [(CANCEL_WAITING, "uuid, uuid, text", "'tests'"), (CANCEL_OPEN, "uuid, uuid, bigint", "1")]
-    {
-        let read = pages(&world, statement, types, &format!("{arguments}, {more}")).await;
+    let (tenant, id) = (TENANT.0, job.id);
+    for (statement, types, arguments) in [
+        (CANCEL_WAITING, "uuid, uuid, text", format!("'{tenant}', '{id}', 'tests'")),
+        (CANCEL_OPEN, "uuid, uuid, bigint", format!("'{tenant}', '{id}', 1")),
+        (CANCEL_OLDEST, "uuid[], uuid[], integer[]", format!("'{{{tenant}}}', '{{{id}}}', '{{1}}'")),
+    ] {
+        let read = pages(&world, statement, types, &arguments).await;
         assert!(read < 100, "{read} pages to find one dispatch: {statement}");
     }
 }

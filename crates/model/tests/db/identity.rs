@@ -155,7 +155,7 @@ async fn the_last_use_is_noted_once_a_minute() {
 
 /// One who may revoke every key.
 fn owner(source: &str) -> Revoker<'_> {
-    Revoker { user: None, may_owners: true, source }
+    Revoker { user: None, may_others: true, may_owners: true, source }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,10 +180,10 @@ async fn a_key_is_revoked_once_by_its_id_or_its_prefix_and_only_in_its_tenant() 
     );
     assert_eq!(judge(&world, &one).await, Err(KeyRefusal::Revoked));
     judge(&world, &two).await.unwrap();
-    let page = api_keys::list(&mut conn, TENANT, ("a key", one.prefix()), 10).await.unwrap();
+    let page = api_keys::list(&mut conn, TENANT, None, ("a key", one.prefix()), 10).await.unwrap();
     let shown: Vec<(&str, Option<&str>)> =
         page.iter().map(|(key, email)| (key.key_prefix.as_str(), email.as_deref())).collect();
-    let all = api_keys::list(&mut conn, TENANT, ("", ""), 10).await.unwrap();
+    let all = api_keys::list(&mut conn, TENANT, None, ("", ""), 10).await.unwrap();
     assert_eq!(all.len(), 2);
     assert!(
         shown.len() < 2 && page.iter().all(|(key, _)| key.key_prefix.as_str() > one.prefix()),

@@ -190,6 +190,15 @@ async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker
     assert_eq!(counts(&world).await, ["2", "1", "2", "1"]);
     let states = "SELECT status, cancel_requested_at IS NOT NULL FROM job_dispatch ORDER BY scheduled_for";
     assert_eq!(world.rows(states).await, [["IN_PROGRESS", "t"], ["CANCELLED", "t"], ["PENDING", "f"]]);
+    let events = "SELECT e.event_type, d.status, e.payload ->> 'by' FROM events e JOIN job_dispatch d ON d.id = e.dispatch_id
+                  WHERE e.event_type LIKE 'dispatch_cancel%' ORDER BY d.scheduled_for";
+    assert_eq!(
+        world.rows(events).await,
+        [
+            ["dispatch_cancel_requested", "IN_PROGRESS", "scheduler"],
+            ["dispatch_cancelled", "CANCELLED", "scheduler"]
+        ]
+    );
     let mut conn = world.conn().await;
     assert_eq!(cancellations::requested(&mut conn, worker).await.unwrap(), [running.token]);
 

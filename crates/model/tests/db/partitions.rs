@@ -1,5 +1,6 @@
 //! Monthly partitions are made ahead, once, and those behind are removed when nobody uses them.
 
+use diesel_async::SimpleAsyncConnection;
 use sched_model::db::partitions::{self, MONTHS_AHEAD, make_ahead};
 use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::retention::HistoryExpiry;
@@ -166,4 +167,30 @@ async fn a_month_that_somebody_reads_is_left_and_nobody_waits_for_it() {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_belongs_to_the_owner_of_its_table_whichever_of_its_members_made_it() {
+    let world = World::new().await;
+    let name = format!("events{}", month(&world, 3).await);
+    // Roles are of the whole server, and the name of the database is of this test alone.
+    let database = world.text("SELECT current_database()").await;
+    let (owner, login) = (format!("owner_of_{database}"), format!("login_of_{database}"));
+    world
+        .sql(&format!(
+            r#"CREATE ROLE "{owner}"; CREATE ROLE "{login}" IN ROLE "{owner}";
+               GRANT ALL ON SCHEMA public TO "{owner}"; GRANT EXECUTE ON FUNCTION isolate_tenants(regclass) TO "{owner}";
+               DROP TABLE {name}; ALTER TABLE events OWNER TO "{owner}""#
+        ))
+        .await;
+    let mut conn = world.conn().await;
+    conn.batch_execute(&format!(r#"SET SESSION AUTHORIZATION "{login}""#)).await.unwrap();
+    assert!(make_ahead(&mut conn).await.unwrap().contains(&name));
+    let owners = format!("SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = '{name}'");
+    assert_eq!(world.text(&owners).await, owner);
+    // One that was made by an earlier release is handed over.
+    world.sql(&format!(r#"ALTER TABLE {name} OWNER TO "{login}""#)).await;
+    make_ahead(&mut conn).await.unwrap();
+    assert_eq!(world.text(&owners).await, owner);
+    assert_eq!(make_ahead(&mut conn).await.unwrap(), Vec::<String>::new());
 }

@@ -20,7 +20,7 @@ async fn expire(world: &World) -> Vec<Expired> {
 }
 
 async fn has_expired(world: &World) -> bool {
-    waiting::has_expired(&mut world.conn().await).await.unwrap()
+    waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
 }
 
 /// Moves the instant by which dispatches must have begun into the past.
@@ -201,15 +201,15 @@ async fn a_trigger_expires_as_its_job_says() {
 }
 
 async fn unserved(world: &World) -> Vec<String> {
-    waiting::unserved(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().now
+    waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
 }
 
 /// Notes what is unserved, as the leader does.
 async fn note(world: &World) -> (Vec<String>, Vec<(String, bool)>) {
     let noted: Result<(Vec<Begun>, Vec<Over>), DbError> =
         transact(&mut world.conn().await, "test_note", async |conn: &mut Conn| {
-            let unserved = waiting::unserved(conn, Duration::from_secs(10)).await?;
-            waiting::note_unserved(conn, &unserved.now).await
+            let found = waiting::look(conn, Duration::from_secs(10)).await?;
+            waiting::note_unserved(conn, &found.unserved).await
         })
         .await;
     let (begun, over) = noted.unwrap();
@@ -275,7 +275,7 @@ async fn that_a_queue_is_unserved_is_told_once_when_it_begins_and_once_when_it_e
     }
     assert_eq!(note(&world).await, (vec!["a".into(), "b".into()], vec![]));
     assert_eq!(note(&world).await, (vec![], vec![]), "it is known");
-    assert!(waiting::unserved(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
+    assert!(waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
     let since = "SELECT count(*) FROM unserved_queues WHERE since < now() - interval '50 seconds'";
     assert_eq!(world.number(since).await, 2);
     let worker = world.worker().await;

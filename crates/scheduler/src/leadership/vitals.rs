@@ -48,6 +48,17 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Every one.
+    const ALL: [Self; 7] = [
+        Self::Stopped,
+        Self::SteppedDown,
+        Self::Stalled,
+        Self::ClockJumped,
+        Self::NotRenewed,
+        Self::Replaced,
+        Self::TakenForDead,
+    ];
+
     /// The reason as a label of metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -105,8 +116,14 @@ impl Vitals {
     }
 }
 
-/// Describes every metric of the election.
+/// Describes every metric of the election, and shows the counters of what hardly ever happens before it first does: an alert on their growth would miss the
+/// first time otherwise.
 pub(super) fn describe() {
+    metrics::counter!("sched_clock_jumps_total").increment(0);
+    metrics::counter!("sched_leader_heartbeat_failures_total").increment(0);
+    for loss in Loss::ALL {
+        metrics::counter!("sched_leader_lost_total", "reason" => loss.as_str()).increment(0);
+    }
     metrics::describe_gauge!("sched_leader", "1 while this scheduler leads, else 0.");
     metrics::describe_gauge!("sched_leader_term", "The term it leads with; 0 unless it leads.");
     metrics::describe_gauge!(

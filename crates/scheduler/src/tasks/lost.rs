@@ -34,6 +34,14 @@ pub(super) enum Cause {
     Stray,
 }
 
+/// Shows the counters of what is lost before anything is.
+pub(super) fn show_counters() {
+    for reason in ["worker_lost", "overdue", "claim_missing"] {
+        metrics::counter!("sched_attempts_lost_total", "reason" => reason).increment(0);
+    }
+    metrics::counter!("sched_dispatches_poisoned_total").increment(0);
+}
+
 impl Cause {
     /// The class of the error in history, and the reason in events.
     const fn class(self) -> &'static str {

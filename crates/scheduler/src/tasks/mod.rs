@@ -33,6 +33,14 @@ pub struct Scope {
     pub stop: CancellationToken,
 }
 
+/// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
+pub fn show_counters() {
+    lost::show_counters();
+    metrics::counter!("sched_workers_lost_total").increment(0);
+    metrics::counter!("sched_dispatches_expired_total").increment(0);
+    metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
+}
+
 /// A task did not get its answer in time; its transaction is rolled back by the server.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the database within {0:?}")]

@@ -26,8 +26,8 @@ use uuid::Uuid;
 
 use super::{Scope, within};
 
-/// Time between two runs.
-pub const PERIOD: Duration = Duration::from_secs(60);
+/// Time between two runs: nothing hangs on a few minutes, and each costs an idle database half a dozen transactions.
+pub const PERIOD: Duration = Duration::from_secs(300);
 /// A run may take no longer; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this a run ends between two pages.

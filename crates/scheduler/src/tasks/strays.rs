@@ -65,21 +65,35 @@ impl Activation for Strays {
 
 impl Strays {
     async fn run(&mut self) -> Result<Report, DbError> {
-        let is_asked = self.asked.swap(false, Ordering::Relaxed);
         let Some(seen) = self.seen.clone() else {
-            return if is_asked { self.look().await } else { Ok(Report::idle()) };
+            // Who asks while this looks is looked for again.
+            if !self.asked.swap(false, Ordering::Relaxed) {
+                return Ok(Report::idle());
+            }
+            let looked = self.look().await;
+            // A table that cannot be read in time cannot be read again at once either, and that is told as a failure.
+            if looked.as_ref().is_err_and(DbError::is_outage) {
+                self.asked.store(true, Ordering::Relaxed);
+            }
+            return looked;
         };
         let rest = self.worker_lease.saturating_sub(monotonic().saturating_duration_since(seen.at));
         if !rest.is_zero() {
             return Ok(Report::idle().next_in(rest));
         }
         let mut conn = self.scope.database.conn().await?;
+        // Without the fence, which nobody is to wait for while a whole table is read. Nothing makes a claim of an attempt that has none, and one
+        // that has ended meanwhile is told by its token.
+        let found = recovery::strays(&mut conn, self.unknown_limit, BATCH).await?;
+        let found: Vec<StrayAttempt> =
+            found.into_iter().filter(|stray| seen.claims.contains(&claim(stray))).collect();
         let ended =
-            transact(&mut conn, "end_strays", async |conn: &mut Conn| self.end(conn, &seen).await).await?;
+            transact(&mut conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await?;
         self.seen = None;
         ended.iter().for_each(Lost::tell);
         if ended.is_empty() {
-            return Ok(Report::idle());
+            let again = self.asked.load(Ordering::Relaxed);
+            return Ok(if again { Report::idle().next_in(Duration::ZERO) } else { Report::idle() });
         }
         for told in [notify::dispatches_wait_again(&mut conn).await, notify::jobs_ended(&mut conn).await] {
             if let Err(error) = told {
@@ -108,11 +122,9 @@ impl Strays {
         Ok(Report::worked(json!({"attempts_suspected": found.len()})).next_in(self.worker_lease))
     }
 
-    async fn end(&self, conn: &mut Conn, seen: &Sighting) -> Result<Vec<Lost>, DbError> {
+    async fn end(&self, conn: &mut Conn, found: &[StrayAttempt]) -> Result<Vec<Lost>, DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
-        let found = recovery::strays(conn, self.unknown_limit, BATCH).await?;
-        let found = found.into_iter().filter(|stray| seen.claims.contains(&claim(stray)));
-        let found = found.map(|stray| (stray.attempt, Cause::Stray)).collect();
+        let found = found.iter().map(|stray| (stray.attempt.clone(), Cause::Stray)).collect();
         Losses { max_attempts: self.max_attempts }.end(conn, found).await
     }
 }

@@ -1,7 +1,7 @@
 //! What waits in vain: dispatches that nobody began in time are given up, and queues that nobody serves are told.
 //!
-//! Each run looks at the end of an index for dispatches whose time is over, and at the names of the queues in which something waits;
-//! only if there is anything to write does it open a fenced transaction. Claims pass over what has expired by themselves, so that
+//! Each run looks, in one statement, at the end of an index for dispatches whose time is over, and at the names of the queues in which
+//! something waits; only if there is anything to write does it open a fenced transaction. Claims pass over what has expired by themselves, so that
 //! nothing is begun too late while no leader looks. A run that dies leaves the same to the next.
 
 use std::time::Duration;
@@ -54,9 +54,10 @@ impl Drop for Waiting {
 impl Waiting {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
+        let found = waiting::look(&mut conn, self.patience).await?;
         let mut expired = 0;
         let mut is_full = false;
-        if waiting::has_expired(&mut conn).await? {
+        if found.has_expired {
             let (given_up, released) =
                 transact(&mut conn, "expire_dispatches", async |conn: &mut Conn| self.expire(conn).await)
                     .await?;
@@ -73,11 +74,10 @@ impl Waiting {
             expired = given_up.len();
             is_full = i64::try_from(expired).unwrap_or(i64::MAX) >= BATCH;
         }
-        let unserved = waiting::unserved(&mut conn, self.patience).await?;
         metrics::gauge!("sched_queues_unserved")
-            .set(f64::from(u32::try_from(unserved.now.len()).unwrap_or(u32::MAX)));
+            .set(f64::from(u32::try_from(found.unserved.len()).unwrap_or(u32::MAX)));
         let (mut begun, mut over) = (Vec::new(), Vec::new());
-        if !unserved.is_noted() {
+        if !found.is_noted() {
             let noted =
                 transact(&mut conn, "note_unserved", async |conn: &mut Conn| self.note(conn).await).await?;
             (begun, over) = noted;
@@ -108,8 +108,8 @@ impl Waiting {
 
     async fn note(&self, conn: &mut Conn) -> Result<(Vec<Begun>, Vec<Over>), DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
-        let unserved = waiting::unserved(conn, self.patience).await?;
-        let (begun, over) = waiting::note_unserved(conn, &unserved.now).await?;
+        let found = waiting::look(conn, self.patience).await?;
+        let (begun, over) = waiting::note_unserved(conn, &found.unserved).await?;
         let told: Vec<NewEvent> = begun.iter().map(begun_event).chain(over.iter().map(over_event)).collect();
         events::append(conn, &told).await?;
         Ok((begun, over))

@@ -60,6 +60,7 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
             &same("false"),
             &same("false"),
             &same("true"),
+            &same("'job'::text"),
         ],
     )?;
     let lock = filled(LOCK_JOBS, &[":tenants", ":jobs"])?;

@@ -34,9 +34,9 @@ pub enum JobStatus {
     Enabled,
     /// Its schedule does not fire for a while.
     Paused,
-    /// Somebody disabled it.
+    /// Somebody disabled it, or it is a built-in job that waits for its settings.
     Disabled,
-    /// The scheduler disabled it, and says why.
+    /// The scheduler disabled it at a fire that it could not decide about, and says why.
     Quarantined,
     /// Somebody deleted it.
     Deleted,
@@ -48,7 +48,13 @@ impl JobStatus {
     pub fn of(job: &Job) -> Self {
         match &job.state {
             state if state.deleted_at.is_some() => Self::Deleted,
-            state if !job.settings.is_enabled && state.disabled_reason.is_some() => Self::Quarantined,
+            state
+                if !job.settings.is_enabled
+                    && state.disabled_reason.is_some()
+                    && state.last_fire_at.is_some() =>
+            {
+                Self::Quarantined
+            }
             _ if !job.settings.is_enabled => Self::Disabled,
             state if state.is_paused => Self::Paused,
             _ => Self::Enabled,
@@ -156,12 +162,12 @@ macro_rules! listed {
                 query = match status {
                     JobStatus::Enabled => query.filter(j::is_enabled).filter(diesel::dsl::not(PausedNow)),
                     JobStatus::Paused => query.filter(j::is_enabled).filter(PausedNow),
-                    JobStatus::Quarantined => {
-                        query.filter(diesel::dsl::not(j::is_enabled)).filter(j::disabled_reason.is_not_null())
-                    }
-                    JobStatus::Disabled | JobStatus::Deleted => {
-                        query.filter(diesel::dsl::not(j::is_enabled)).filter(j::disabled_reason.is_null())
-                    }
+                    JobStatus::Quarantined => query
+                        .filter(diesel::dsl::not(j::is_enabled))
+                        .filter(j::disabled_reason.is_not_null().and(j::last_fire_at.is_not_null())),
+                    JobStatus::Disabled | JobStatus::Deleted => query
+                        .filter(diesel::dsl::not(j::is_enabled))
+                        .filter(j::disabled_reason.is_null().or(j::last_fire_at.is_null())),
                 };
             }
         }

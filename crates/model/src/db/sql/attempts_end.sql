@@ -21,15 +21,15 @@ WITH ended AS (
         SELECT *, clock_timestamp() AS ended_at
         FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
                     $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[], $17::boolean[],
-                    $18::boolean[])
+                    $18::boolean[], $19::text[])
             AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
-                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started)
+                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started, job_name)
     ) AS i
     -- Not `d.status = …`: statistics of a moment in which nothing ran promise no row at all, and the table is read once for each end.
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND CASE d.status WHEN 'IN_PROGRESS' THEN true ELSE false END
     RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by, d.queue,
               i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
-              i.output_bytes, i.project_id, i.is_apart, i.has_dependents, i.has_started
+              i.output_bytes, i.project_id, i.is_apart, i.has_dependents, i.has_started, i.job_name
 ),
 kept AS (
     INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
@@ -50,15 +50,15 @@ kept_apart AS (
 followed AS (
     INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
     SELECT tenant_id, project_id, job_id, id, 'schedule_execution_completed',
-           jsonb_strip_nulls(jsonb_build_object('execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
+           jsonb_strip_nulls(jsonb_build_object('job_name', job_name, 'execution_id', execution_id, 'attempt', attempt, 'status', outcome, 'dispatch_status', status,
                                                 'error_class', error_class, 'error', left(error_message, 1000), 'exit_code', exit_code,
                                                 'duration_ms', duration_ms))
-    -- An attempt that is lost has an event of its own, and one that is handed back has not ended anything.
-    FROM ended WHERE outcome NOT IN ('LOST', 'RELEASED')
+    -- An attempt that is lost has an event of its own, and one that is handed back has not ended anything, unless somebody wanted it cancelled.
+    FROM ended WHERE outcome <> 'LOST' AND (outcome <> 'RELEASED' OR status <> 'PENDING')
     UNION ALL
     -- What was lost with its worker is told by the leader.
     SELECT tenant_id, project_id, job_id, id, 'dispatch_dead_letter',
-           jsonb_strip_nulls(jsonb_build_object('attempt', attempt, 'reason', 'retries_exhausted', 'error_class', error_class))
+           jsonb_strip_nulls(jsonb_build_object('job_name', job_name, 'attempt', attempt, 'reason', 'retries_exhausted', 'error_class', error_class))
     FROM ended WHERE status = 'DEAD_LETTER' AND outcome <> 'LOST'
 ),
 told AS (

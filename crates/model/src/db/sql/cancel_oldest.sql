@@ -1,22 +1,33 @@
 -- What waits is closed at once; what runs is asked to stop, and closed by its worker. A dispatch that is claimed while this runs is
--- judged as it then is: the row is read again under its lock.
+-- judged as it then is: the row is read again under its lock. What is open is found as in cancel_open.sql, without reading what has
+-- finished: a retry has the fire time of the dispatch that it runs again, however old. What runs is read once for all jobs.
 WITH input AS (
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::integer[]) AS u (tenant_id, job_id, most)
 ),
-oldest AS (
-    SELECT i.tenant_id, i.job_id, o.id, o.claimable_at = 'infinity' AS is_in_line
+running AS MATERIALIZED (
+    SELECT d.tenant_id, d.job_id, d.id, d.scheduled_for, d.claimable_at
+    FROM worker_claims c
+    CROSS JOIN LATERAL unnest(c.dispatch_ids) AS u (id)
+    JOIN job_dispatch d ON d.id = u.id
+    WHERE d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS' AND d.job_id = ANY (ARRAY(SELECT i.job_id FROM input i))
+),
+open AS (
+    SELECT d.tenant_id, d.job_id, d.id, d.scheduled_for, d.claimable_at
     FROM input i
-    JOIN scheduled_jobs j ON j.tenant_id = i.tenant_id AND j.id = i.job_id
-    CROSS JOIN LATERAL (
-        SELECT latest.id, latest.claimable_at
-        FROM (SELECT d.id, d.scheduled_for, d.claimable_at
-              FROM job_dispatch d
-              WHERE d.job_id = i.job_id AND d.completed_at IS NULL
-              ORDER BY d.scheduled_for DESC
-              LIMIT j.active_dispatches) AS latest
-        ORDER BY latest.scheduled_for, latest.id
-        LIMIT i.most
-    ) AS o
+    JOIN job_dispatch d ON d.job_id = i.job_id
+    WHERE d.claimable_at IS NOT NULL
+    UNION
+    SELECT * FROM running
+),
+oldest AS (
+    SELECT ranked.*
+    FROM (
+        SELECT i.tenant_id, i.job_id, i.most, o.id, o.claimable_at = 'infinity' AS is_in_line,
+               row_number() OVER (PARTITION BY i.job_id ORDER BY o.scheduled_for, o.id) AS nth
+        FROM input i
+        JOIN open o ON o.job_id = i.job_id AND o.tenant_id = i.tenant_id
+    ) AS ranked
+    WHERE ranked.nth <= ranked.most
 ),
 cancelled AS (
     UPDATE job_dispatch d
@@ -27,7 +38,15 @@ cancelled AS (
         error_message = 'cancelled: a later fire of the job took its place (overlap policy cancel_oldest)'
     FROM oldest o
     WHERE d.id = o.id AND d.completed_at IS NULL
-    RETURNING d.tenant_id, d.job_id, d.worker_id, d.status, o.is_in_line
+    RETURNING d.id, d.tenant_id, d.job_id, d.worker_id, d.status, o.is_in_line
+),
+told AS (
+    INSERT INTO events (tenant_id, project_id, job_id, dispatch_id, event_type, payload)
+    SELECT c.tenant_id, j.project_id, c.job_id, c.id, CASE c.status WHEN 'CANCELLED' THEN 'dispatch_cancelled' ELSE 'dispatch_cancel_requested' END,
+           jsonb_build_object('job_name', j.name, 'by', 'scheduler',
+                              'reason', 'a later fire of the job took its place (overlap policy cancel_oldest)')
+    FROM cancelled c
+    JOIN scheduled_jobs j ON j.tenant_id = c.tenant_id AND j.id = c.job_id
 ),
 by_job AS (
     SELECT c.tenant_id, c.job_id, count(*)::integer AS closed, (count(*) FILTER (WHERE c.is_in_line))::integer AS from_line

@@ -3,7 +3,7 @@
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS first_id, clock_timestamp() AS now)
 SELECT 'job', j.status, count(*), NULL::float8
 FROM (SELECT CASE WHEN s.deleted_at IS NOT NULL THEN 'deleted'
-                  WHEN NOT s.is_enabled AND s.disabled_reason IS NOT NULL THEN 'quarantined'
+                  WHEN NOT s.is_enabled AND s.disabled_reason IS NOT NULL AND s.last_fire_at IS NOT NULL THEN 'quarantined'
                   WHEN NOT s.is_enabled THEN 'disabled'
                   WHEN s.is_paused AND (s.paused_until > input.now) IS NOT FALSE THEN 'paused'
                   ELSE 'enabled' END AS status

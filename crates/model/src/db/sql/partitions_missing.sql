@@ -1,5 +1,7 @@
+-- As the owner of the table, whoever of its members signed in: whoever migrates next has to own all of it.
 SELECT child.name,
-       format('CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L); SELECT isolate_tenants(%L)', child.name, parent.name,
+       format('SET LOCAL ROLE %I; CREATE TABLE IF NOT EXISTS %s PARTITION OF %s FOR VALUES FROM (%L) TO (%L); SELECT isolate_tenants(%L)',
+              (SELECT pg_get_userbyid(p.relowner) FROM pg_class p WHERE p.oid = parent.name::regclass), child.name, parent.name,
               child.first, (child.first AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC', child.name)
 FROM unnest(ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
                   'maintenance.job_execution_output', 'events']) AS parent (name)
@@ -19,4 +21,13 @@ JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = ANY (ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
                                'maintenance.job_execution_output', 'events']::regclass[])
   AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+UNION ALL
+-- Nor which owner.
+SELECT c.oid::regclass::text, format('ALTER TABLE %s OWNER TO %I', c.oid::regclass, pg_get_userbyid(p.relowner))
+FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhrelid
+JOIN pg_class p ON p.oid = i.inhparent
+WHERE i.inhparent = ANY (ARRAY['job_execution_log', 'job_execution_output', 'maintenance.job_execution_log',
+                               'maintenance.job_execution_output', 'events']::regclass[])
+  AND c.relowner <> p.relowner AND pg_has_role(c.relowner, 'MEMBER')
 ORDER BY 1

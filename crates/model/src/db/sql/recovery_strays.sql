@@ -1,6 +1,6 @@
 -- Dispatches that run although no claim of their worker names them, which nothing of ours makes: a table that was changed by hand, or
 -- restored in part. Reads the whole table, so it is asked for by command alone.
-WITH input AS (SELECT $1::float8 AS unknown_limit_seconds, $2::bigint AS max_rows)
+WITH input AS (SELECT $1::float8 AS unknown_limit_seconds, $2::float8 AS margin_seconds, $3::bigint AS max_rows)
 SELECT d.id, d.tenant_id, j.project_id, d.job_id, j.name, d.claim_token, d.attempt, d.retry_count, d.lost_count, d.claimed_at,
        clock_timestamp(), d.worker_id, coalesce(j.retry_policy, f.retry_policy),
        w.worker_id IS NULL OR w.status = 'OFFLINE',
@@ -11,6 +11,10 @@ JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
 JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 LEFT JOIN worker_registration w ON w.worker_id = d.worker_id
 WHERE d.status = 'IN_PROGRESS'
+  -- The least margin; who asks knows the exact one.
+  AND (w.worker_id IS NULL OR w.status = 'OFFLINE'
+       OR d.claimed_at < clock_timestamp() - (greatest(coalesce(j.timeout_seconds, f.default_timeout_seconds)::float8, input.unknown_limit_seconds)
+                                              + input.margin_seconds) * interval '1 second')
   AND NOT EXISTS (SELECT FROM worker_claims c WHERE c.worker_id = d.worker_id AND d.id = ANY (c.dispatch_ids))
 ORDER BY d.id
 LIMIT (SELECT max_rows FROM input)

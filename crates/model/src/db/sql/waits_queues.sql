@@ -1,5 +1,17 @@
 -- Queues by name, their limits with what is used of them, and who serves them. What runs is counted only where a limit needs it.
-WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now)
+WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now),
+-- What the tenant may run at once, and what it runs, in all queues together.
+quota AS MATERIALIZED (
+    SELECT (t.quotas ->> 'running_dispatches')::bigint AS most,
+           (SELECT count(DISTINCT d.id)
+            FROM worker_claims c
+            CROSS JOIN LATERAL unnest(c.dispatch_ids) AS i (id)
+            JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
+            WHERE d.tenant_id = t.id) AS running
+    FROM input
+    JOIN tenants t ON t.id = input.tenant_id
+    WHERE t.quotas ? 'running_dispatches'
+)
 SELECT u.queue, coalesce(q.is_paused, false), q.pause_reason, q.max_running,
        CASE WHEN q.max_running IS NOT NULL THEN
            (SELECT count(DISTINCT d.id)
@@ -8,7 +20,7 @@ SELECT u.queue, coalesce(q.is_paused, false), q.pause_reason, q.max_running,
             JOIN job_dispatch d ON d.id = i.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS'
             WHERE d.tenant_id = q.tenant_id AND d.queue = q.name) END,
        q.rate_limit_count, q.rate_limit_period_seconds, used.claimed, used.first + q.rate_limit_period_seconds * interval '1 second',
-       served.workers, served.slots, served.busy, served.draining, s.since
+       served.workers, served.slots, served.busy, served.draining, s.since, quota.most, quota.running
 FROM input
 CROSS JOIN (SELECT DISTINCT n.queue FROM unnest($2::text[]) AS n (queue)) AS u
 LEFT JOIN queues q ON q.tenant_id = input.tenant_id AND q.name = u.queue
@@ -28,4 +40,5 @@ CROSS JOIN LATERAL (
     FROM worker_registration r
     WHERE u.queue = ANY (r.queues)
 ) AS served
+LEFT JOIN quota ON true
 ORDER BY u.queue

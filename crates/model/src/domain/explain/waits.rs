@@ -91,6 +91,17 @@ pub struct QueueFacts {
     pub draining: i64,
     /// Since when its oldest dispatch waits for a worker, if the leader has noticed that nobody serves it.
     pub unserved_since: Option<DateTime<Utc>>,
+    /// What its tenant may run at once in all queues, if that is limited.
+    pub quota: Option<RunningQuota>,
+}
+
+/// How many dispatches of a tenant may run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunningQuota {
+    /// So many.
+    pub most: i64,
+    /// How many do.
+    pub running: i64,
 }
 
 impl QueueFacts {
@@ -237,9 +248,11 @@ pub enum Wait {
     /// It stands in line behind others of its job.
     Overlap { holders: Vec<Holder>, before: Bounded },
     /// As many of the job are open as may be, which decides what becomes of the next fire.
-    JobFull { holders: Vec<Holder>, open: i64, max_instances: i32, policy: OverlapPolicy },
+    JobFull { holders: Vec<Holder>, open: i64, max_instances: i32, policy: OverlapPolicy, is_manual: bool },
     /// The tenant has dispatched as much as it may in a minute.
     Quota(Quota),
+    /// As many dispatches of the tenant run as may.
+    RunningQuota(RunningQuota),
     /// The scheduler leaves the job alone.
     Held { until: DateTime<Utc> },
     /// As many dispatches of the queue run as may.
@@ -326,6 +339,7 @@ pub fn of_job(facts: &JobFacts) -> Vec<Wait> {
             open: facts.open,
             max_instances: settings.max_instances,
             policy: settings.overlap_policy,
+            is_manual: settings.job_type == JobType::Manual,
         });
     }
     match facts.quota.filter(|quota| quota.used >= quota.per_minute) {
@@ -353,7 +367,8 @@ fn limits(queue: &QueueFacts) -> impl Iterator<Item = Wait> {
     let (running, max_running) = (queue.running.unwrap_or(0), queue.max_running.unwrap_or(0));
     let full = queue.is_full().then(|| Wait::QueueFull { queue: name(), running, max_running });
     let rate = queue.rate.clone().filter(|_| queue.is_rate_used_up());
-    full.into_iter().chain(rate.map(|rate| Wait::QueueRate { queue: name(), rate }))
+    let quota = queue.quota.filter(|quota| quota.running >= quota.most).map(Wait::RunningQuota);
+    quota.into_iter().chain(full).chain(rate.map(|rate| Wait::QueueRate { queue: name(), rate }))
 }
 
 /// The next time that the schedule names, if a calendar is in its way.

@@ -143,7 +143,9 @@ fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
 
 const fn reason(reason: SkipReason) -> &'static str {
     match reason {
-        SkipReason::Misfire => "it passed without dispatch and the misfire policy does not catch it up",
+        SkipReason::Misfire => {
+            "it passed without dispatch and is not caught up: by its misfire policy, or because more were due at once than max_instances lets be open"
+        }
         SkipReason::Overlap => "as many dispatches of the job were open as may be",
         SkipReason::PausedJob => "the job was paused",
         SkipReason::PausedProject => "the project of the job was paused",

@@ -77,6 +77,7 @@ fn everything_that_holds_a_dispatch_is_told_in_order() {
         max_running: Some(2),
         running: Some(2),
         rate: Some(rate(10)),
+        quota: Some(RunningQuota { most: 5, running: 5 }),
         ..queue()
     };
     assert_waits(
@@ -92,6 +93,7 @@ fn everything_that_holds_a_dispatch_is_told_in_order() {
                 "no_worker",
                 "no living worker serves the queue io since 2026-03-02T12:05:00.000Z (2 finish what they run and take nothing new)",
             ),
+            ("quota", "the tenant may run 5 dispatches at once, and 5 run"),
             ("queue_full", "the queue io is full: 2 of 2 run"),
             (
                 "queue_rate",
@@ -104,7 +106,13 @@ fn everything_that_holds_a_dispatch_is_told_in_order() {
 
 #[test]
 fn a_limit_that_has_room_holds_nothing() {
-    let roomy = QueueFacts { max_running: Some(2), running: Some(1), rate: Some(rate(9)), ..queue() };
+    let roomy = QueueFacts {
+        max_running: Some(2),
+        running: Some(1),
+        rate: Some(rate(9)),
+        quota: Some(RunningQuota { most: 2, running: 1 }),
+        ..queue()
+    };
     let waits = of_dispatch(at("12:30"), &pending(), &roomy, &[]);
     assert_eq!(waits.iter().map(Wait::word).collect::<Vec<_>>(), ["turn"]);
 }

@@ -28,7 +28,7 @@ impl Wait {
             Self::NoLeader(_) => "no_leader",
             Self::NoWorker { .. } => "no_worker",
             Self::Overlap { .. } | Self::JobFull { .. } => "overlap",
-            Self::Quota(_) => "quota",
+            Self::Quota(_) | Self::RunningQuota(_) => "quota",
             Self::Held { .. } => "held",
             Self::QueueFull { .. } => "queue_full",
             Self::QueueRate { .. } => "queue_rate",
@@ -63,6 +63,7 @@ impl Wait {
             | Self::NoWorker { .. }
             | Self::Overlap { .. }
             | Self::JobFull { .. }
+            | Self::RunningQuota(_)
             | Self::QueueFull { .. }
             | Self::Turn { .. }
             | Self::Fire { .. }
@@ -129,10 +130,10 @@ impl Wait {
             Self::NoLeader(leadership) => no_leader(*leadership),
             Self::NoWorker { queue, since, draining } => no_worker(queue, *since, *draining),
             Self::Overlap { holders, before } => overlap(holders, *before),
-            Self::JobFull { holders, open, max_instances, policy } => format!(
+            Self::JobFull { holders, open, max_instances, policy, is_manual } => format!(
                 "{open} of {max_instances} runs of the job are open ({}); {}",
                 list(holders),
-                next_of(*policy)
+                if *is_manual { "a trigger meanwhile waits in line" } else { next_of(*policy) }
             ),
             Self::Quota(quota) => format!(
                 "the tenant has dispatched {} of {} in this minute; the next one begins at {}",
@@ -140,6 +141,9 @@ impl Wait {
                 quota.per_minute,
                 moment(quota.next_at)
             ),
+            Self::RunningQuota(quota) => {
+                format!("the tenant may run {} dispatches at once, and {} run", quota.most, quota.running)
+            }
             Self::Held { until } => format!(
                 "the scheduler leaves the job alone until {}, for the quota of the tenant or an operator",
                 moment(*until)

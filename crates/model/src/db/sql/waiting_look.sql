@@ -1,4 +1,5 @@
--- Queues with work that could have been claimed so many seconds ago and that no living worker serves; and those that are known of.
+-- Queues with work that could have been claimed so many seconds ago and that no living worker serves; those that are known of; and one row
+-- without a queue when a dispatch has expired. One statement, as a leader that has nothing to do asks it every few seconds.
 -- The names of the queues are read off the waiting line by leaping from one to the next, whatever its length.
 WITH RECURSIVE waiting (queue) AS (
     (SELECT d.queue FROM job_dispatch d WHERE d.claimable_at < 'infinity' ORDER BY d.queue LIMIT 1)
@@ -15,3 +16,7 @@ WHERE NOT EXISTS (SELECT 1 FROM worker_registration r WHERE w.queue = ANY (r.que
                 AND (d.expires_at IS NULL OR d.attempt > d.unstarted_count OR d.expires_at > now()))
 UNION ALL
 SELECT queue, false FROM unserved_queues
+UNION ALL
+SELECT NULL, true
+WHERE EXISTS (SELECT 1 FROM job_dispatch
+              WHERE expires_at <= now() AND expires_at IS NOT NULL AND claimable_at IS NOT NULL AND attempt = unstarted_count)

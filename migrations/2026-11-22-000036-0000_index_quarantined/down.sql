@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY scheduled_jobs_quarantined_idx;
