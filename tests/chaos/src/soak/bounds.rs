@@ -59,7 +59,7 @@ impl Finding {
 /// What retention did.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Retained {
-    /// Dispatches that should have gone some minutes ago and had not.
+    /// Dispatches that should have gone ten minutes ago and had not.
     pub(super) overdue: f64,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn decide(samples: &[Sample], faults: &[(f64, f64)], retained: Retain
     let pruned: f64 = samples.iter().map(|sample| sample.pruned).sum();
     let overdue = if pruned > 0.0 { retained.overdue } else { f64::NAN };
     findings.push(Finding::at_most(
-        format!("dispatches that retention left for 3 minutes; it removed {pruned:.0} rows"),
+        format!("dispatches that retention left for ten minutes; it removed {pruned:.0} rows"),
         "issue 7",
         overdue,
         0.0,

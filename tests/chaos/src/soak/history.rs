@@ -1,7 +1,8 @@
-//! What an installation that has run for long has: finished dispatches that are about to be too old, as many a second as there are new ones.
+//! What an installation that has run for long has: finished dispatches that are too old or about to be, as many a second as there are new ones.
 //!
-//! Retention counts in days and a soak may take minutes. So dispatches are written that ended a day (or the days that the soak takes, and one more) before now, the last ones as much later as
-//! the soak is long: they come of age all the time, go, and make room for those that come. What the run itself makes is never old enough to go, so that the checker finds
+//! Retention counts in days, removes what is too old at a whole hour, and a soak may take minutes. So dispatches are written that ended a day (or the days that the
+//! soak takes, and one more) before the present hour: those of a time as long as the soak before it, which go while it begins, and those of as long a time after it, which
+//! come of age with the hours and make room for those that come. What the run itself makes is never old enough to go, so that the checker finds
 //! all of it. Written with plain SQL and without triggers, and what is left is removed in the same way before the checker looks.
 
 use std::time::Duration;
@@ -11,8 +12,8 @@ use test_support::Client;
 
 /// The job that these dispatches belong to.
 pub(super) const JOB: &str = "older";
-/// What is too old when the soak begins: a start for retention.
-const BEFORE: Duration = Duration::from_secs(120);
+/// How long after its hour has come something may be left: the leader looks every five minutes, and works off a page after the other.
+pub(super) const LEFT_FOR: Duration = Duration::from_secs(600);
 
 const FILL: &str = "
     SET session_replication_role = replica;
@@ -20,7 +21,7 @@ const FILL: &str = "
                               worker_id, claim_token, attempt, triggered_by, trigger_id, args)
     SELECT i.id, j.tenant_id, j.id, a.at, a.at, a.at, a.at, a.at + interval '1 second', 'COMPLETED', 'default', i.id, n, 1, 'manual', i.id, '{}'
     FROM scheduled_jobs j, generate_series(0, {count}) AS n,
-         LATERAL (SELECT now() - interval '{days} days' - interval '{before} seconds' + n * interval '{step} seconds' AS at) AS a,
+         LATERAL (SELECT date_trunc('hour', now()) - interval '{days} days' - interval '{length} seconds' + n * interval '{step} seconds' AS at) AS a,
          LATERAL (SELECT lpad(to_hex((extract(epoch FROM a.at) * 1000)::bigint), 12, '0') AS hex) AS h,
          LATERAL (SELECT (left(hex, 8) || '-' || right(hex, 4) || '-7' || substr(gen_random_uuid()::text, 16))::uuid AS id) AS i
     WHERE j.name = '{job}';
@@ -32,13 +33,13 @@ pub(super) fn days(length: Duration) -> u64 {
     length.as_secs() / 86_400 + 1
 }
 
-/// Writes them: `rate` a second for as long as the soak takes.
+/// Writes them: `rate` a second for twice as long as the soak takes.
 pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::Result<()> {
-    let count = ((length + BEFORE).as_secs_f64() * rate) as u64;
+    let count = ((2 * length).as_secs_f64() * rate) as u64;
     let fill = FILL
         .replace("{count}", &count.to_string())
         .replace("{days}", &days(length).to_string())
-        .replace("{before}", &BEFORE.as_secs().to_string())
+        .replace("{length}", &length.as_secs().to_string())
         .replace("{step}", &(1.0 / rate).to_string())
         .replace("{job}", JOB);
     for statement in fill.split(';').filter(|statement| !statement.trim().is_empty()) {
@@ -47,11 +48,12 @@ pub(super) async fn fill(sql: &Client, length: Duration, rate: f64) -> anyhow::R
     Ok(())
 }
 
-/// How many have gone, how many should have gone some minutes ago and are there, and how many there are.
+/// How many should have gone [`LEFT_FOR`] ago and are there, and how many there are.
 pub(super) async fn look(sql: &Client, length: Duration) -> anyhow::Result<(i64, i64)> {
     let statement = format!(
-        "SELECT count(*) FILTER (WHERE d.completed_at < now() - interval '{} days' - interval '3 minutes'), count(*)
+        "SELECT count(*) FILTER (WHERE d.completed_at < date_trunc('hour', now() - interval '{} seconds') - interval '{} days'), count(*)
          FROM job_dispatch d JOIN scheduled_jobs j ON j.id = d.job_id WHERE j.name = '{JOB}'",
+        LEFT_FOR.as_secs(),
         days(length)
     );
     let row = sql.query_one(&statement, &[]).await?;
