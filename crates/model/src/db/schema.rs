@@ -803,7 +803,7 @@ diesel::table! {
         is_address -> Bool,
         /// Attempts since the last success or the last day without any; those under way count.
         failures -> Int4,
-        /// Last attempt that was let through.
+        /// Last attempt that was let through; of an address up to a quarter of an hour before, from which what is forgotten next is counted.
         last_at -> Timestamptz,
         /// Attempts before this instant are refused unseen; NULL while there were few.
         blocked_until -> Nullable<Timestamptz>,

@@ -38,7 +38,7 @@ async fn jobs_are_filtered_by_what_they_are() {
         .sql(
             "UPDATE scheduled_jobs SET is_paused = true WHERE name = 'paused';
              UPDATE scheduled_jobs SET is_enabled = false WHERE name IN ('stopped', 'broken');
-             UPDATE scheduled_jobs SET disabled_reason = 'why' WHERE name = 'broken';
+             UPDATE scheduled_jobs SET disabled_reason = 'why', last_fire_at = now() WHERE name = 'broken';
              UPDATE scheduled_jobs SET last_status = 'FAILED' WHERE name = 'plain';
              UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'gone'",
         )

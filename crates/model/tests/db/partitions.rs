@@ -179,7 +179,7 @@ async fn a_month_belongs_to_the_owner_of_its_table_whichever_of_its_members_made
     world
         .sql(&format!(
             r#"CREATE ROLE "{owner}"; CREATE ROLE "{login}" IN ROLE "{owner}";
-               GRANT ALL ON SCHEMA public TO "{owner}"; GRANT EXECUTE ON FUNCTION isolate_tenants(regclass) TO "{owner}";
+               GRANT ALL ON SCHEMA public TO "{owner}"; GRANT USAGE ON SCHEMA maintenance TO "{owner}"; GRANT EXECUTE ON FUNCTION isolate_tenants(regclass) TO "{owner}";
                DROP TABLE {name}; ALTER TABLE events OWNER TO "{owner}""#
         ))
         .await;

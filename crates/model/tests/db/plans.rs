@@ -80,7 +80,7 @@ fn uuids(count: usize) -> String {
 /// The types of what ends attempts, and that many ends.
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
-                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[]";
+                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[]";
     let arguments = [
         uuids(count),
         array(count, "1", "bigint"),
@@ -100,6 +100,7 @@ fn ends(count: usize) -> (&'static str, String) {
         array(count, "false", "boolean"),
         array(count, "false", "boolean"),
         array(count, "true", "boolean"),
+        array(count, "'a job'", "text"),
     ];
     (types, arguments.join(", "))
 }
