@@ -221,7 +221,7 @@ mod tests {
                 "/retry_policy/max_attempts",
             ),
             (json!({"name": "a", "function": "f", "job_type": "manual", "colour": 1}), "/colour"),
-            (json!({"name": "a", "function": "f"}), ""),
+            (json!({"name": "a", "function": "f"}), "/job_type"),
             (json!([]), ""),
             (json!(["a", null, "f"]), ""),
             (

@@ -241,7 +241,7 @@ mod tests {
             (json!({}), json!({"function": "f", "job_type": "manual"}), &[][..]),
             (json!({}), json!({"function": "f", "job_type": "often"}), &["/job/job_type"]),
             (json!({}), json!({"function": "f", "job_type": "manual", "priority": 101}), &["/job/priority"]),
-            (json!({}), json!({"job_type": "manual"}), &["/job"]),
+            (json!({}), json!({"job_type": "manual"}), &["/job/function"]),
             (json!({}), json!({"function": "f", "job_type": "manual", "colour": "red"}), &["/job/colour"]),
             (text.clone(), json!({"function": "{{x}}", "job_type": "manual"}), &[]),
             (text.clone(), json!({"function": "{{x}}", "job_type": "{{x}}", "name": "{{x}}"}), &[]),
@@ -255,7 +255,7 @@ mod tests {
                 json!({"function": "{{x}}", "job_type": "manual", "priority": "high"}),
                 &["/job/priority"],
             ),
-            (text.clone(), json!({"function": "{{x}}"}), &["/job"]),
+            (text.clone(), json!({"function": "{{x}}"}), &["/job/job_type"]),
             (text, json!({"function": "{{y}}", "job_type": "manual"}), &["/job/function", "/parameters/x"]),
             (
                 json!({"x": {"type": "integer", "default": 101}}),

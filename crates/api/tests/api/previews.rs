@@ -156,7 +156,7 @@ async fn mistakes_of_a_preview_are_pointed_at() {
     let long = "1,".repeat(5000);
     for (body, pointer) in [
         (json!([]), ""),
-        (json!({}), ""),
+        (json!({}), "/job_type"),
         (json!({"job_type": "weekly"}), "/job_type"),
         (cron("0 0 31 2 *"), "/schedule_config/expression"),
         (cron("60 * * * *"), "/schedule_config/expression"),
