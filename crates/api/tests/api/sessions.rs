@@ -124,7 +124,7 @@ async fn who_signs_in_gets_a_cookie_that_acts_as_they_may_and_is_kept_nowhere() 
     assert_eq!((&me["actor"], &me["api_key"]), (&json!(format!("{ADA} via session")), &Value::Null));
     assert_eq!(me["permissions"], body["me"]["permissions"]);
     assert_eq!(browser.get("/sessions/current").await.json()["csrf_token"], body["csrf_token"]);
-    assert_eq!(browser.get("/api-keys").await.status, 403, "an operator does not see keys");
+    assert_eq!(browser.get("/memberships").await.status, 403, "an operator does not see members");
     let secret = token.split_once('_').unwrap().1;
     for table in ["sessions", "audit_log", "events"] {
         assert_eq!(
