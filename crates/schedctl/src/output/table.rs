@@ -3,8 +3,6 @@
 //! Cells are escaped here and nowhere else, so no column can forget it. Colour only says again what a word says already.
 //! Pure.
 
-use std::iter;
-
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 
 use super::{Format, neutral};
@@ -13,18 +11,25 @@ use super::{Format, neutral};
 pub(crate) struct Column<T> {
     title: &'static str,
     wide: bool,
+    /// Least width in lines that come one by one.
+    least: usize,
     text: fn(&T) -> String,
 }
 
 impl<T> Column<T> {
     /// A column of every table.
     pub(crate) const fn new(title: &'static str, text: fn(&T) -> String) -> Self {
-        Self { title, wide: false, text }
+        Self { title, wide: false, least: 0, text }
     }
 
     /// A column of wide tables only.
     pub(crate) const fn wide(title: &'static str, text: fn(&T) -> String) -> Self {
-        Self { title, wide: true, text }
+        Self { title, wide: true, least: 0, text }
+    }
+
+    /// The column, as wide as that from the first of the lines that come one by one.
+    pub(crate) const fn at_least(self, width: usize) -> Self {
+        Self { least: width, ..self }
     }
 }
 
@@ -83,10 +88,13 @@ impl<T: 'static> Lines<T> {
         let titles: Option<Vec<String>> = self.widths.is_empty().then(titles);
         let cells = self.columns.iter().map(|column| neutral::line(&(column.text)(item)).into_owned());
         let rows: Vec<Vec<String>> = titles.into_iter().chain([cells.collect()]).collect();
+        if self.widths.is_empty() {
+            self.widths = self.columns.iter().map(|column| column.least).collect();
+        }
         for row in &rows {
-            let before = std::mem::take(&mut self.widths).into_iter().chain(iter::repeat(0));
-            self.widths =
-                row.iter().zip(before).map(|(cell, width)| width.max(cell.chars().count())).collect();
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
         }
         rows.iter().map(|row| self.line(row)).collect()
     }

@@ -8,10 +8,13 @@ use crate::output::{Column, or_dash, time};
 /// Where an event names its job.
 const JOB_NAME: &str = "job_name";
 
+/// Letters of the longest type there is.
+const LONGEST_TYPE: usize = 28;
+
 /// What is known of an event; its details come last, because they are as long as they like.
 pub(super) const LIST: &[Column<Event>] = &[
     Column::new("AT", |event| time(event.at)),
-    Column::new("TYPE", |event| event.event_type.clone()),
+    Column::new("TYPE", |event: &Event| event.event_type.clone()).at_least(LONGEST_TYPE),
     Column::new("JOB", job),
     Column::wide("JOB ID", |event| or_dash(event.job_id)),
     Column::wide("DISPATCH", |event| or_dash(event.dispatch_id)),
@@ -57,6 +60,11 @@ mod tests {
             is_installation: false,
             data,
         }
+    }
+
+    #[test]
+    fn every_type_has_room_from_the_first_line_on() {
+        assert_eq!(sched_wire::EventType::WORDS.iter().map(|word| word.len()).max(), Some(LONGEST_TYPE));
     }
 
     #[test]
