@@ -6,7 +6,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use uuid::Uuid;
@@ -18,6 +17,7 @@ use crate::commands::{
     TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
+use crate::values::{duration, id, whole, within};
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
 const EXIT_CODES: &str = "\
@@ -88,13 +88,13 @@ pub(crate) enum Command {
     /// List, show, retry and discard dead letters: dispatches that were given up for good
     #[command(subcommand)]
     DeadLetters(DeadLettersCommand),
-    /// List executions, finished attempts at a dispatch, and show their output
+    /// List and show executions, finished attempts at a dispatch, and their output
     #[command(subcommand)]
     Executions(ExecutionsCommand),
     /// List, show, pause, deactivate and delete task functions
     #[command(subcommand)]
     Functions(FunctionsCommand),
-    /// List, make, pause and delete projects: groups of jobs
+    /// List, show, make, pause and delete projects: groups of jobs
     #[command(subcommand)]
     Projects(ProjectsCommand),
     /// List, show and delete templates, and make jobs from them
@@ -106,7 +106,7 @@ pub(crate) enum Command {
     /// List, show, delete and import calendars: times at which the jobs that name them do not fire
     #[command(subcommand)]
     Calendars(CalendarsCommand),
-    /// List queues, pause and delete them and set their limits
+    /// List, show, pause and delete queues, and set their limits
     #[command(subcommand)]
     Queues(QueuesCommand),
     /// List workers, and drain them
@@ -127,10 +127,10 @@ pub(crate) enum Command {
     /// Set, list and delete secrets, values that functions name and nobody is shown; make and rotate their keys
     #[command(subcommand)]
     Secrets(SecretsCommand),
-    /// List, make and pause tenants, and set their quotas: organisations that share the installation and see nothing of each other
+    /// List, show, make and pause tenants, and set their quotas: organisations that share the installation and see nothing of each other
     #[command(subcommand)]
     Tenants(TenantsCommand),
-    /// List and make users, and shut them out; the first one with --direct
+    /// List, show and make users, and shut them out; the first one with --direct
     #[command(subcommand)]
     Users(UsersCommand),
     /// List who is what in the tenant, and change that
@@ -151,7 +151,7 @@ pub(crate) enum Command {
     /// Count jobs and runs by status, and show how many runs succeed and how long they take
     Metrics {
         /// Over how many hours, up to now: 1 to 744; 24 unless said
-        #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..=744))]
+        #[arg(long, value_name = "HOURS", value_parser = within(1_u32, 744))]
         hours: Option<u32>,
     },
     /// Print a completion script for a shell
@@ -170,19 +170,19 @@ pub(crate) struct DevArgs {
     #[arg(long, requires = "apply")]
     pub(crate) once: bool,
     /// Longest wait of --once
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration)]
     pub(crate) once_timeout: Duration,
     /// Port of the API on 127.0.0.1; 0 takes a free one
-    #[arg(long, value_name = "PORT", env = "API_PORT", default_value_t = 8080)]
+    #[arg(long, value_name = "PORT", env = "API_PORT", default_value_t = 8080, value_parser = whole::<u16>)]
     pub(crate) api_port: u16,
     /// Number of worker processes
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = within(1_u16, 32))]
     pub(crate) workers: u16,
     /// A worker of your own to run instead of sched-worker, such as one with native handlers
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) worker_program: Option<PathBuf>,
     /// Jobs each worker runs at the same time
-    #[arg(long, value_name = "COUNT", env = "WORKER_CONCURRENCY", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "COUNT", env = "WORKER_CONCURRENCY", default_value_t = 10, value_parser = within(1_u16, 1000))]
     pub(crate) concurrency: u16,
     /// What the daemons log: off, error, warn, info, debug, trace, or target=level
     #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", default_value = "info")]
@@ -201,7 +201,7 @@ pub(crate) struct DatabaseArgs {
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     pub(crate) database_url: Option<String>,
     /// Longest wait for a database that does not answer
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(crate) wait: Duration,
 }
 
@@ -217,7 +217,7 @@ pub(crate) enum MigrateCommand {
         #[command(flatten)]
         database: DatabaseArgs,
         /// How many migrations to revert
-        #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+        #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = within(1, u16::MAX))]
         steps: u16,
         /// Revert all migrations, to an empty database
         #[arg(long, conflicts_with = "steps")]
@@ -242,6 +242,7 @@ pub(crate) enum AllCommand {
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// Id of the dispatch, for all its attempts, or of an execution
+    #[arg(value_parser = id)]
     pub(crate) id: Uuid,
     /// Go on until the dispatch has ended
     #[arg(long, short)]
@@ -249,10 +250,6 @@ pub(crate) struct LogsArgs {
     /// Print it as it is, control characters and all
     #[arg(long)]
     pub(crate) raw: bool,
-}
-
-pub(crate) fn at_least_one() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..)
 }
 
 #[cfg(test)]
@@ -307,5 +304,73 @@ mod tests {
         assert!(parsed.is_ok(), "{parsed:?}");
         let error = Cli::try_parse_from(["schedctl", "dispatches", "list", "--status", "dead"]).unwrap_err();
         assert!(error.to_string().contains("DEAD_LETTER"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_value_of_a_flag_is_answered_in_words_of_the_flag() {
+        for (line, flag, said) in [
+            ("queues set q --max-running x", "--max-running", "must be a whole number"),
+            ("queues set q --default-priority 200", "--default-priority", "from 0 to 100"),
+            ("workers drain nope", "<ID>", "must be an id"),
+            ("dispatches get nope", "<ID>", "must be an id"),
+            ("dead-letters retry nope", "[ID]", "must be an id"),
+            ("executions list --dispatch nope", "--dispatch", "must be an id"),
+            ("events list --dispatch nope", "--dispatch", "must be an id"),
+            ("logs nope", "<ID>", "must be an id"),
+            ("jobs list --limit 0", "--limit", "1 or more"),
+            ("jobs rollback j --to x", "--to", "must be a whole number"),
+            ("metrics --hours 1000", "--hours", "from 1 to 744"),
+            ("dev --api-port x", "--api-port", "must be a whole number"),
+            ("events wait --job j --timeout soon", "--timeout", "length of time"),
+            ("api-keys create k --expires-at soon", "--expires-at", "is no instant"),
+            ("schedules preview --cron @daily --count x", "--count", "from 1 to 10000"),
+        ] {
+            let words = ["schedctl"].into_iter().chain(line.split(' '));
+            let error = Cli::try_parse_from(words).unwrap_err().to_string();
+            assert!(error.contains(flag) && error.contains(said), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_lies_back_is_for_the_api_to_judge() {
+        for line in [
+            "jobs pause j --until -4h",
+            "jobs explain j --from -2h --to -1h",
+            "events list --since -2h --until -1h",
+            "dead-letters list --since -1d",
+            "audit list --since -1d",
+        ] {
+            let parsed = Cli::try_parse_from(["schedctl"].into_iter().chain(line.split(' ')));
+            assert!(parsed.is_ok(), "{line}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn one_thing_is_got_and_shown_by_every_noun_that_has_one() {
+        let mut nouns = Vec::new();
+        for noun in Cli::command().get_subcommands() {
+            assert!(noun.get_subcommands().all(|verb| verb.get_name() != "show"), "{}", noun.get_name());
+            if let Some(get) = noun.find_subcommand("get") {
+                assert_eq!(get.get_visible_aliases().collect::<Vec<_>>(), ["show"], "{}", noun.get_name());
+                nouns.push(noun.get_name().to_owned());
+            }
+        }
+        nouns.sort();
+        assert_eq!(
+            nouns,
+            [
+                "calendars",
+                "dead-letters",
+                "dispatches",
+                "executions",
+                "functions",
+                "jobs",
+                "projects",
+                "queues",
+                "templates",
+                "tenants",
+                "users"
+            ]
+        );
     }
 }

@@ -9,6 +9,7 @@ mod failure;
 mod manifest;
 mod output;
 mod place;
+mod values;
 
 use std::ffi::OsString;
 

@@ -31,6 +31,16 @@ pub(crate) enum Source {
     Default,
 }
 
+impl Source {
+    /// The description of the `schedctl dev` that it was.
+    pub(crate) fn dev(&self) -> Option<&Path> {
+        match self {
+            Self::Dev(description) => Some(description),
+            Self::Given(_) | Self::Default => None,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -127,3 +127,52 @@ async fn a_tenant_gets_a_key_of_its_own_that_needs_scopes() {
     let unknown = ["api-keys", "create", "x", "--user", "nobody@example.com", "--direct"];
     ended(&schedctl(&database, here, &unknown).await, exit::FAILURE);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_made_beside_dev_is_one_that_the_api_of_dev_takes() {
+    use sched_model::domain::secret::{KEY_BYTES, SecretKeys, key_line};
+    use secrecy::ExposeSecret as _;
+    let (database, folder) = (TestDatabase::new().await, tempfile::tempdir().unwrap());
+    let here = folder.path();
+    let dev = here.join(".sched");
+    fs::create_dir(&dev).unwrap();
+    let described = format!("api_url = \"http://127.0.0.1:1\"\ndatabase_url = {:?}\n", database.url());
+    private(&dev.join("dev.toml"), &described, 0o600);
+    let line = key_line("dev-1", &[7; KEY_BYTES]);
+    private(&dev.join("secrets.key"), line.expose_secret(), 0o600);
+    let ring = SecretKeys::parse(line.expose_secret()).unwrap();
+
+    let beside = async |arguments: &[&str], variable: Option<(&str, &str)>| {
+        let launch = Process::program("schedctl").current_dir(here).args(arguments);
+        let launch = match variable {
+            Some((name, value)) => launch.env(name, value),
+            None => launch,
+        };
+        launch.run(LIMIT).await
+    };
+    ended(
+        &beside(
+            &["users", "create", "eve@example.com", "--role", "viewer", "--no-password", "--direct"],
+            None,
+        )
+        .await,
+        exit::OK,
+    );
+    let mut conn = database.database().dedicated().await.unwrap();
+    for (file, variable, environment, has_ring) in [
+        ("dev.key", None, "dev", true),
+        ("staging.key", Some(("API_KEY_ENVIRONMENT", "staging")), "staging", true),
+        ("empty.key", Some(("API_KEY_ENVIRONMENT", "")), "dev", true),
+        // A database that is named is somebody's whose settings are not known.
+        ("live.key", Some(("DATABASE_URL", database.url())), "live", false),
+    ] {
+        let create = ["api-keys", "create", file, "--user", "eve@example.com", "--direct", "--to-file", file];
+        ended(&beside(&create, variable).await, exit::OK);
+        let text = fs::read_to_string(here.join(file)).unwrap();
+        assert!(text.starts_with(&format!("sched_{environment}_")), "{file}: {text}");
+        let shown = ApiKey::parse(text.trim()).unwrap();
+        let found = api_keys::find(&mut conn, shown.prefix()).await.unwrap().unwrap();
+        assert_eq!(found.judge(&shown, None).is_ok(), !has_ring, "{file}");
+        assert!(found.judge(&shown, Some(&ring)).is_ok(), "{file}");
+    }
+}

@@ -27,6 +27,10 @@ pub struct DeadLetter {
     pub attempts: i32,
     /// Those of them that were lost with their worker.
     pub lost_count: i32,
+    /// Those of them that were handed back before they came to an end, because the worker stopped or left the other side alone. They use
+    /// up no retry.
+    #[serde(default)]
+    pub handed_back: i32,
     /// Class of the last failure.
     pub error_class: Option<String>,
     /// The last failure in words.

@@ -237,6 +237,8 @@ pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
         died_at: row.died_at,
         attempts: dispatch.attempt,
         lost_count: dispatch.lost_count,
+        // Every other attempt failed or was lost: each was followed by a retry, but for the last.
+        handed_back: (dispatch.attempt - dispatch.retry_count - 1).max(0),
         error_class: row.error_class,
         error_message: dispatch.error_message,
         task_args: dispatch.args,

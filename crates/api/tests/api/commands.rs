@@ -227,6 +227,11 @@ async fn dead_letters_are_listed_by_filter_and_page_and_shown() {
         (&shown["state"], &shown["error_class"], &shown["error_message"], &shown["attempts"]),
         (&json!("open"), &json!("exit_code"), &json!("it broke"), &json!(1))
     );
+    assert_eq!(shown["handed_back"], json!(0));
+    sql(&app, &format!("UPDATE job_dispatch SET attempt = 6, retry_count = 2 WHERE id = '{}'", all[0].0))
+        .await;
+    let shown = app.get(&format!("/api/v1/dead-letters/{}", all[0].0)).await.json();
+    assert_eq!((&shown["attempts"], &shown["handed_back"]), (&json!(6), &json!(3)), "three used up retries");
     for (query, status) in [
         ("?since=yesterday", 400),
         ("?state=dead", 400),

@@ -54,6 +54,7 @@ pub struct DeadLetterRow {
 pub struct DeadDispatch {
     pub scheduled_for: DateTime<Utc>,
     pub attempt: i32,
+    pub retry_count: i32,
     pub lost_count: i32,
     pub error_message: Option<String>,
     pub args: serde_json::Value,

@@ -1,7 +1,8 @@
 //! Why a request to the API failed, and what the user can do about it.
 //!
 //! A refusal is shown as the API worded it, a line for each field; who knows more about the fields (a jobs file has lines
-//! and names) rewords them before. Everything that came over the wire is escaped here. Pure.
+//! and names) rewords them before; what it says of its routes and parameters is said of commands and flags. Everything that came over the
+//! wire is escaped here. Pure.
 
 use std::fmt;
 
@@ -98,6 +99,15 @@ fn hint(origin: &Source) -> &'static str {
     }
 }
 
+/// What the API calls its own things, and what they are called here.
+const HERE: [(&str, &str); 2] =
+    [("`GET /api/v1/me`", "`schedctl whoami`"), ("with force=true", "with --force")];
+
+/// A sentence of the API in words of the command line.
+fn here(text: &str) -> String {
+    HERE.into_iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
 /// A problem for people: what is wrong, then a line for each field.
 struct Refusal<'a>(&'a Problem);
 
@@ -107,7 +117,7 @@ impl fmt::Display for Refusal<'_> {
         write!(
             f,
             "{} (status {}, {})",
-            neutral::line(&problem.detail),
+            neutral::line(&here(&problem.detail)),
             problem.status,
             neutral::line(&problem.code)
         )?;
@@ -117,7 +127,7 @@ impl fmt::Display for Refusal<'_> {
             if !error.pointer.is_empty() {
                 write!(f, "{}: ", neutral::line(&error.pointer))?;
             }
-            f.write_str(&neutral::line(&error.message))?;
+            f.write_str(&neutral::line(&here(&error.message)))?;
         }
         if problem.status >= 500 && !problem.request_id.is_empty() {
             write!(

@@ -138,26 +138,23 @@ impl Api {
         self.exchange(self.request(Method::DELETE, path)?.query(query)).await.map(|_nothing| ())
     }
 
-    /// The first `limit` items of a list, and whether there are more. `query` makes the parameters of one page out of
-    /// its size and cursor.
+    /// The first `limit` items of a list as one page, whose cursor goes on behind them. `query` makes the parameters of one piece out of
+    /// its size and cursor. An API that gives more than it is asked for is shown whole: the cursor begins behind that.
     pub(crate) async fn list<T: DeserializeOwned, Q: Serialize>(
         &self,
         path: &[&str],
         limit: usize,
         query: impl Fn(u32, Option<String>) -> Q,
-    ) -> Result<(Vec<T>, bool), ApiError> {
-        let mut items = Vec::new();
-        let mut cursor = None;
+    ) -> Result<Page<T>, ApiError> {
+        let mut all = Page { items: Vec::new(), next_cursor: None, total: None, total_is_at_least: None };
         loop {
-            let wanted = u32::try_from(limit.saturating_sub(items.len())).unwrap_or(u32::MAX);
+            let wanted = u32::try_from(limit.saturating_sub(all.items.len())).unwrap_or(u32::MAX);
             let size = wanted.clamp(1, sched_wire::MAX_PAGE);
-            let page: Page<T> = self.get(path, &query(size, cursor)).await?;
-            items.extend(page.items);
-            cursor = page.next_cursor;
-            if cursor.is_none() || items.len() >= limit {
-                let more = cursor.is_some() || items.len() > limit;
-                items.truncate(limit);
-                return Ok((items, more));
+            let page: Page<T> = self.get(path, &query(size, all.next_cursor.take())).await?;
+            all.items.extend(page.items);
+            all.next_cursor = page.next_cursor;
+            if all.next_cursor.is_none() || all.items.len() >= limit {
+                return Ok(all);
             }
         }
     }

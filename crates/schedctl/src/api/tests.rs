@@ -76,10 +76,10 @@ async fn an_address_with_a_path_keeps_it() {
 #[tokio::test]
 async fn a_list_follows_its_cursor_up_to_the_limit() {
     let page = |items: &str, next: &str| ("200 OK", format!(r#"{{"items":{items},"next_cursor":{next}}}"#));
-    let (url, sent) = server(vec![page("[1,2]", "\"two\""), page("[3,4]", "\"four\"")]);
+    let (url, sent) = server(vec![page("[1,2]", "\"two\""), page("[3]", "\"three\"")]);
     let query = |limit, cursor| sched_wire::PageQuery { limit: Some(limit), cursor };
-    let (items, more) = api(url).list::<u8, _>(&["jobs"], 3, query).await.unwrap();
-    assert_eq!((items, more), (vec![1, 2, 3], true));
+    let all = api(url).list::<u8, _>(&["jobs"], 3, query).await.unwrap();
+    assert_eq!((all.items, all.next_cursor.as_deref()), (vec![1, 2, 3], Some("three")));
     let sent = sent.join().unwrap();
     assert!(sent[0].contains("/jobs?limit=3 "), "{}", sent[0]);
     assert!(sent[1].contains("/jobs?limit=1&cursor=two "), "{}", sent[1]);
@@ -96,6 +96,20 @@ async fn a_problem_is_shown_with_a_line_for_each_field() {
         error.to_string(),
         "the job cannot be\\u{1b}[2J accepted (status 422, invalid)\n  /timezone: is unknown"
     );
+}
+
+#[test]
+fn what_the_api_says_of_its_routes_is_said_of_commands() {
+    let of_api =
+        "this needs the permission keys:write, which is not yours; `GET /api/v1/me` lists those that are";
+    let mut problem = Problem::new(403, "Forbidden", "forbidden", of_api);
+    let error = ApiError::Refused(Box::new(problem.clone())).to_string();
+    assert!(error.contains("`schedctl whoami` lists those that are") && !error.contains("GET"), "{error}");
+    problem.detail = "the request has a mistake".into();
+    let message = "is named; take it from them first, or delete it with force=true".into();
+    problem.errors = vec![ProblemError { pointer: "name".into(), message }];
+    let error = ApiError::Refused(Box::new(problem)).to_string();
+    assert!(error.ends_with("name: is named; take it from them first, or delete it with --force"), "{error}");
 }
 
 #[tokio::test]

@@ -2,12 +2,12 @@
 
 use clap::Subcommand;
 use sched_runtime::exit;
-use sched_wire::{AuditEvent, AuditQuery};
+use sched_wire::{AuditEvent, AuditQuery, Page};
 
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, time};
+use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
@@ -32,7 +32,7 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
         /// Most entries to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
 }
@@ -60,9 +60,8 @@ pub(super) async fn run(command: AuditCommand, session: &Session) -> CommandResu
         limit: Some(limit),
         cursor,
     };
-    let (entries, more): (Vec<AuditEvent>, bool) =
-        session.api()?.list(&["audit-events"], limit, page).await?;
-    session.output.list(&entries, LIST, "nobody has changed anything")?;
-    tell_of_more(more, limit);
+    let entries: Page<AuditEvent> = session.api()?.list(&["audit-events"], limit, page).await?;
+    session.output.page(&entries, LIST, "nobody has changed anything")?;
+    tell_of_more(&entries, limit);
     Ok(exit::OK)
 }

@@ -15,9 +15,9 @@ use sched_wire::{Calendar, CalendarSpec, PageQuery};
 use serde_json::{Map, Value};
 
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::at_least_one;
 
 /// More than the API takes in one request.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -27,7 +27,7 @@ pub(crate) enum CalendarsCommand {
     /// List calendars by name
     List {
         /// Most calendars to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one calendar
@@ -103,9 +103,9 @@ pub(super) async fn run(command: CalendarsCommand, session: &Session) -> Command
     match command {
         CalendarsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (calendars, more) = session.api()?.list(&["calendars"], limit, query).await?;
-            session.output.list(&calendars, LIST, "there are no calendars")?;
-            tell_of_more(more, limit);
+            let calendars = session.api()?.list(&["calendars"], limit, query).await?;
+            session.output.page(&calendars, LIST, "there are no calendars")?;
+            tell_of_more(&calendars, limit);
         }
         CalendarsCommand::Get { name } => {
             let calendar: Calendar = session.api()?.get(&["calendars", &name], &()).await?;

@@ -73,7 +73,7 @@ pub(super) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Se
 
 fn ended(dispatch: Dispatch, wanted: DispatchStatus, session: &Session) -> CommandResult {
     let is_as_wanted = dispatch.status == wanted;
-    session.output.list(&[dispatch], runs::DISPATCHES, "")?;
+    session.output.row(&dispatch, runs::DISPATCHES)?;
     Ok(if is_as_wanted { exit::OK } else { exit::FAILURE })
 }
 

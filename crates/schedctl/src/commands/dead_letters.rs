@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     DeadLetter, DeadLetterChoice, DeadLettersCommand as Request, DeadLettersQuery, DeadLettersSettled,
-    ReasonRequest, RefusedCount, UnknownWord,
+    Dispatch, ReasonRequest, RefusedCount, UnknownWord,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -15,10 +15,10 @@ use uuid::Uuid;
 use super::runs::WaitArgs;
 use super::{Session, cancel, tell_of_more};
 use crate::api::Api;
-use crate::cli::at_least_one;
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLettersCommand {
@@ -30,12 +30,14 @@ pub(crate) enum DeadLettersCommand {
         #[arg(long, value_name = "STATE", default_value = "open", value_parser = choice)]
         state: DeadLetterChoice,
         /// Most dead letters to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Show one dead letter
-    Show {
+    /// Show all that is known of one dead letter: its error, its arguments, and what was decided about it
+    #[command(visible_alias = "show")]
+    Get {
         /// Id of its dispatch
+        #[arg(value_parser = id)]
         id: Uuid,
     },
     /// Run one dead letter again, or all open ones that a filter means
@@ -84,7 +86,7 @@ pub(crate) struct FilterArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WhichArgs {
     /// Id of the dispatch of one; otherwise a filter says which, or --all
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "dry_run", "job", "project", "queue", "error_class", "since", "until"])]
+    #[arg(value_name = "ID", value_parser = id, conflicts_with_all = ["all", "dry_run", "job", "project", "queue", "error_class", "since", "until"])]
     id: Option<Uuid>,
     #[command(flatten)]
     filter: FilterArgs,
@@ -104,7 +106,7 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::new("ID", |letter| letter.dispatch_id.to_string()),
     Column::new("JOB", |letter| letter.job.clone()),
     Column::new("DIED", |letter| time(letter.died_at)),
-    Column::new("ATTEMPTS", |letter| letter.attempts.to_string()),
+    Column::new("ATTEMPTS", attempts),
     Column::new("CLASS", |letter| or_dash(letter.error_class.as_deref())),
     Column::new("ERROR", |letter| or_dash(letter.error_message.as_deref())),
     Column::wide("SCHEDULED FOR", |letter| time(letter.scheduled_for)),
@@ -117,6 +119,46 @@ const LIST: &[Column<DeadLetter>] = &[
     Column::wide("REASON", |letter| or_dash(letter.settled_reason.as_deref())),
     Column::wide("RETRIED AS", |letter| or_dash(letter.retried_as)),
 ];
+
+/// A dead letter with what only its dispatch knows, if that is there still.
+struct Known {
+    letter: DeadLetter,
+    dispatch: Option<Dispatch>,
+}
+
+const GET: &[Column<Known>] = &[
+    Column::new("Dispatch", |known| known.letter.dispatch_id.to_string()),
+    Column::new("Job", |known| known.letter.job.clone()),
+    Column::new("Job id", |known| known.letter.job_id.to_string()),
+    Column::new("State", |known| known.letter.state.to_string()),
+    Column::new("Died", |known| time(known.letter.died_at)),
+    Column::new("Error", |known| or_dash(known.letter.error_message.as_deref())),
+    Column::new("Error class", |known| or_dash(known.letter.error_class.as_deref())),
+    Column::new("Arguments", |known| known.letter.task_args.to_string()),
+    Column::new("Attempts", |known| attempts(&known.letter)),
+    Column::new("Lost", |known| known.letter.lost_count.to_string()),
+    Column::new("Scheduled for", |known| time(known.letter.scheduled_for)),
+    Column::new("Triggered by", |known| {
+        or_dash(known.dispatch.as_ref().map(|dispatch| dispatch.triggered_by.as_str()))
+    }),
+    Column::new("Queue", |known| known.letter.queue.clone()),
+    Column::new("Worker", |known| or_dash(known.dispatch.as_ref().and_then(|dispatch| dispatch.worker_id))),
+    Column::new("Settled", |known| or_dash(known.letter.settled_at.map(time))),
+    Column::new("By", |known| or_dash(known.letter.settled_by.as_deref())),
+    Column::new("Reason", |known| or_dash(known.letter.settled_reason.as_deref())),
+    Column::new("Retried as", |known| or_dash(known.letter.retried_as)),
+    Column::new("Trace id", |known| {
+        or_dash(known.dispatch.as_ref().and_then(|dispatch| dispatch.trace_id.as_deref()))
+    }),
+];
+
+/// The attempts that counted, and apart from them those that were handed back, which use up no retry.
+fn attempts(letter: &DeadLetter) -> String {
+    match letter.handed_back {
+        0 => letter.attempts.to_string(),
+        handed_back => format!("{} (+{handed_back} handed back)", letter.attempts - handed_back),
+    }
+}
 
 /// What a command for many has done.
 #[derive(Debug, Default, Serialize)]
@@ -139,14 +181,11 @@ pub(super) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
     match command {
         DeadLettersCommand::List { filter, state, limit } => {
             let query = |limit, cursor| query(filter.clone(), state, limit, cursor);
-            let (letters, more) = session.api()?.list(&["dead-letters"], limit, query).await?;
-            session.output.list(&letters, LIST, NONE)?;
-            tell_of_more(more, limit);
+            let letters = session.api()?.list(&["dead-letters"], limit, query).await?;
+            session.output.page(&letters, LIST, NONE)?;
+            tell_of_more(&letters, limit);
         }
-        DeadLettersCommand::Show { id } => {
-            let letter: DeadLetter = session.api()?.get(&["dead-letters", &id.to_string()], &()).await?;
-            session.output.record(&letter, LIST)?;
-        }
+        DeadLettersCommand::Get { id } => get(id, session).await?,
         DeadLettersCommand::Retry { which: WhichArgs { id: Some(id), .. } } => {
             let wait = WaitArgs { wait: false, wait_timeout: std::time::Duration::ZERO };
             return cancel::retry(&["dead-letters"], id, &wait, session).await;
@@ -162,6 +201,22 @@ pub(super) async fn run(command: DeadLettersCommand, session: &Session) -> Comma
         }
     }
     Ok(exit::OK)
+}
+
+/// Programs get what the API answered, people also what its answer leaves out.
+async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
+    let (api, id) = (session.api()?, id.to_string());
+    let letter: DeadLetter = api.get(&["dead-letters", &id], &()).await?;
+    if !session.output.is_table() {
+        return session.output.record(&letter, LIST);
+    }
+    let dispatch = match api.get(&["dispatches", &id], &()).await {
+        Ok(dispatch) => Some(dispatch),
+        // Retention has removed it meanwhile.
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.into()),
+    };
+    session.output.table(&Known { letter, dispatch }, GET)
 }
 
 fn query(
@@ -198,7 +253,7 @@ async fn many(
         let meant = send(&api, action, &Request { dry_run: true, ..request.clone() }).await?;
         if request.dry_run {
             tell(&format!("{} are meant; nothing was changed", meant.count));
-            session.output.list(&meant.sample, LIST, NONE)?;
+            session.output.items(&meant, &meant.sample, LIST, NONE)?;
             return Ok(exit::OK);
         }
         let what = format!("This {action}s {} dead letters for good", meant.count);

@@ -4,19 +4,22 @@
 //! API. To wait begins with the opening of the stream: what happens from then on counts, and what happened before does with `--since`, or
 //! for a dispatch, of which all events count. Nothing is kept.
 
+mod shown;
+
 use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
-use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, EventsQuery, StreamMessage};
+use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
 use uuid::Uuid;
 
+use self::shown::LIST;
 use super::{Session, tell_of_more};
 use crate::api::{Api, ApiError, Events};
-use crate::cli::at_least_one;
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, neutral, or_dash, tell, time};
+use crate::output::{neutral, tell};
+use crate::values::{at_least_one, duration, id};
 
 /// Time before a stream that broke off is taken up again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -33,10 +36,10 @@ pub(crate) enum EventsCommand {
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
         /// Most events to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
-    /// Print events as they happen, until Ctrl-C
+    /// Print events as they happen, until Ctrl-C; with `-o wide` also their ids, which --after takes
     Tail {
         #[command(flatten)]
         filter: FilterArgs,
@@ -54,13 +57,13 @@ pub(crate) enum EventsCommand {
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
         /// Id of a dispatch; it may have ended already
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = id)]
         dispatch: Option<Uuid>,
         /// How it is to end, such as completed or `dead_letter`
         #[arg(long, value_name = "STATUS", default_value = "completed", value_parser = final_status)]
         status: DispatchStatus,
         /// Longest wait
-        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
         timeout: Duration,
         /// Count what has ended since then, too
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -77,7 +80,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Only of this dispatch
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = id)]
     dispatch: Option<Uuid>,
     /// Only of these types, such as `job_paused`; may be repeated
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = event_type)]
@@ -94,25 +97,6 @@ fn event_type(text: &str) -> Result<EventType, sched_wire::UnknownWord> {
 fn final_status(text: &str) -> Result<DispatchStatus, String> {
     let status: DispatchStatus = text.to_ascii_uppercase().parse().map_err(|error| format!("{error}"))?;
     if status.is_final() { Ok(status) } else { Err(format!("{status} is not how a run ends")) }
-}
-
-const LIST: &[Column<Event>] = &[
-    Column::new("AT", |event| time(event.at)),
-    Column::new("TYPE", |event| event.event_type.clone()),
-    Column::new("DATA", summary),
-    Column::wide("JOB", |event| or_dash(event.job_id)),
-    Column::wide("DISPATCH", |event| or_dash(event.dispatch_id)),
-    Column::wide("ID", |event| event.id.clone()),
-];
-
-/// The details of an event on one line.
-fn summary(event: &Event) -> String {
-    let one = |(name, value): (&String, &serde_json::Value)| match value {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) => Some(format!("{name}={text}")),
-        other => Some(format!("{name}={other}")),
-    };
-    event.data.iter().filter_map(one).collect::<Vec<_>>().join(" ")
 }
 
 impl FilterArgs {
@@ -169,9 +153,9 @@ async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &
         limit: Some(limit),
         cursor,
     };
-    let (events, more): (Vec<Event>, bool) = session.api()?.list(&["events"], limit, page).await?;
-    session.output.list(&events, LIST, "nothing has happened")?;
-    tell_of_more(more, limit);
+    let events: Page<Event> = session.api()?.list(&["events"], limit, page).await?;
+    session.output.page(&events, LIST, "nothing has happened")?;
+    tell_of_more(&events, limit);
     Ok(exit::OK)
 }
 
@@ -185,18 +169,15 @@ fn made_at(dispatch: Uuid) -> Option<String> {
 
 async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
     let mut stream = Stream::new(session.api()?, query);
-    let as_json = !session.output.is_table();
+    let mut lines = session.output.is_table().then(|| session.output.lines(LIST));
     loop {
         let event = stream.next().await?;
-        let line = if as_json {
-            let text = serde_json::to_string(&event).map_err(failure)?;
-            neutral::json(&text).into_owned()
-        } else {
-            neutral::line(&format!("{}  {}  {}", time(event.at), event.event_type, summary(&event)))
-                .into_owned()
+        let line = match &mut lines {
+            Some(lines) => lines.item(&event),
+            None => format!("{}\n", neutral::json(&serde_json::to_string(&event).map_err(failure)?)),
         };
         let mut output = io::stdout().lock();
-        match writeln!(output, "{line}").and_then(|()| output.flush()) {
+        match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
             // Whoever reads has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exit::OK),
             printed => printed.map_err(failure)?,

@@ -31,6 +31,6 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
 pub(super) async fn schedulers(command: AllCommand, session: &Session) -> CommandResult {
     let AllCommand::List = command;
     let page: Page<SchedulerInstance> = session.api()?.get(&["scheduler-instances"], &()).await?;
-    session.output.list(&page.items, SCHEDULERS, "no scheduler has registered")?;
+    session.output.page(&page, SCHEDULERS, "no scheduler has registered")?;
     Ok(exit::OK)
 }

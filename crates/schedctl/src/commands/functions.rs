@@ -5,19 +5,20 @@ use sched_runtime::exit;
 use sched_wire::{Function, PageQuery, ReasonRequest};
 
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FunctionsCommand {
     /// List task functions by name
     List {
         /// Most functions to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one task function
+    #[command(visible_alias = "show")]
     Get {
         /// Its name
         name: String,
@@ -74,9 +75,9 @@ pub(super) async fn run(command: FunctionsCommand, session: &Session) -> Command
     let function: Function = match command {
         FunctionsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (functions, more) = api.list(&["task-functions"], limit, query).await?;
-            session.output.list(&functions, COLUMNS, "there are no task functions")?;
-            tell_of_more(more, limit);
+            let functions = api.list(&["task-functions"], limit, query).await?;
+            session.output.page(&functions, COLUMNS, "there are no task functions")?;
+            tell_of_more(&functions, limit);
             return Ok(exit::OK);
         }
         FunctionsCommand::Delete { name } => {
@@ -84,7 +85,11 @@ pub(super) async fn run(command: FunctionsCommand, session: &Session) -> Command
             tell(&format!("deleted task function {name}"));
             return Ok(exit::OK);
         }
-        FunctionsCommand::Get { name } => api.get(&["task-functions", &name], &()).await?,
+        FunctionsCommand::Get { name } => {
+            let function: Function = api.get(&["task-functions", &name], &()).await?;
+            session.output.whole(&function, COLUMNS)?;
+            return Ok(exit::OK);
+        }
         FunctionsCommand::Pause { name, reason } => {
             api.post(&["task-functions", &name, "pause"], None, &ReasonRequest { reason }).await?
         }

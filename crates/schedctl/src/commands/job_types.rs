@@ -40,7 +40,7 @@ pub(super) async fn run(command: JobTypesCommand, session: &Session) -> CommandR
     match command {
         JobTypesCommand::List => {
             let page: Page<JobTypeInfo> = api.get(&["job-types"], &()).await?;
-            session.output.list(&page.items, COLUMNS, "there are no kinds of schedule")?;
+            session.output.page(&page, COLUMNS, "there are no kinds of schedule")?;
         }
         JobTypesCommand::Set { name, state } => {
             let spec = JobTypeSpec { is_active: matches!(state, Accepts::Active) };

@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, ExplainQuery,
-    Include, Job, JobStatus, JobsQuery, Kind, PauseRequest, TriggerRequest, Triggered,
+    Include, Job, JobsQuery, Kind, PauseRequest, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(super) const LIST: &[Column<Job>] = &[
     Column::new("NAME", |job| job.name.clone()),
     Column::new("SCHEDULE", schedule),
-    Column::new("STATE", |job| state(job).to_owned()),
+    Column::new("STATUS", |job| job.status.to_string()),
     Column::new("NEXT FIRE", |job| or_dash(job.next_run_at.map(time))),
     Column::new("LAST RUN", |job| or_dash(job.last_run_at.map(time))),
     Column::new("LAST STATUS", |job| or_dash(job.last_status)),
@@ -51,9 +51,9 @@ pub(super) const LIST: &[Column<Job>] = &[
 const GET: &[Column<Job>] = &[
     Column::new("Name", |job| job.name.clone()),
     Column::new("Description", |job| job.description.clone()),
-    Column::new("State", |job| match job.disabled_reason.as_ref().or(job.pause_reason.as_ref()) {
-        Some(reason) => format!("{}: {reason}", state(job)),
-        None => state(job).to_owned(),
+    Column::new("Status", |job| match job.disabled_reason.as_ref().or(job.pause_reason.as_ref()) {
+        Some(reason) => format!("{}: {reason}", job.status),
+        None => job.status.to_string(),
     }),
     Column::new("Paused until", |job| or_dash(job.paused_until.map(time))),
     Column::new("Function", |job| job.function.clone()),
@@ -125,19 +125,19 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
     match command {
         JobsCommand::Apply { file } => {
             let result = apply(&session.api()?, &read(file)?).await?;
-            session.output.list(&result.results, APPLIED, "the files describe nothing")?;
+            session.output.items(&result, &result.results, APPLIED, "the files describe nothing")?;
         }
         JobsCommand::List(args) => {
             let limit = args.limit;
             let wanted = wanted(args);
             let query = |limit, cursor| JobsQuery { limit: Some(limit), cursor, ..wanted.clone() };
-            let (jobs, more) = session.api()?.list(&["jobs"], limit, query).await?;
-            session.output.list(
+            let jobs = session.api()?.list(&["jobs"], limit, query).await?;
+            session.output.page(
                 &jobs,
                 LIST,
                 "there are no jobs; apply a file with `schedctl jobs apply -f FILE`",
             )?;
-            tell_of_more(more, limit);
+            tell_of_more(&jobs, limit);
         }
         JobsCommand::Get { name } => {
             let job: Job = session.api()?.get(&["jobs", &name], &()).await?;
@@ -191,7 +191,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let dispatch = await_end(&api, triggered.dispatch_id, wait_timeout).await?;
             let succeeded = dispatch.status == DispatchStatus::Completed;
             let error = dispatch.error_message.clone();
-            session.output.list(&[dispatch], runs::DISPATCHES, "")?;
+            session.output.row(&dispatch, runs::DISPATCHES)?;
             if let Some(error) = error.filter(|_| !succeeded) {
                 tell(&format!(
                     "it failed: {}; `schedctl executions list --job {name}` has its attempts",
@@ -239,7 +239,7 @@ async fn switch(
     let tag = version.tag();
     let header = tag.as_deref().map(|tag| ("If-Match", tag));
     let job: Job = session.api()?.post(&["jobs", name, action], header, body).await?;
-    session.output.list(std::slice::from_ref(&job), LIST, "")?;
+    session.output.row(&job, LIST)?;
     Ok(job)
 }
 
@@ -294,15 +294,6 @@ fn arguments(text: &str) -> Result<Map<String, Value>, ExitError> {
                 .context("--args must be a JSON object such as '{\"region\": \"north\"}'"),
         )
     })
-}
-
-fn state(job: &Job) -> &'static str {
-    match job.status {
-        JobStatus::Enabled => "active",
-        JobStatus::Paused | JobStatus::Disabled | JobStatus::Quarantined | JobStatus::Deleted => {
-            job.status.as_str()
-        }
-    }
 }
 
 fn seconds(count: i32) -> String {

@@ -15,6 +15,7 @@ use super::Session;
 use crate::api::{Api, ApiError};
 use crate::failure::{CommandResult, failure};
 use crate::output::{Column, offset, or_dash, tell, time};
+use crate::values::duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeaderCommand {
@@ -29,7 +30,7 @@ pub(crate) enum LeaderCommand {
     /// nothing is dispatched for two leases; then it leads again.
     StepDown {
         /// Longest wait for another leader
-        #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
         wait_timeout: Duration,
     },
 }

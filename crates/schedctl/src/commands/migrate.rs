@@ -18,7 +18,7 @@ use crate::cli::{DatabaseArgs, MigrateCommand};
 use crate::consent;
 use crate::failure::{CommandResult, database as unreachable, failure, schema, usage};
 use crate::output::{Column, tell};
-use crate::place;
+use crate::place::{self, Source};
 
 /// Pause between two tries to connect.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ const ROWS: &[Column<Row>] = &[
 pub(super) async fn run(command: MigrateCommand, session: &Session) -> CommandResult {
     match command {
         MigrateCommand::Up { database } => {
-            let (database, mut conn) = connect(&database, session).await?;
+            let (database, mut conn, _) = connect(&database, session).await?;
             known(&mut conn).await?;
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let applied = up(&database).await?;
@@ -47,7 +47,7 @@ pub(super) async fn run(command: MigrateCommand, session: &Session) -> CommandRe
             report(session, &applied, &before, "applied", "the schema is up to date already")?;
         }
         MigrateCommand::Down { database, steps, all, yes } => {
-            let (database, mut conn) = connect(&database, session).await?;
+            let (database, mut conn, _) = connect(&database, session).await?;
             known(&mut conn).await?;
             let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
             let steps = if all { Steps::All } else { Steps::Some(steps.into()) };
@@ -114,17 +114,21 @@ pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Con
     }
 }
 
-pub(super) async fn connect(args: &DatabaseArgs, session: &Session) -> Result<(Database, Conn), ExitError> {
+/// The database that is meant, a connection to it, and who named it.
+pub(super) async fn connect(
+    args: &DatabaseArgs,
+    session: &Session,
+) -> Result<(Database, Conn, Source), ExitError> {
     let (url, source) =
         place::database(args.database_url.as_deref(), &session.globals, &session.here).map_err(usage)?;
     let database = prepare(&url)?;
     tell(&format!("database {} (from {source})", sched_runtime::config::redact::url(&url)));
     let conn = wait_for(&database, args.wait).await?;
-    Ok((database, conn))
+    Ok((database, conn, source))
 }
 
 async fn status(args: &DatabaseArgs, session: &Session) -> CommandResult {
-    let (_database, mut conn) = connect(args, session).await?;
+    let (_database, mut conn, _) = connect(args, session).await?;
     let states = migrations::status(&mut conn).await.map_err(database_error)?;
     let rows: Vec<Row> = states.into_iter().map(row).collect();
     session.output.list(&rows, ROWS, "")?;

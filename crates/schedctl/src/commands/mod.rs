@@ -31,6 +31,7 @@ use std::path::PathBuf;
 
 use clap::CommandFactory as _;
 use sched_runtime::exit::{self, ExitError};
+use sched_wire::Page;
 
 use crate::api::Api;
 use crate::cli::{Cli, Command, Globals};
@@ -121,8 +122,8 @@ fn completions(shell: clap_complete::Shell, output: Output) -> CommandResult {
 }
 
 /// Says that a list was cut, and how to see the rest.
-fn tell_of_more(more: bool, limit: usize) {
-    if more {
+fn tell_of_more<T>(page: &Page<T>, limit: usize) {
+    if page.next_cursor.is_some() {
         tell(&format!("there are more than {limit}; see them with a larger --limit"));
     }
 }

@@ -5,20 +5,21 @@ use sched_runtime::exit;
 use sched_wire::{DeleteProjectQuery, PageQuery, Project, ProjectDeleted, ProjectSpec, ReasonRequest};
 
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::consent::{self, Unattended};
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, time};
+use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProjectsCommand {
     /// List projects by name
     List {
         /// Most projects to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one project
+    #[command(visible_alias = "show")]
     Get {
         /// Its name
         name: String,
@@ -81,9 +82,9 @@ pub(super) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
     let project: Project = match command {
         ProjectsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (projects, more) = api.list(&["projects"], limit, query).await?;
-            session.output.list(&projects, COLUMNS, "there are no projects")?;
-            tell_of_more(more, limit);
+            let projects = api.list(&["projects"], limit, query).await?;
+            session.output.page(&projects, COLUMNS, "there are no projects")?;
+            tell_of_more(&projects, limit);
             return Ok(exit::OK);
         }
         ProjectsCommand::Delete { name, with_jobs, yes } => {
@@ -98,7 +99,11 @@ pub(super) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
             session.output.record(&deleted, DELETED)?;
             return Ok(exit::OK);
         }
-        ProjectsCommand::Get { name } => api.get(&["projects", &name], &()).await?,
+        ProjectsCommand::Get { name } => {
+            let project: Project = api.get(&["projects", &name], &()).await?;
+            session.output.whole(&project, COLUMNS)?;
+            return Ok(exit::OK);
+        }
         ProjectsCommand::Set { name, display_name, description } => {
             api.put(&["projects", &name], &(), &ProjectSpec { display_name, description }).await?
         }

@@ -4,20 +4,26 @@
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
-use sched_wire::{PageQuery, Queue, QueueSpec, Rate, ReasonRequest};
+use sched_wire::{Page, PageQuery, Queue, QueueSpec, Rate, ReasonRequest};
 
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::{at_least_one, whole, within};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueuesCommand {
     /// List queues by name, with their limits and how much of them is used
     List {
         /// Most queues to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
+    },
+    /// Show one queue
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its name
+        name: String,
     },
     /// Change a queue, or make one; what is not named stays as it is
     Set(SetArgs),
@@ -46,7 +52,7 @@ pub(crate) struct SetArgs {
     /// Its name
     name: String,
     /// How many of its dispatches may run at once, over all workers
-    #[arg(long, value_name = "COUNT", conflicts_with = "no_max_running")]
+    #[arg(long, value_name = "COUNT", value_parser = whole::<i32>, allow_negative_numbers = true, conflicts_with = "no_max_running")]
     max_running: Option<i32>,
     /// Let any number run at once
     #[arg(long)]
@@ -67,7 +73,7 @@ pub(crate) struct SetArgs {
     #[arg(long)]
     resume: bool,
     /// Priority of dispatches whose job names none, 0 runs first, 100 last
-    #[arg(long, value_name = "PRIORITY")]
+    #[arg(long, value_name = "PRIORITY", value_parser = within(0_i16, 100), allow_negative_numbers = true)]
     default_priority: Option<i16>,
     /// What it is for
     #[arg(long, value_name = "TEXT")]
@@ -86,7 +92,7 @@ const LIST: &[Column<Queue>] = &[
     Column::new("PRIORITY", |queue| queue.default_priority.to_string()),
     Column::wide("DESCRIPTION", |queue| queue.description.clone()),
     Column::wide("REASON", |queue| or_dash(queue.pause_reason.clone())),
-    Column::wide("OLDEST", |queue| or_dash(queue.oldest_claimable_at.map(time))),
+    Column::wide("FIRST DUE", |queue| or_dash(queue.oldest_claimable_at.map(time))),
     Column::wide("UPDATED", |queue| time(queue.updated_at)),
 ];
 
@@ -94,9 +100,13 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
     match command {
         QueuesCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (queues, more) = session.api()?.list(&["queues"], limit, query).await?;
-            session.output.list(&queues, LIST, "there are no queues")?;
-            tell_of_more(more, limit);
+            let queues = session.api()?.list(&["queues"], limit, query).await?;
+            session.output.page(&queues, LIST, "there are no queues")?;
+            tell_of_more(&queues, limit);
+        }
+        QueuesCommand::Get { name } => {
+            let queue: Queue = session.api()?.get(&["queues", &name], &()).await?;
+            session.output.whole(&queue, LIST)?;
         }
         QueuesCommand::Pause { name, reason } => {
             let asked = ReasonRequest { reason };
@@ -115,8 +125,8 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
         QueuesCommand::Set(args) => {
             let api = session.api()?;
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (queues, _): (Vec<Queue>, _) = api.list(&["queues"], usize::MAX, query).await?;
-            let now = queues.into_iter().find(|queue| queue.name == args.name);
+            let queues: Page<Queue> = api.list(&["queues"], usize::MAX, query).await?;
+            let now = queues.items.into_iter().find(|queue| queue.name == args.name);
             if now.is_none() && (args.pause || args.resume) {
                 // Most likely misspelt; a new queue that is paused would hide that the one that was meant is not.
                 return Err(failure(format!(
@@ -127,7 +137,7 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
             }
             let spec = changed(now, &args);
             let queue: Queue = api.put(&["queues", &args.name], &(), &spec).await?;
-            session.output.list(&[queue], LIST, "there are no queues")?;
+            session.output.row(&queue, LIST)?;
         }
     }
     Ok(exit::OK)

@@ -1,38 +1,23 @@
 //! `dispatches` and `executions`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
 
 mod args;
+mod shown;
 
 use sched_runtime::exit;
 use sched_wire::{
     Dispatch, DispatchExplanation, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk,
-    Progress, WaitFor,
+    WaitFor,
 };
 use uuid::Uuid;
 
+use self::shown::{DISPATCH, EXECUTION};
 use super::{Session, cancel, tell_of_more};
 use crate::failure::CommandResult;
-use crate::output::{Column, duration, neutral, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, tell, time};
 
 pub(crate) use self::args::{DispatchesCommand, ExecutionsCommand, WaitArgs};
-
-pub(super) const DISPATCHES: &[Column<Dispatch>] = &[
-    Column::new("ID", |dispatch| dispatch.id.to_string()),
-    Column::new("JOB", |dispatch| dispatch.job.clone()),
-    Column::new("STATUS", |dispatch| dispatch.status.to_string()),
-    Column::new("ATTEMPT", |dispatch| dispatch.attempt.to_string()),
-    Column::new("SCHEDULED FOR", |dispatch| time(dispatch.scheduled_for)),
-    Column::new("TRIGGERED BY", |dispatch| dispatch.triggered_by.clone()),
-    Column::wide("PROGRESS", |dispatch| or_dash(dispatch.progress.as_ref().map(progress))),
-    Column::wide("CAUSED BY", |dispatch| or_dash(dispatch.caused_by)),
-    Column::wide("RETRY OF", |dispatch| or_dash(dispatch.retry_of)),
-    Column::wide("AVAILABLE", |dispatch| time(dispatch.available_at)),
-    Column::wide("EXPIRES", |dispatch| or_dash(dispatch.expires_at.map(time))),
-    Column::wide("CLAIMED", |dispatch| or_dash(dispatch.claimed_at.map(time))),
-    Column::wide("COMPLETED", |dispatch| or_dash(dispatch.completed_at.map(time))),
-    Column::wide("QUEUE", |dispatch| dispatch.queue.clone()),
-    Column::wide("WORKER", |dispatch| or_dash(dispatch.worker_id)),
-    Column::wide("ERROR", |dispatch| or_dash(dispatch.error_message.as_deref())),
-];
+pub(crate) use self::shown::EXECUTIONS;
+pub(super) use self::shown::{DISPATCHES, progress};
 
 const EXPLAINED: &[Column<DispatchExplanation>] = &[
     Column::new("Job", |explained| explained.job.clone()),
@@ -59,21 +44,6 @@ fn before(wait: &WaitFor) -> String {
     or_dash(wait.before.map(|before| format!("{before}{more}")))
 }
 
-pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
-    Column::new("ID", |execution| execution.id.to_string()),
-    Column::new("JOB", |execution| or_dash(execution.job.as_deref())),
-    Column::new("ATTEMPT", |execution| execution.attempt.to_string()),
-    Column::new("STATUS", |execution| execution.status.to_string()),
-    Column::new("STARTED", |execution| time(execution.started_at)),
-    Column::new("DURATION", |execution| duration(execution.duration_ms)),
-    Column::new("EXIT CODE", |execution| or_dash(execution.exit_code)),
-    Column::wide("SCHEDULED FOR", |execution| time(execution.scheduled_for)),
-    Column::wide("OUTPUT", |execution| format!("{}B", execution.output_bytes)),
-    Column::wide("DISPATCH", |execution| execution.dispatch_id.to_string()),
-    Column::wide("ERROR", |execution| or_dash(execution.error_message.as_deref())),
-    Column::wide("RESULT", |execution| or_dash(execution.result.as_ref())),
-];
-
 pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) -> CommandResult {
     match command {
         DispatchesCommand::List { job, status, limit } => {
@@ -84,13 +54,13 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
                 cursor,
                 ..DispatchesQuery::default()
             };
-            let (items, more) = session.api()?.list(&["dispatches"], limit, query).await?;
-            session.output.list(&items, DISPATCHES, "there are no such dispatches")?;
-            tell_of_more(more, limit);
+            let items = session.api()?.list(&["dispatches"], limit, query).await?;
+            session.output.page(&items, DISPATCHES, "there are no such dispatches")?;
+            tell_of_more(&items, limit);
         }
-        DispatchesCommand::Show { id } => {
+        DispatchesCommand::Get { id } => {
             let dispatch: Dispatch = session.api()?.get(&["dispatches", &id.to_string()], &()).await?;
-            session.output.record(&dispatch, DISPATCHES)?;
+            session.output.whole(&dispatch, DISPATCH)?;
         }
         DispatchesCommand::Explain { id } => {
             let path = ["dispatches", &id.to_string(), "explain"];
@@ -112,14 +82,6 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
     Ok(exit::OK)
 }
 
-/// How far a dispatch has come, on one line.
-pub(super) fn progress(progress: &Progress) -> String {
-    match progress.percent {
-        Some(percent) => format!("{percent:.0} % {}", progress.message).trim_end().to_owned(),
-        None => progress.message.clone(),
-    }
-}
-
 pub(super) async fn executions(command: ExecutionsCommand, session: &Session) -> CommandResult {
     match command {
         ExecutionsCommand::List { job, dispatch, status, limit } => {
@@ -131,9 +93,13 @@ pub(super) async fn executions(command: ExecutionsCommand, session: &Session) ->
                 cursor,
                 ..ExecutionsQuery::default()
             };
-            let (items, more) = session.api()?.list(&["executions"], limit, query).await?;
-            session.output.list(&items, EXECUTIONS, "there are no such executions")?;
-            tell_of_more(more, limit);
+            let items = session.api()?.list(&["executions"], limit, query).await?;
+            session.output.page(&items, EXECUTIONS, "there are no such executions")?;
+            tell_of_more(&items, limit);
+        }
+        ExecutionsCommand::Get { id } => {
+            let execution: Execution = session.api()?.get(&["executions", &id.to_string()], &()).await?;
+            session.output.whole(&execution, EXECUTION)?;
         }
         ExecutionsCommand::Output { id, raw } => output(id, raw, session).await?,
     }

@@ -19,9 +19,9 @@ use sched_wire::{DeleteSecretQuery, PageQuery, Secret, SecretQuery, SecretSpec, 
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretsCommand {
@@ -33,7 +33,7 @@ pub(crate) enum SecretsCommand {
     /// List secrets, without their values, which nobody is shown
     List {
         /// Most secrets to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Delete a secret that no function names
@@ -105,9 +105,9 @@ pub(super) async fn run(command: SecretsCommand, session: &Session) -> CommandRe
         SecretsCommand::Set(args) => set(args, session).await?,
         SecretsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (secrets, more) = session.api()?.list(&["secrets"], limit, query).await?;
-            session.output.list(&secrets, LIST, "there are no secrets")?;
-            tell_of_more(more, limit);
+            let secrets = session.api()?.list(&["secrets"], limit, query).await?;
+            session.output.page(&secrets, LIST, "there are no secrets")?;
+            tell_of_more(&secrets, limit);
         }
         SecretsCommand::Delete { name, project, force } => {
             session.api()?.delete(&["secrets", &name], &DeleteSecretQuery { project, force }).await?;

@@ -1,26 +1,28 @@
 //! `status`: the installation at a glance, and what in it needs attention.
 
+use chrono::{DateTime, Utc};
 use sched_runtime::exit;
-use sched_wire::{LeaderState, QueueStatus, Status};
+use sched_wire::{Job, JobsQuery, LeaderState, Page, QueueStatus, Status};
 
 use super::{Session, leader};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
-const STATUS: &[Column<Status>] = &[
-    Column::new("Jobs", |status| {
-        let quarantined = match status.jobs_quarantined {
-            0 => String::new(),
-            count => format!(", {count} disabled by the scheduler"),
-        };
-        format!("{} active, {} inactive{quarantined}", status.jobs_active, status.jobs_inactive)
-    }),
-    Column::new("Next fire", |status| or_dash(status.next_run_at.map(time))),
-    Column::new("Dispatches", |status| {
+/// The status with what it counts together.
+struct Counted {
+    status: Status,
+    /// How many of the jobs are built in; `None` where there are too many jobs to say.
+    built_in: Option<i64>,
+}
+
+const STATUS: &[Column<Counted>] = &[
+    Column::new("Jobs", jobs),
+    Column::new("Next fire", |Counted { status, .. }| or_dash(status.next_run_at.map(time))),
+    Column::new("Dispatches", |Counted { status, .. }| {
         format!("{} pending, {} running", status.dispatches_pending, status.dispatches_running)
     }),
-    Column::new("Workers", |status| format!("{} online", status.workers_online)),
-    Column::new("Schedulers", |status| {
+    Column::new("Workers", |Counted { status, .. }| format!("{} online", status.workers_online)),
+    Column::new("Schedulers", |Counted { status, .. }| {
         let leads = match (status.leader_state, status.lease_expired_seconds) {
             (LeaderState::Live, _) => "one leads".to_owned(),
             (LeaderState::Expired, ago) => format!("none leads, lease expired {}s ago", ago.unwrap_or(0)),
@@ -28,29 +30,79 @@ const STATUS: &[Column<Status>] = &[
         };
         format!("{}, {leads}", status.schedulers)
     }),
-    Column::new("Database time", |status| time(status.now)),
+    Column::new("Database time", |Counted { status, .. }| time(status.now)),
 ];
 
-const QUEUES: &[Column<QueueStatus>] = &[
-    Column::new("QUEUE", |queue| queue.name.clone()),
-    Column::new("WAITING", |queue| queue.waiting.to_string()),
-    Column::new("OLDEST SINCE", |queue| or_dash(queue.oldest_claimable_at.map(time))),
-    Column::new("SERVED", |queue| queue.has_live_worker.to_string()),
-    Column::new("PAUSED", |queue| queue.is_paused.to_string()),
-    Column::new("LIMITS", limits),
+/// A queue at a time of the database.
+struct QueueAt {
+    queue: QueueStatus,
+    now: DateTime<Utc>,
+}
+
+const QUEUES: &[Column<QueueAt>] = &[
+    Column::new("QUEUE", |at| at.queue.name.clone()),
+    Column::new("WAITING", |at| at.queue.waiting.to_string()),
+    Column::new("OLDEST SINCE", |at| or_dash(at.due().map(time))),
+    Column::new("DUE FROM", |at| or_dash(at.later().map(time))),
+    Column::new("SERVED", |at| at.queue.has_live_worker.to_string()),
+    Column::new("PAUSED", |at| at.queue.is_paused.to_string()),
+    Column::new("LIMITS", |at| limits(&at.queue)),
 ];
+
+impl QueueAt {
+    /// Since when the oldest dispatch that is due has waited.
+    fn due(&self) -> Option<DateTime<Utc>> {
+        self.queue.oldest_claimable_at.filter(|at| *at <= self.now)
+    }
+
+    /// When the first dispatch is due, where all of them wait for a time to come, such as that of a retry.
+    fn later(&self) -> Option<DateTime<Utc>> {
+        self.queue.oldest_claimable_at.filter(|at| *at > self.now)
+    }
+}
 
 pub(super) async fn run(session: &Session) -> CommandResult {
-    let status: Status = session.api()?.get(&["status"], &()).await?;
-    session.output.record(&status, STATUS)?;
-    if session.output.is_table() {
-        if !status.queues.is_empty() {
-            session.output.print("\n")?;
-            session.output.list(&status.queues, QUEUES, "")?;
-        }
-        attention(&status).iter().for_each(|text| tell(text));
+    let api = session.api()?;
+    let status: Status = api.get(&["status"], &()).await?;
+    if !session.output.is_table() {
+        session.output.record(&status, &[])?;
+        return Ok(exit::OK);
     }
+    // The status counts all jobs, the list only those that are not built in.
+    let query = JobsQuery { total: Some(true), limit: Some(1), ..JobsQuery::default() };
+    let own: Page<Job> = api.get(&["jobs"], &query).await?;
+    let built_in = own.total.and_then(|own| built_in(&status, own));
+    let counted = Counted { status, built_in };
+    session.output.table(&counted, STATUS)?;
+    let status = counted.status;
+    if !status.queues.is_empty() {
+        session.output.print("\n")?;
+        let at = |queue: &QueueStatus| QueueAt { queue: queue.clone(), now: status.now };
+        session.output.rows(&status.queues.iter().map(at).collect::<Vec<_>>(), QUEUES)?;
+    }
+    attention(&status).iter().for_each(|text| tell(text));
     Ok(exit::OK)
+}
+
+/// How many jobs are built in, if so many are not; none when the two were counted around a change.
+fn built_in(status: &Status, own: u64) -> Option<i64> {
+    let all = status.jobs_active + status.jobs_inactive;
+    Some((all - i64::try_from(own).ok()?).max(0))
+}
+
+/// How many jobs there are in the words of their status, and how many of them nobody made.
+fn jobs(counted: &Counted) -> String {
+    let Status { jobs_active, jobs_inactive, jobs_quarantined, .. } = counted.status;
+    let quarantined = match jobs_quarantined {
+        0 => String::new(),
+        count => format!(", {count} of them quarantined"),
+    };
+    let built_in = match counted.built_in {
+        None => "; built-in ones are counted, too".to_owned(),
+        Some(0) => String::new(),
+        Some(count) => format!("; {count} of all are built in"),
+    };
+    format!("{jobs_active} enabled, {jobs_inactive} paused or disabled{quarantined}{built_in}")
 }
 
 /// The limits of a queue, with what is used of them.
@@ -78,14 +130,14 @@ fn attention(status: &Status) -> Vec<String> {
     for job in &status.quarantined {
         let reason = job.reason.as_deref().unwrap_or("no reason was kept");
         found.push(format!(
-            "the scheduler disabled the job {}: {}; correct it, then `schedctl jobs enable` it",
+            "the scheduler has quarantined the job {}: {}; correct it, then `schedctl jobs enable` it",
             neutral::line(&job.name),
             neutral::line(reason)
         ));
     }
     let unnamed = status.jobs_quarantined - i64::try_from(status.quarantined.len()).unwrap_or(i64::MAX);
     if unnamed > 0 {
-        found.push(format!("the scheduler disabled {unnamed} more jobs"));
+        found.push(format!("the scheduler has quarantined {unnamed} more jobs; `schedctl jobs list --all --status quarantined` shows them"));
     }
     found
 }
@@ -153,6 +205,33 @@ mod tests {
     }
 
     #[test]
+    fn jobs_are_counted_in_the_words_of_their_status_and_built_in_ones_apart() {
+        let of = |jobs_active, jobs_inactive, jobs_quarantined, own: Option<u64>| {
+            let status = Status { jobs_active, jobs_inactive, jobs_quarantined, ..status(Vec::new()) };
+            let built_in = own.and_then(|own| built_in(&status, own));
+            jobs(&Counted { status, built_in })
+        };
+        assert_eq!(of(3, 2, 0, Some(0)), "3 enabled, 2 paused or disabled; 5 of all are built in");
+        assert_eq!(of(1, 2, 1, Some(3)), "1 enabled, 2 paused or disabled, 1 of them quarantined");
+        assert_eq!(of(1, 0, 0, Some(2)), "1 enabled, 0 paused or disabled");
+        assert_eq!(
+            of(9000, 2000, 0, None),
+            "9000 enabled, 2000 paused or disabled; built-in ones are counted, too"
+        );
+    }
+
+    #[test]
+    fn what_is_due_later_has_not_waited() {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        let at = |seconds: i64| {
+            let oldest = Some(now + chrono::TimeDelta::seconds(seconds));
+            let at = QueueAt { queue: QueueStatus { oldest_claimable_at: oldest, ..queue("q") }, now };
+            (at.due().is_some(), at.later().is_some())
+        };
+        assert_eq!([at(-1), at(0), at(1)], [(true, false), (true, false), (false, true)]);
+    }
+
+    #[test]
     fn what_keeps_work_from_being_done_is_said_and_nothing_else() {
         let rate = Some(Rate { count: 10, period_seconds: 60 });
         let limited = QueueStatus { max_running: Some(2), running: Some(1), rate, ..queue("narrow") };
@@ -183,7 +262,7 @@ mod tests {
                 ],
             ),
             (status(vec![QueueStatus { is_at_limit: true, waiting: 0, ..limited }]), &[]),
-            (broken, &["disabled the job broken: no such zone", "disabled 2 more jobs"]),
+            (broken, &["quarantined the job broken: no such zone", "quarantined 2 more jobs"]),
             (expired, &["expired 9s ago, and nobody has taken over yet"]),
             (
                 Status { leader_state: LeaderState::None, ..status(Vec::new()) },

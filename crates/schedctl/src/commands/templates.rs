@@ -11,19 +11,20 @@ use serde_json::{Map, Value};
 
 use super::jobs::LIST as JOBS;
 use super::{Session, tell_of_more};
-use crate::cli::at_least_one;
 use crate::failure::{CommandResult, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::{at_least_one, whole};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TemplatesCommand {
     /// List templates by name
     List {
         /// Most templates to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Show one template with its parameters
+    #[command(visible_alias = "show")]
     Get {
         /// Its name
         name: String,
@@ -43,7 +44,7 @@ pub(crate) enum TemplatesCommand {
         #[arg(long)]
         replace: bool,
         /// Only if the template still has this version; exit code 7 otherwise
-        #[arg(long, value_name = "VERSION")]
+        #[arg(long, value_name = "VERSION", value_parser = whole::<i64>)]
         if_version: Option<i64>,
     },
 }
@@ -98,9 +99,9 @@ pub(super) async fn run(command: TemplatesCommand, session: &Session) -> Command
     match command {
         TemplatesCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (templates, more) = api.list(&["templates"], limit, query).await?;
-            session.output.list(&templates, LIST, "there are no templates")?;
-            tell_of_more(more, limit);
+            let templates = api.list(&["templates"], limit, query).await?;
+            session.output.page(&templates, LIST, "there are no templates")?;
+            tell_of_more(&templates, limit);
         }
         TemplatesCommand::Get { name } => {
             let template: Template = api.get(&["templates", &name], &()).await?;
@@ -123,7 +124,7 @@ pub(super) async fn run(command: TemplatesCommand, session: &Session) -> Command
             let tag = format!("\"{}\"", if_version.unwrap_or(template.version));
             let path = ["templates", &make.template, "instantiate"];
             let job: Job = api.post(&path, Some(("If-Match", &tag)), &asked).await?;
-            session.output.list(&[job], JOBS, "")?;
+            session.output.row(&job, JOBS)?;
         }
     }
     Ok(exit::OK)

@@ -14,6 +14,7 @@ use super::Session;
 use crate::api::Api;
 use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, tell, time, words};
+use crate::values::{duration, id};
 
 /// Time between two looks of `--wait`.
 const LOOK: Duration = Duration::from_millis(500);
@@ -24,24 +25,26 @@ pub(crate) enum WorkersCommand {
     List,
     /// Have a worker take nothing new and finish what it runs
     Drain {
-        /// Its id
+        /// Its id, as `schedctl workers list` shows it
+        #[arg(value_parser = id)]
         id: Uuid,
         /// Wait until it runs nothing any more, or is gone
         #[arg(long)]
         wait: bool,
         /// Longest wait of --wait; exit code 1 when it is over
-        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
         wait_timeout: Duration,
     },
     /// Have a worker that drains take new work again
     Undrain {
-        /// Its id
+        /// Its id, as `schedctl workers list` shows it
+        #[arg(value_parser = id)]
         id: Uuid,
         /// Wait until it does
         #[arg(long)]
         wait: bool,
         /// Longest wait of --wait; exit code 1 when it is over
-        #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = duration)]
         wait_timeout: Duration,
     },
 }
@@ -66,7 +69,7 @@ pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
     let api = session.api()?;
     match command {
         WorkersCommand::List => {
-            session.output.list(&all(&api).await?, COLUMNS, "no worker has registered")?;
+            session.output.page(&all(&api).await?, COLUMNS, "no worker has registered")?;
         }
         WorkersCommand::Drain { id, wait, wait_timeout } => {
             let worker = ask(&api, id, "drain").await?;
@@ -88,9 +91,8 @@ pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
     Ok(exit::OK)
 }
 
-async fn all(api: &Api) -> Result<Vec<Worker>, exit::ExitError> {
-    let page: Page<Worker> = api.get(&["workers"], &()).await?;
-    Ok(page.items)
+async fn all(api: &Api) -> Result<Page<Worker>, exit::ExitError> {
+    Ok(api.get(&["workers"], &()).await?)
 }
 
 async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError> {
@@ -116,7 +118,7 @@ async fn until(
             return Err(failure(anyhow::anyhow!(text)));
         }
         tokio::time::sleep(LOOK).await;
-        let found = all(api).await?.into_iter().find(|one| one.id == worker.id);
+        let found = all(api).await?.items.into_iter().find(|one| one.id == worker.id);
         match found.filter(|one| one.status != WorkerStatus::Offline) {
             Some(found) => worker = found,
             None => return Ok(None),

@@ -225,6 +225,11 @@ fn remove(path: &Path, how: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), 
     }
 }
 
+/// The file with the keys of the secrets, beside the description of what runs.
+pub(crate) fn secret_keys_beside(description: &Path) -> PathBuf {
+    description.with_file_name(SECRET_KEYS)
+}
+
 /// The file with the API key of the owner, beside the description of what runs.
 pub(crate) fn api_key_beside(description: &Path) -> PathBuf {
     description.with_file_name(API_KEY)

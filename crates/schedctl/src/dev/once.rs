@@ -83,7 +83,7 @@ async fn look(
             cursor,
             ..ExecutionsQuery::default()
         };
-        let (executions, _) = api.list::<Execution, _>(&["executions"], MAX_PAGE as usize, query).await?;
+        let executions = api.list::<Execution, _>(&["executions"], MAX_PAGE as usize, query).await?.items;
         if let Verdict::Missing(reason) = expectation.judge(&executions, started) {
             missing.push((expectation.job.clone(), reason));
         }

@@ -13,12 +13,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 use clap::ValueEnum;
 use sched_runtime::config::{ProcessEnvironment, Source as _};
 use sched_runtime::exit::ExitError;
+use sched_wire::Page;
 use serde::Serialize;
 
 use crate::failure::failure;
 
 pub(crate) use cells::{duration, offset, or_dash, time, words};
-pub(crate) use table::Column;
+pub(crate) use table::{Column, Lines};
 
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,7 +28,7 @@ pub(crate) enum Format {
     Table,
     /// More columns.
     Wide,
-    /// What the API answered, as JSON.
+    /// What the API answered, as JSON; a list is `{"items": [...], "next_cursor": ...}`
     Json,
     /// The same as YAML.
     Yaml,
@@ -60,20 +61,65 @@ impl Output {
         Self { format, colour: io::stdout().is_terminal() && colour_allowed() }
     }
 
-    /// A list of things, or `nothing` for people when it is empty.
+    /// A list of things that no API answered, or `nothing` for people when it is empty.
     pub(crate) fn list<T: Serialize>(
         self,
         items: &[T],
         columns: &[Column<T>],
         nothing: &str,
     ) -> Result<(), ExitError> {
-        if items.is_empty() {
+        self.items(&items, items, columns, nothing)
+    }
+
+    /// A list that the API answered, which programs get as it was.
+    pub(crate) fn page<T: Serialize>(
+        self,
+        page: &Page<T>,
+        columns: &[Column<T>],
+        nothing: &str,
+    ) -> Result<(), ExitError> {
+        self.items(page, &page.items, columns, nothing)
+    }
+
+    /// The things in an answer that is more than a list of them: people get these, programs all of it.
+    pub(crate) fn items<V: Serialize, T>(
+        self,
+        answer: &V,
+        items: &[T],
+        columns: &[Column<T>],
+        nothing: &str,
+    ) -> Result<(), ExitError> {
+        if items.is_empty() && !nothing.is_empty() {
             tell(nothing);
         }
-        self.print(
-            &render(self, &items, || table::list(items, columns, self.format, self.colour))
-                .map_err(failure)?,
-        )
+        let table = || table::list(items, columns, self.format, self.colour);
+        self.print(&render(self, answer, table).map_err(failure)?)
+    }
+
+    /// One thing as the only line of a list of its kind.
+    pub(crate) fn row<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
+        self.items(item, std::slice::from_ref(item), columns, "")
+    }
+
+    /// One thing with all that is known of it, whether wide tables are asked for or not.
+    pub(crate) fn whole<T: Serialize>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
+        let table = || table::record(item, columns, Format::Wide, self.colour);
+        self.print(&render(self, item, table).map_err(failure)?)
+    }
+
+    /// One thing that is put together for people, and that programs are told in another way.
+    pub(crate) fn table<T>(self, item: &T, columns: &[Column<T>]) -> Result<(), ExitError> {
+        self.print(&table::record(item, columns, self.format, self.colour))
+    }
+
+    /// Several such things.
+    pub(crate) fn rows<T>(self, items: &[T], columns: &[Column<T>]) -> Result<(), ExitError> {
+        self.print(&table::list(items, columns, self.format, self.colour))
+    }
+
+    /// Lines of a table whose items come one by one.
+    pub(crate) fn lines<T: 'static>(self, columns: &'static [Column<T>]) -> Lines<T> {
+        Lines::new(columns, self.format)
     }
 
     /// One thing, a line for each column.

@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns without lines.
+//! Tables for people: aligned columns without lines, as a whole or line by line.
 //!
 //! Cells are escaped here and nowhere else, so no column can forget it. Colour only says again what a word says already.
 //! Pure.
@@ -11,18 +11,25 @@ use super::{Format, neutral};
 pub(crate) struct Column<T> {
     title: &'static str,
     wide: bool,
+    /// Least width in lines that come one by one.
+    least: usize,
     text: fn(&T) -> String,
 }
 
 impl<T> Column<T> {
     /// A column of every table.
     pub(crate) const fn new(title: &'static str, text: fn(&T) -> String) -> Self {
-        Self { title, wide: false, text }
+        Self { title, wide: false, least: 0, text }
     }
 
     /// A column of wide tables only.
     pub(crate) const fn wide(title: &'static str, text: fn(&T) -> String) -> Self {
-        Self { title, wide: true, text }
+        Self { title, wide: true, least: 0, text }
+    }
+
+    /// The column, as wide as that from the first of the lines that come one by one.
+    pub(crate) const fn at_least(self, width: usize) -> Self {
+        Self { least: width, ..self }
     }
 }
 
@@ -31,8 +38,7 @@ pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour
     if items.is_empty() {
         return String::new();
     }
-    let shown: Vec<&Column<T>> =
-        columns.iter().filter(|column| format == Format::Wide || !column.wide).collect();
+    let shown: Vec<&Column<T>> = shown(columns, format).collect();
     let mut table = empty(colour);
     table.set_header(shown.iter().map(|column| Cell::new(column.title).add_attribute(Attribute::Bold)));
     for item in items {
@@ -44,11 +50,59 @@ pub(super) fn list<T>(items: &[T], columns: &[Column<T>], format: Format, colour
 /// A line for each column.
 pub(super) fn record<T>(item: &T, columns: &[Column<T>], format: Format, colour: bool) -> String {
     let mut table = empty(colour);
-    for column in columns.iter().filter(|column| format == Format::Wide || !column.wide) {
-        let title = Cell::new(column.title).add_attribute(Attribute::Bold);
+    for column in shown(columns, format) {
+        let title = Cell::new(as_word(column.title)).add_attribute(Attribute::Bold);
         table.add_row([title, cell(&(column.text)(item))]);
     }
     trimmed(table)
+}
+
+fn shown<T>(columns: &[Column<T>], format: Format) -> impl Iterator<Item = &Column<T>> {
+    columns.iter().filter(move |column| format == Format::Wide || !column.wide)
+}
+
+/// The title of a column as it stands before a value: `SCHEDULED FOR` as `Scheduled for`.
+fn as_word(title: &str) -> String {
+    let mut letters = title.chars();
+    if letters.clone().any(char::is_lowercase) {
+        return title.to_owned();
+    }
+    letters.next().into_iter().chain(letters.flat_map(char::to_lowercase)).collect()
+}
+
+/// Lines of a table whose end is not known yet: every column is as wide as the widest of its cells so far, the last one as it is.
+pub(crate) struct Lines<T: 'static> {
+    columns: Vec<&'static Column<T>>,
+    /// Empty until there was an item.
+    widths: Vec<usize>,
+}
+
+impl<T: 'static> Lines<T> {
+    pub(super) fn new(columns: &'static [Column<T>], format: Format) -> Self {
+        Self { columns: shown(columns, format).collect(), widths: Vec::new() }
+    }
+
+    /// The line of the next item, and before the first one that of the titles.
+    pub(crate) fn item(&mut self, item: &T) -> String {
+        let titles = || self.columns.iter().map(|column| column.title.to_owned()).collect();
+        let titles: Option<Vec<String>> = self.widths.is_empty().then(titles);
+        let cells = self.columns.iter().map(|column| neutral::line(&(column.text)(item)).into_owned());
+        let rows: Vec<Vec<String>> = titles.into_iter().chain([cells.collect()]).collect();
+        if self.widths.is_empty() {
+            self.widths = self.columns.iter().map(|column| column.least).collect();
+        }
+        for row in &rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        rows.iter().map(|row| self.line(row)).collect()
+    }
+
+    fn line(&self, row: &[String]) -> String {
+        let padded = row.iter().zip(&self.widths).map(|(cell, &width)| format!("{cell:width$}"));
+        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
+    }
 }
 
 fn empty(colour: bool) -> Table {
@@ -76,8 +130,8 @@ fn tone(text: &str) -> Option<Color> {
         "COMPLETED" | "IDLE" | "created" | "applied" | "leader" => Some(Color::Green),
         "IN_PROGRESS" | "BUSY" | "updated" => Some(Color::Cyan),
         "PENDING" | "DRAINING" | "RELEASED" | "pending" | "paused" => Some(Color::Yellow),
-        "FAILED" | "TIMEOUT" | "DEAD_LETTER" | "LOST" | "CANCELLED" | "OFFLINE" | "unknown"
-        | "unaccounted" | "two_fates" => Some(Color::Red),
+        "FAILED" | "TIMEOUT" | "DEAD_LETTER" | "LOST" | "CANCELLED" | "OFFLINE" | "quarantined"
+        | "unknown" | "unaccounted" | "two_fates" => Some(Color::Red),
         _ => None,
     }
 }

@@ -89,10 +89,35 @@ fn yaml_is_the_value_itself_and_escapes_what_a_terminal_would_obey() {
 fn a_record_has_a_line_for_each_column() {
     let thing = THINGS.first().unwrap();
     assert_snapshot!(table::record(thing, COLUMNS, Format::Wide, false), @r"
-    NAME    backup
-    STATUS  COMPLETED
-    NOTE    -
+    Name    backup
+    Status  COMPLETED
+    Note    -
     ");
+}
+
+#[test]
+fn a_page_is_printed_as_the_api_answered_it() {
+    let page =
+        Page { items: vec![1, 2], next_cursor: Some("two".to_owned()), total: None, total_is_at_least: None };
+    let output = Output { format: Format::Json, colour: false };
+    let text = render(output, &page, || panic!("no table is asked for")).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(printed, serde_json::json!({"items": [1, 2], "next_cursor": "two"}));
+}
+
+#[test]
+fn lines_that_come_one_by_one_stand_below_each_other() {
+    let mut lines = Lines::new(COLUMNS, Format::Wide);
+    let text: String = THINGS.iter().chain(THINGS).map(|thing| lines.item(thing)).collect();
+    assert_snapshot!(text, @r"
+    NAME    STATUS     NOTE
+    backup  COMPLETED  -
+    a-longer-name  FAILED     no\u{1b}[2J space\nleft
+    backup         COMPLETED  -
+    a-longer-name  FAILED     no\u{1b}[2J space\nleft
+    ");
+    let first = Lines::new(COLUMNS, Format::Table).item(THINGS.first().unwrap());
+    assert_eq!(first, "NAME    STATUS\nbackup  COMPLETED\n");
 }
 
 #[test]

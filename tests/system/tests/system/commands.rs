@@ -38,7 +38,7 @@ async fn a_running_process_is_cancelled_from_the_command_line_with_all_its_child
     let cancel = ["dispatches", "cancel", &dispatch, "--reason", "wrong data", "--wait", "-o", "json"];
     let shown = printed(&system.schedctl(&cancel).await);
     assert_eq!(
-        (&shown[0]["status"], &shown[0]["error_message"]),
+        (&shown["status"], &shown["error_message"]),
         (
             &json!("CANCELLED"),
             &json!(format!("cancelled by {}: wrong data", test_support::identity::actor()))
@@ -100,6 +100,7 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
     let dead = "SELECT count(*) FROM dead_letters WHERE settled_at IS NULL";
     system.wait_count("dead letters", dead, 4).await;
     let listed = printed(&system.schedctl(&["dead-letters", "list", "--job", "a", "-o", "json"]).await);
+    let listed = &listed["items"];
     assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
     assert_eq!(listed[0]["attempts"], json!(2));
     let class = listed[0]["error_class"].as_str().unwrap();
@@ -121,7 +122,7 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
     assert_eq!(printed(&system.schedctl(&discard).await), json!({"count": 1, "refused": []}));
     let discarded =
         printed(&system.schedctl(&["dead-letters", "list", "--state", "discarded", "-o", "json"]).await);
-    let id = discarded[0]["dispatch_id"].as_str().unwrap();
+    let id = discarded["items"][0]["dispatch_id"].as_str().unwrap();
     let retried = system.schedctl(&["dispatches", "retry", id, "--wait"]).await;
     assert_eq!(retried.status.code(), Some(0), "{retried:?}");
     system.check_invariants().await;

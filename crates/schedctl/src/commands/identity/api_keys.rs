@@ -20,11 +20,16 @@ use sched_wire::{ApiKey, ApiKeySpec, NewApiKey, PageQuery};
 use secrecy::ExposeSecret as _;
 
 use super::super::{Session, tell_of_more};
-use super::DirectArgs;
-use super::direct::{self, KeyOrder};
-use crate::cli::at_least_one;
+use super::direct::{self, DEV_ENVIRONMENT, KeyOrder};
+use super::{Direct, DirectArgs};
+use crate::dev::folder;
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::place::Source;
+use crate::values::{at_least_one, instant};
+
+/// The environment of an API that is told no other.
+const ENVIRONMENT: &str = "live";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiKeysCommand {
@@ -33,7 +38,7 @@ pub(crate) enum ApiKeysCommand {
     /// List keys, without what is secret of them
     List {
         /// Most keys to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Revoke a key for good; every API refuses it within five seconds
@@ -51,7 +56,7 @@ pub(crate) struct CreateArgs {
     #[arg(long = "scope", value_name = "SCOPE")]
     scopes: Vec<Permission>,
     /// When it ends, such as 2027-01-31T00:00:00Z; never without it
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
     expires_at: Option<DateTime<Utc>>,
     /// A key of the tenant instead of a user, which outlives who makes it; needs --scope
     #[arg(long, requires = "scopes")]
@@ -65,10 +70,10 @@ pub(crate) struct CreateArgs {
     /// The tenant it acts in, with --direct
     #[arg(long, value_name = "SLUG", default_value = DEFAULT_TENANT, requires = "direct")]
     tenant: String,
-    /// What it names in its second part, with --direct: as the API is set
-    #[arg(long, value_name = "WORD", env = "API_KEY_ENVIRONMENT", default_value = "live")]
-    environment: String,
-    /// Keys of the secrets, with --direct: as the API is set
+    /// What it names in its second part, with --direct: as the API is set; without it `dev` for a running `schedctl dev`, else `live`
+    #[arg(long, value_name = "WORD", env = "API_KEY_ENVIRONMENT")]
+    environment: Option<String>,
+    /// Keys of the secrets, with --direct: as the API is set; without it those of the running `schedctl dev`, for its own database
     #[arg(long, value_name = "FILE", env = "SECRETS_KEY_FILE")]
     secrets_key_file: Option<PathBuf>,
     #[command(flatten)]
@@ -112,9 +117,9 @@ pub(crate) async fn run(command: ApiKeysCommand, session: &Session) -> CommandRe
         ApiKeysCommand::Create(args) => create(*args, session).await?,
         ApiKeysCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (keys, more) = session.api()?.list(&["api-keys"], limit, query).await?;
-            session.output.list(&keys, LIST, "there are no API keys")?;
-            tell_of_more(more, limit);
+            let keys = session.api()?.list(&["api-keys"], limit, query).await?;
+            session.output.page(&keys, LIST, "there are no API keys")?;
+            tell_of_more(&keys, limit);
         }
         ApiKeysCommand::Revoke { key } => {
             session.api()?.delete(&["api-keys", &key], &()).await?;
@@ -127,15 +132,16 @@ pub(crate) async fn run(command: ApiKeysCommand, session: &Session) -> CommandRe
 async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
     let file = args.to_file.as_deref().map(KeyFile::make).transpose()?;
     let made = match args.direct.connect(session).await? {
-        Some(mut conn) => {
+        Some(Direct { mut conn, source }) => {
             check_display_name(&args.name).map_err(|what| usage(anyhow!("the name {what}")))?;
-            check_environment(&args.environment).map_err(|what| usage(anyhow!("the environment {what}")))?;
+            let (environment, keys) = as_the_api(&args, &source);
+            check_environment(&environment).map_err(|what| usage(anyhow!("the environment {what}")))?;
             if args.user.is_none() && !args.of_tenant {
                 return Err(usage(anyhow!(
                     "name the user whose key it is to be with --user, or give --of-tenant"
                 )));
             }
-            let ring = args.secrets_key_file.as_deref().map(ring).transpose()?;
+            let ring = keys.as_deref().map(ring).transpose()?;
             let order = KeyOrder {
                 tenant: direct::tenant(&mut conn, &args.tenant).await?,
                 email: args.user.as_deref().filter(|_| !args.of_tenant),
@@ -143,7 +149,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
                 scopes: (!args.scopes.is_empty()).then(|| args.scopes.iter().copied().collect()),
                 expires_at: args.expires_at,
             };
-            let key = direct::new_key(&args.environment);
+            let key = direct::new_key(&environment);
             let made = direct::create_key(&mut conn, order, &key, ring.as_ref()).await?;
             NewApiKey {
                 key: key.text().expose_secret().to_owned(),
@@ -185,6 +191,17 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
             session.output.record(&made, MADE)
         }
     }
+}
+
+/// The environment and the file with the keys of the secrets that the API has, which takes no key that was made with others: as somebody
+/// says, else as the `schedctl dev` has set its API whose database it is.
+fn as_the_api(args: &CreateArgs, source: &Source) -> (String, Option<PathBuf>) {
+    let dev = source.dev();
+    let environment = args.environment.as_deref().map(str::trim).filter(|word| !word.is_empty());
+    let environment = environment.unwrap_or(if dev.is_some() { DEV_ENVIRONMENT } else { ENVIRONMENT });
+    let named = args.secrets_key_file.clone().filter(|path| !path.as_os_str().is_empty());
+    let keys = named.or_else(|| dev.map(folder::secret_keys_beside).filter(|path| path.exists()));
+    (environment.to_owned(), keys)
 }
 
 fn ring(path: &Path) -> Result<SecretKeys, ExitError> {

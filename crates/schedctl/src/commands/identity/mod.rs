@@ -21,6 +21,7 @@ use super::{Session, migrate};
 use crate::cli::DatabaseArgs;
 use crate::failure::{CommandResult, failure, schema};
 use crate::output::{Column, or_dash};
+use crate::place::Source;
 
 pub(crate) use api_keys::ApiKeysCommand;
 pub(crate) use direct::{DEV_ENVIRONMENT, ensure_dev_key};
@@ -41,15 +42,22 @@ pub(crate) struct DirectArgs {
     database: DatabaseArgs,
 }
 
+/// A database to write to, whose schema fits.
+struct Direct {
+    conn: Conn,
+    /// Who named it: what else is as the API is set comes from there too.
+    source: Source,
+}
+
 impl DirectArgs {
-    /// A connection to a database whose schema fits, if the database is to be asked.
-    async fn connect(&self, session: &Session) -> Result<Option<Conn>, ExitError> {
+    /// The database, if it is to be asked.
+    async fn connect(&self, session: &Session) -> Result<Option<Direct>, ExitError> {
         if !self.direct {
             return Ok(None);
         }
-        let (_database, mut conn) = migrate::connect(&self.database, session).await?;
+        let (_database, mut conn, source) = migrate::connect(&self.database, session).await?;
         migrations::check(&mut conn).await.map_err(schema)?;
-        Ok(Some(conn))
+        Ok(Some(Direct { conn, source }))
     }
 }
 

@@ -8,10 +8,10 @@ use sched_wire::{
 };
 
 use super::super::{Session, tell_of_more};
-use super::{DirectArgs, direct};
-use crate::cli::at_least_one;
+use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
 use crate::output::{Column, or_dash, time};
+use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantsCommand {
@@ -29,6 +29,7 @@ pub(crate) enum TenantsCommand {
         direct: DirectArgs,
     },
     /// Show one tenant
+    #[command(visible_alias = "show")]
     Get {
         /// Its short name
         slug: String,
@@ -65,7 +66,7 @@ pub(crate) enum TenantsCommand {
     /// List tenants
     List {
         /// Most tenants to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
 }
@@ -136,14 +137,29 @@ const COLUMNS: &[Column<Tenant>] = &[
     Column::new("NAME", |tenant| tenant.name.clone()),
     Column::new("PAUSED", |tenant| if tenant.is_paused { "yes" } else { "no" }.to_owned()),
     Column::new("CREATED", |tenant| time(tenant.created_at)),
+    Column::wide("REASON", |tenant| or_dash(tenant.pause_reason.as_deref())),
+    Column::wide("QUOTAS", |tenant| or_dash(limits(&tenant.quotas))),
     Column::wide("ID", |tenant| tenant.id.to_string()),
 ];
+
+/// The limits there are, as `set --quota` takes them.
+fn limits(quotas: &Quotas) -> Option<String> {
+    let Quotas { jobs, dispatches_per_minute, running_dispatches, log_bytes } = *quotas;
+    let all = [
+        ("jobs", jobs),
+        ("dispatches_per_minute", dispatches_per_minute),
+        ("running_dispatches", running_dispatches),
+        ("log_bytes", log_bytes),
+    ];
+    let set = all.into_iter().filter_map(|(name, limit)| Some(format!("{name}={}", limit?)));
+    Some(set.collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
+}
 
 pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandResult {
     match command {
         TenantsCommand::Create { slug, name, owner, direct: args } => {
             let made = match args.connect(session).await? {
-                Some(mut conn) => {
+                Some(Direct { mut conn, .. }) => {
                     check_slug(&slug).map_err(|what| usage(anyhow::anyhow!("the slug {what}")))?;
                     let name = name.as_deref().unwrap_or(&slug);
                     check_display_name(name).map_err(|what| usage(anyhow::anyhow!("the name {what}")))?;
@@ -162,26 +178,26 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
                 }
                 None => session.api()?.post(&["tenants"], None, &TenantSpec { slug, name, owner }).await?,
             };
-            session.output.record(&made, COLUMNS)?;
+            session.output.whole(&made, COLUMNS)?;
         }
         TenantsCommand::Get { slug } => {
             let tenant: Tenant = session.api()?.get(&["tenants", &slug], &()).await?;
-            session.output.record(&tenant, COLUMNS)?;
+            session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Set { slug, name, quotas } => {
             let patch = TenantPatch { name, quotas: patch(&quotas) };
             let tenant: Tenant = session.api()?.patch(&["tenants", &slug], &patch).await?;
-            session.output.record(&tenant, COLUMNS)?;
+            session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Pause { slug, reason } => {
             let asked = ReasonRequest { reason };
             let tenant: Tenant = session.api()?.post(&["tenants", &slug, "pause"], None, &asked).await?;
-            session.output.record(&tenant, COLUMNS)?;
+            session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Resume { slug } => {
             let asked = ReasonRequest::default();
             let tenant: Tenant = session.api()?.post(&["tenants", &slug, "resume"], None, &asked).await?;
-            session.output.record(&tenant, COLUMNS)?;
+            session.output.whole(&tenant, COLUMNS)?;
         }
         TenantsCommand::Usage { slug } => {
             let api = session.api()?;
@@ -193,9 +209,9 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
         }
         TenantsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (tenants, more) = session.api()?.list(&["tenants"], limit, query).await?;
-            session.output.list(&tenants, COLUMNS, "there are no tenants")?;
-            tell_of_more(more, limit);
+            let tenants = session.api()?.list(&["tenants"], limit, query).await?;
+            session.output.page(&tenants, COLUMNS, "there are no tenants")?;
+            tell_of_more(&tenants, limit);
         }
     }
     Ok(exit::OK)
@@ -213,6 +229,11 @@ mod tests {
             (patch.jobs, patch.log_bytes, patch.running_dispatches),
             (Some(Some(5)), Some(None), None)
         );
+        assert_eq!(limits(&Quotas::default()), None);
+        let quotas = Quotas { jobs: Some(5), running_dispatches: Some(1), ..Quotas::default() };
+        let shown = limits(&quotas).unwrap();
+        assert_eq!(shown, "jobs=5 running_dispatches=1");
+        assert!(shown.split(' ').all(|text| super::quota(text).is_ok()), "{shown}");
         for bad in ["jobs", "job=1", "jobs=x", "jobs="] {
             assert!(quota(bad).is_err(), "{bad}");
         }

@@ -13,19 +13,25 @@ use secrecy::ExposeSecret as _;
 
 use super::super::{Session, tell_of_more};
 use super::password::{PasswordArgs, hash, read};
-use super::{DirectArgs, direct};
-use crate::cli::at_least_one;
+use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
 use crate::output::{Column, or_dash, tell, time};
+use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
     /// Make a user: through the API for who operates the installation, or with --direct the first one
     Create(CreateArgs),
+    /// Show one user
+    #[command(visible_alias = "show")]
+    Get {
+        /// Address of the user
+        email: String,
+    },
     /// List users of the installation
     List {
         /// Most users to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Give a user another password, which ends their sessions: through the API for who operates the installation, or with --direct
@@ -80,7 +86,7 @@ pub(crate) enum MembershipsCommand {
     /// List the members of the caller's tenant
     List {
         /// Most members to list
-        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
     /// Make a user a member, or change what they are
@@ -124,9 +130,13 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
         UsersCommand::Create(args) => create(args, session).await?,
         UsersCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (users, more) = session.api()?.list(&["users"], limit, query).await?;
-            session.output.list(&users, USERS, "there are no users")?;
-            tell_of_more(more, limit);
+            let users = session.api()?.list(&["users"], limit, query).await?;
+            session.output.page(&users, USERS, "there are no users")?;
+            tell_of_more(&users, limit);
+        }
+        UsersCommand::Get { email } => {
+            let user: User = session.api()?.get(&["users", &email], &()).await?;
+            session.output.whole(&user, USERS)?;
         }
         UsersCommand::SetPassword(args) => set_password(args, session).await?,
         UsersCommand::Activate { email } => switch(session, &email, "activate").await?,
@@ -146,7 +156,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
     let display_name = name.as_deref().unwrap_or(&email);
     check_display_name(display_name).map_err(|what| usage(anyhow!("the name {what}")))?;
     let password = password.read(&email).await?;
-    let Some(mut conn) = args.connect(session).await? else {
+    let Some(Direct { mut conn, .. }) = args.connect(session).await? else {
         let spec = UserSpec {
             email: email.clone(),
             display_name: Some(display_name.to_owned()),
@@ -180,7 +190,9 @@ async fn set_password(args: SetPasswordArgs, session: &Session) -> Result<(), Ex
     let SetPasswordArgs { email, password_file, direct: args } = args;
     let password = read(password_file.as_deref(), &email).await?;
     let user = match args.connect(session).await? {
-        Some(mut conn) => shown(direct::set_password(&mut conn, &email, &hash(&password)?).await?),
+        Some(Direct { mut conn, .. }) => {
+            shown(direct::set_password(&mut conn, &email, &hash(&password)?).await?)
+        }
         None => {
             let patch =
                 UserPatch { password: Some(password.expose_secret().to_owned()), ..UserPatch::default() };
@@ -208,9 +220,9 @@ pub(crate) async fn run_memberships(command: MembershipsCommand, session: &Sessi
     match command {
         MembershipsCommand::List { limit } => {
             let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let (members, more) = api.list(&["memberships"], limit, query).await?;
-            session.output.list(&members, MEMBERS, "there are no members")?;
-            tell_of_more(more, limit);
+            let members = api.list(&["memberships"], limit, query).await?;
+            session.output.page(&members, MEMBERS, "there are no members")?;
+            tell_of_more(&members, limit);
         }
         MembershipsCommand::Set { email, role } => {
             let spec = MembershipSpec { role: role.to_string() };

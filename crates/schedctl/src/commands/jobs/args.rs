@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Subcommand};
 use sched_wire::{DispatchStatus, JobSort, JobStatus, JobType};
 
-use crate::cli::at_least_one;
+use crate::values::{at_least_one, duration, whole};
 
 /// Which jobs to list, and how.
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(crate) struct JobsListArgs {
     #[arg(long, value_name = "FIELD", allow_hyphen_values = true)]
     pub(crate) sort: Option<JobSort>,
     /// Most jobs to list
-    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one())]
+    #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
     pub(crate) limit: usize,
 }
 
@@ -92,10 +92,10 @@ pub(crate) enum JobsCommand {
         /// Name, or the id of a deleted job
         name: String,
         /// Show this one with its settings
-        #[arg(long, value_name = "VERSION")]
+        #[arg(long, value_name = "VERSION", value_parser = whole::<i64>)]
         version: Option<i64>,
         /// Most versions to list
-        #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = at_least_one)]
         limit: usize,
     },
     /// Give a job the settings of an earlier version; that makes a new one
@@ -103,12 +103,13 @@ pub(crate) enum JobsCommand {
         /// Name or id
         name: String,
         /// The version whose settings it is to have again
-        #[arg(long = "to", value_name = "VERSION")]
+        #[arg(long = "to", value_name = "VERSION", value_parser = whole::<i64>)]
         to: i64,
         #[command(flatten)]
         version: VersionArgs,
     },
     /// Show one job
+    #[command(visible_alias = "show")]
     Get {
         /// Name or id
         name: String,
@@ -137,7 +138,7 @@ pub(crate) enum JobsCommand {
         reason: Option<String>,
         /// When the pause ends by itself, such as +2h or an instant as in `jobs explain`; `never` for when somebody resumes the job, as
         /// for a new pause without it
-        #[arg(long, value_name = "TIME")]
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         until: Option<String>,
         #[command(flatten)]
         version: VersionArgs,
@@ -185,7 +186,7 @@ pub(crate) enum JobsCommand {
         #[arg(long)]
         wait: bool,
         /// Longest wait of --wait
-        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
         wait_timeout: Duration,
     },
 }
@@ -193,7 +194,7 @@ pub(crate) enum JobsCommand {
 #[derive(Debug, Args)]
 pub(crate) struct VersionArgs {
     /// Only if the job still has this version; exit code 7 otherwise
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = whole::<i64>)]
     pub(crate) if_version: Option<i64>,
 }
 

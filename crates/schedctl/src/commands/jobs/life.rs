@@ -57,9 +57,9 @@ fn changes(changes: &[FieldChange]) -> Option<String> {
 
 pub(super) async fn versions(name: &str, limit: usize, session: &Session) -> CommandResult {
     let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-    let (found, more) = session.api()?.list(&["jobs", name, "versions"], limit, query).await?;
-    session.output.list(&found, VERSIONS, "nothing is known of what the job was")?;
-    tell_of_more(more, limit);
+    let found = session.api()?.list(&["jobs", name, "versions"], limit, query).await?;
+    session.output.page(&found, VERSIONS, "nothing is known of what the job was")?;
+    tell_of_more(&found, limit);
     Ok(exit::OK)
 }
 
@@ -83,11 +83,13 @@ pub(super) async fn roll_back(
     let header = tag.as_deref().map(|tag| ("If-Match", tag));
     let asked = RollbackRequest { version: to };
     let job: Job = session.api()?.post(&["jobs", name, "rollback"], header, &asked).await?;
-    session.output.list(&[job], LIST, "")?;
+    session.output.row(&job, LIST)?;
     Ok(exit::OK)
 }
 
 pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session: &Session) -> CommandResult {
+    // Without a key that can be read there is nothing to agree to.
+    let api = session.api()?;
     if !yes {
         consent::ask(
             &format!("job {name} will be deleted, and what waits of it cancelled"),
@@ -95,7 +97,7 @@ pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session
             Unattended::GoOn,
         )?;
     }
-    let deleted: JobDeleted = session.api()?.remove(&["jobs", name], version.tag().as_deref()).await?;
+    let deleted: JobDeleted = api.remove(&["jobs", name], version.tag().as_deref()).await?;
     session.output.record(&deleted, DELETED)?;
     tell(&format!("`schedctl jobs restore {}` brings it back", deleted.job_id));
     Ok(exit::OK)
@@ -104,7 +106,7 @@ pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session
 pub(super) async fn restore(name: &str, new_name: Option<String>, session: &Session) -> CommandResult {
     let asked = RestoreRequest { name: new_name };
     let job: Job = session.api()?.post(&["jobs", name, "restore"], None, &asked).await?;
-    session.output.list(&[job], LIST, "")?;
+    session.output.row(&job, LIST)?;
     Ok(exit::OK)
 }
 
@@ -144,7 +146,7 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
         kept(error.into())
     })?;
     fs::remove_file(&path).map_err(failure)?;
-    session.output.list(&[job], LIST, "")?;
+    session.output.row(&job, LIST)?;
     Ok(exit::OK)
 }
 

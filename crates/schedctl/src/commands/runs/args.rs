@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
-use crate::cli::at_least_one;
+use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DispatchesCommand {
@@ -19,17 +19,20 @@ pub(crate) enum DispatchesCommand {
         #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
         status: Option<DispatchStatus>,
         /// Most dispatches to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
     /// Explain one dispatch: who made it and why, its attempts, and what it waits for
     Explain {
         /// Id of the dispatch
+        #[arg(value_parser = id)]
         id: Uuid,
     },
-    /// Show one dispatch, and how far it is if it runs
-    Show {
+    /// Show all that is known of one dispatch: its arguments, its error, and how far it is if it runs
+    #[command(visible_alias = "show")]
+    Get {
         /// Id of the dispatch
+        #[arg(value_parser = id)]
         id: Uuid,
     },
     /// Cancel a dispatch: at once if it waits, by its worker if it runs; exit code 7 if it has ended otherwise
@@ -37,6 +40,7 @@ pub(crate) enum DispatchesCommand {
     /// The worker gives the work its soft signal and time to end, and kills what is left then. What is cancelled is not tried again.
     Cancel {
         /// Id of the dispatch
+        #[arg(value_parser = id)]
         id: Uuid,
         /// Why, for people
         #[arg(long, value_name = "TEXT")]
@@ -50,6 +54,7 @@ pub(crate) enum DispatchesCommand {
     /// same new dispatch. With --wait the exit code is 1 unless it succeeded.
     Retry {
         /// Id of the dispatch
+        #[arg(value_parser = id)]
         id: Uuid,
         #[command(flatten)]
         wait: WaitArgs,
@@ -62,7 +67,7 @@ pub(crate) struct WaitArgs {
     #[arg(long)]
     pub(crate) wait: bool,
     /// Longest wait of --wait
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub(crate) wait_timeout: Duration,
 }
 
@@ -74,18 +79,26 @@ pub(crate) enum ExecutionsCommand {
         #[arg(long, value_name = "NAME")]
         job: Option<String>,
         /// Only of this dispatch
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = id)]
         dispatch: Option<Uuid>,
         /// Only those that ended so
         #[arg(long, value_name = "STATUS", value_parser = execution_status)]
         status: Option<ExecutionStatus>,
         /// Most executions to list
-        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one())]
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
+    },
+    /// Show all that is known of one execution: its error and its result too
+    #[command(visible_alias = "show")]
+    Get {
+        /// Id of the execution
+        #[arg(value_parser = id)]
+        id: Uuid,
     },
     /// Print what an execution wrote
     Output {
         /// Id of the execution
+        #[arg(value_parser = id)]
         id: Uuid,
         /// Print it as it is, control characters and all
         #[arg(long)]

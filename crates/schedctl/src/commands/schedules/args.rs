@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use sched_model::domain::schedule::{DstGap, DstOverlap, JobType, MAX_FIRE_TIMES};
 use serde_json::{Value, json};
 
-use super::question::{Mistake, Names, Question, Settings, cron_config, instant};
+use super::question::{Mistake, Names, Question, Settings, cron_config};
 use super::simulate::SimulateArgs;
+use crate::values::{instant, within};
 
 /// Fire times shown when nobody says how many.
 const DEFAULT_COUNT: usize = 5;
@@ -56,7 +57,7 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "INSTANT", value_parser = instant)]
     after: Option<DateTime<Utc>>,
     /// How many fire times, at most 10000
-    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_COUNT, value_parser = count())]
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_COUNT, value_parser = within(1, MAX_FIRE_TIMES))]
     count: usize,
     /// What becomes of times that clocks skip: shift or skip; without it the schedule decides
     #[arg(long, value_name = "CHOICE")]
@@ -100,11 +101,6 @@ impl PreviewArgs {
         };
         Ok(Question { job_type, config, settings: self.settings(now), names })
     }
-}
-
-fn count() -> clap::builder::RangedU64ValueParser<usize> {
-    let most = u64::try_from(MAX_FIRE_TIMES).unwrap_or(u64::MAX);
-    clap::builder::RangedU64ValueParser::new().range(1..=most)
 }
 
 /// The kind of schedule whose keys a `schedule_config` has. One that has keys of none counts as an interval, whose error

@@ -11,8 +11,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Shown;
-use super::question::{Mistake, Names, Question, Settings, cron_config, instant};
+use super::question::{Mistake, Names, Question, Settings, cron_config};
 use crate::output::neutral;
+use crate::values::instant;
 
 /// Longest line that is read, in bytes.
 const LONGEST_LINE: usize = 64 * 1024;

@@ -123,10 +123,3 @@ pub(super) fn cron_config(expression: &str, seconds: bool) -> Value {
         json!({ "expression": expression })
     }
 }
-
-/// Reads an instant.
-pub(super) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
-    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).map_err(|error| {
-        format!("is no instant ({error}); write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`")
-    })
-}

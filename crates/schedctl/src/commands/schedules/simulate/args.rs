@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use clap::{ArgAction, Args};
 
-use super::super::question::instant;
+use crate::values::{instant, within};
 
 /// Busiest minutes shown when nobody says how many.
 const DEFAULT_PEAKS: usize = 10;
 /// Most of them: each is told with all its jobs.
-const MOST_PEAKS: u64 = 100;
+const MOST_PEAKS: usize = 100;
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
@@ -27,7 +27,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(super) timezone: String,
     /// How many of the minutes with most starts to show, at most 100
-    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PEAKS, value_parser = peaks())]
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PEAKS, value_parser = within(1, MOST_PEAKS))]
     pub(super) peaks: usize,
 }
 
@@ -38,10 +38,6 @@ impl SimulateArgs {
         let from = self.from.unwrap_or(minute);
         (from, self.to.or(from.checked_add_signed(TimeDelta::days(1))).unwrap_or(from))
     }
-}
-
-fn peaks() -> clap::builder::RangedU64ValueParser<usize> {
-    clap::builder::RangedU64ValueParser::new().range(1..=MOST_PEAKS)
 }
 
 #[cfg(test)]

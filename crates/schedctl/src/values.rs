@@ -1,0 +1,89 @@
+//! What stands in arguments: ids, whole numbers, instants and lengths of time, and what is said of a text that is none.
+//!
+//! The parsers of the types themselves tell what they stumbled over ("invalid digit found in string"); these say what belongs there, which
+//! is what somebody who typed something else wants to know. Pure.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+/// An id of anything that has one.
+pub(crate) fn id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|_not_said| {
+        "must be an id as the lists show it, such as `01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55`".to_owned()
+    })
+}
+
+/// A whole number, whose bounds somebody else knows.
+pub(crate) fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_not_said| match text.parse::<i128>() {
+        Ok(_) => "is far out of bounds".to_owned(),
+        Err(_) => "must be a whole number".to_owned(),
+    })
+}
+
+/// A whole number from `least` to `most`, both included.
+pub(crate) fn within<T: FromStr + PartialOrd + Display + Copy>(
+    least: T,
+    most: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| format!("must be a whole number from {least} to {most}"))
+    }
+}
+
+/// A whole number of at least one.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "must be a whole number, 1 or more".to_owned())
+}
+
+/// An instant.
+pub(crate) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
+    DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).map_err(|_not_said| {
+        "is no instant; write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`".to_owned()
+    })
+}
+
+/// A length of time.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_not_said| "must be a length of time such as `90s`, `5min` or `1h 30m`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_somewhere_is_said_in_words() {
+        let count = within(1_u16, 32);
+        assert_eq!(
+            (count("1"), count("32"), whole("-7"), at_least_one("2")),
+            (Ok(1), Ok(32), Ok(-7_i16), Ok(2))
+        );
+        for (error, said) in [
+            (count("33").unwrap_err(), "from 1 to 32"),
+            (count("x").unwrap_err(), "from 1 to 32"),
+            (at_least_one("0").unwrap_err(), "1 or more"),
+            (whole::<i32>("x").unwrap_err(), "a whole number"),
+            (whole::<i32>("1.5").unwrap_err(), "a whole number"),
+            (whole::<i32>("9999999999").unwrap_err(), "out of bounds"),
+            (id("nope").unwrap_err(), "must be an id"),
+            (instant("tomorrow").unwrap_err(), "2030-01-31T09:00:00Z"),
+            (duration("soon").unwrap_err(), "`5min`"),
+        ] {
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn instants_and_lengths_of_time_are_read() {
+        assert_eq!(instant("2030-01-31T10:00:00+01:00"), instant("2030-01-31T09:00:00Z"));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+    }
+}

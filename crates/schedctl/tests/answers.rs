@@ -1,0 +1,409 @@
+//! What `schedctl` makes of the answers of an API, as a program: tables for people, the answers themselves for programs.
+
+// A job is a long object.
+#![recursion_limit = "256"]
+#![expect(clippy::unwrap_used, reason = "clippy does not see that everything in this file is test code")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use sched_runtime::exit;
+use serde_json::{Value, json};
+
+const ID: &str = "01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55";
+const OTHER: &str = "01936f0b-0000-7000-8000-000000000002";
+const AT: &str = "2026-11-22T12:00:00Z";
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// An API that answers the first line of a request with a status and a body.
+struct Api {
+    url: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Api {
+    fn new(answer: impl Fn(&str) -> (u16, String) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&asked);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let asked = first_line(&mut stream);
+                let (status, body) = answer(&asked);
+                kept.lock().unwrap().push(asked);
+                write!(
+                    stream,
+                    "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                )
+                .unwrap();
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// One that has these answers, and 404 for all else.
+    fn of(answers: &[(&str, Value)]) -> Self {
+        let answers: Vec<(String, String)> =
+            answers.iter().map(|(asked, answer)| ((*asked).to_owned(), answer.to_string())).collect();
+        Self::new(move |asked| match answers.iter().find(|(known, _)| known == asked) {
+            Some((_, answer)) => (200, answer.clone()),
+            None => (404, problem(404, "not_found", &format!("nobody answers {asked}"))),
+        })
+    }
+
+    #[track_caller]
+    fn run(&self, code: u8, arguments: &str) -> Output {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
+        command.env_clear().env("SCHED_API_URL", &self.url).current_dir(folder.path());
+        let done = command.args(arguments.split(' ')).output().unwrap();
+        assert_eq!(
+            done.status.code(),
+            Some(code.into()),
+            "{arguments}: {}{}",
+            text(&done.stdout),
+            text(&done.stderr)
+        );
+        done
+    }
+
+    #[track_caller]
+    fn printed(&self, arguments: &str) -> String {
+        text(&self.run(exit::OK, arguments).stdout).to_owned()
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &str) -> Value {
+        serde_json::from_str(&self.printed(&format!("{arguments} -o json"))).unwrap()
+    }
+}
+
+fn first_line(stream: &mut TcpStream) -> String {
+    let mut reader = BufReader::new(stream);
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        match line.trim_end() {
+            "" => break,
+            line => head.push(line.to_owned()),
+        }
+    }
+    // A connection that is closed with something unread takes the answer with it.
+    let length =
+        head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    reader.read_exact(&mut vec![0; length.unwrap_or(0)]).unwrap();
+    head.first().unwrap().replace("/api/v1", "").replace(" HTTP/1.1", "")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+fn problem(status: u16, code: &str, detail: &str) -> String {
+    json!({"type": "about:blank", "title": "x", "status": status, "detail": detail, "code": code}).to_string()
+}
+
+fn page(items: &[Value], next: Option<&str>) -> Value {
+    json!({"items": items, "next_cursor": next})
+}
+
+/// The value of a line of a record.
+#[track_caller]
+fn line<'a>(printed: &'a str, title: &str) -> &'a str {
+    let found =
+        printed.lines().find_map(|line| line.strip_prefix(title).filter(|rest| rest.starts_with("  ")));
+    found.unwrap_or_else(|| panic!("{title} is missing in\n{printed}")).trim()
+}
+
+fn event(number: u32, data: Value) -> Value {
+    json!({
+        "id": format!("5a0c11e2.3f1.0.{number}"), "type": "schedule_execution_completed", "at": AT, "project_id": null,
+        "job_id": OTHER, "dispatch_id": ID, "is_installation": false, "data": data,
+    })
+}
+
+fn job(status: &str) -> Value {
+    json!({
+        "id": OTHER, "name": "nightly", "description": "", "scope": "project", "project": null, "function": "report",
+        "task_args": {}, "job_type": "manual", "schedule_config": {}, "timezone": "UTC", "dst_gap": null, "dst_overlap": null,
+        "start_at": null, "end_at": null, "max_runs": null, "jitter_seconds": 0, "calendars": [], "calendar_roll": "skip",
+        "expected_duration_seconds": null, "after": [], "after_mode": "all", "followed_by": [], "misfire_policy": "fire_once",
+        "misfire_grace_seconds": null, "misfire_cap": 1, "max_instances": 1, "overlap_policy": "skip", "queue": null,
+        "priority": null, "timeout_seconds": null, "start_within_seconds": null, "retry_policy": null, "status": status,
+        "is_enabled": true, "disabled_reason": null, "is_paused": false, "pause_reason": null, "paused_until": null,
+        "next_run_at": null, "last_run_at": null, "last_status": null, "last_dispatched_at": null, "total_run_count": 0,
+        "active_dispatches": 0, "tzdata_version": null, "version": 1, "created_at": AT, "created_by": "x", "updated_at": AT,
+        "updated_by": "x", "deleted_at": null, "made_from": null,
+    })
+}
+
+fn dispatch() -> Value {
+    json!({
+        "id": ID, "job_id": OTHER, "job": "nightly", "status": "DEAD_LETTER", "scheduled_for": AT, "created_at": AT,
+        "available_at": AT, "claimed_at": AT, "completed_at": AT, "queue": "mail", "priority": 50, "attempt": 6, "retry_count": 2,
+        "lost_count": 0, "worker_id": OTHER, "error_message": "exit code 7", "triggered_by": "api", "triggered_by_user": "ada@example.com",
+        "caused_by": null, "retry_of": null, "task_args": {"region": "north"}, "is_catch_up": false, "expires_at": null, "progress": null,
+        "trace_id": TRACE,
+    })
+}
+
+fn dead_letter(handed_back: u32) -> Value {
+    json!({
+        "dispatch_id": ID, "job_id": OTHER, "job": "nightly", "queue": "mail", "scheduled_for": AT, "died_at": AT, "attempts": 6,
+        "lost_count": 0, "handed_back": handed_back, "error_class": "exit_code", "error_message": "exit code 7",
+        "task_args": {"region": "north"}, "state": "open", "settled_at": null, "settled_by": null, "settled_reason": null,
+        "retried_as": null,
+    })
+}
+
+#[test]
+fn programs_get_a_list_as_the_api_answers_it_with_the_cursor_behind_its_last_item() {
+    let events: Vec<Value> = (1..=3).map(|number| event(number, json!({}))).collect();
+    let api = Api::of(&[
+        ("GET /events?limit=3", page(&events[..2], Some("two"))),
+        ("GET /events?limit=1&cursor=two", page(&events[2..], Some("three"))),
+        ("GET /events?limit=50", page(&events[..1], None)),
+        ("GET /events?limit=7", page(&[], None)),
+    ]);
+    assert_eq!(api.json("events list --limit 3"), page(&events, Some("three")));
+    assert_eq!(api.json("events list"), page(&events[..1], None));
+    assert_eq!(api.json("events list --limit 7"), page(&[], None));
+    let told = api.run(exit::OK, "events list --limit 3 -o yaml");
+    assert!(text(&told.stdout).contains("next_cursor: three"), "{}", text(&told.stdout));
+    assert!(text(&told.stderr).contains("more than 3"), "{}", text(&told.stderr));
+}
+
+#[test]
+fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
+    let applied = json!({"results": [{"kind": "job", "name": "nightly", "id": OTHER, "change": "created", "version": 1}]});
+    let api = Api::of(&[
+        ("POST /jobs/nightly/pause", job("paused")),
+        ("POST /apply", applied.clone()),
+        ("GET /workers", page(&[], None)),
+        ("GET /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55", dispatch()),
+        (
+            "POST /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55/cancel",
+            json!({"dispatch_id": ID, "state": "requested", "status": "IN_PROGRESS"}),
+        ),
+    ]);
+    assert_eq!(api.json("jobs pause nightly"), job("paused"));
+    assert_eq!(api.json("workers list"), page(&[], None));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.yaml");
+    std::fs::write(&file, "jobs: []\n").unwrap();
+    assert_eq!(api.json(&format!("jobs apply -f {}", file.display())), applied);
+    let cancelled = api.run(exit::FAILURE, &format!("dispatches cancel {ID} --wait -o json"));
+    assert_eq!(serde_json::from_slice::<Value>(&cancelled.stdout).unwrap(), dispatch());
+}
+
+#[test]
+fn a_state_has_one_word_in_lists_filters_and_the_status() {
+    let queue = |name: &str, oldest: &str| json!({"name": name, "waiting": 1, "oldest_claimable_at": oldest, "has_live_worker": true, "is_paused": false});
+    let (due, later) = ("2026-11-22T11:00:00Z", "2026-11-22T13:00:00Z");
+    let status = json!({
+        "now": AT, "jobs_active": 4, "jobs_inactive": 3, "jobs_quarantined": 1, "quarantined": [], "next_run_at": null,
+        "dispatches_pending": 2, "dispatches_running": 0, "workers_online": 1, "schedulers": 1, "has_leader": true,
+        "leader_state": "live", "queues": [queue("due", due), queue("later", later)],
+    });
+    let mut own = page(&[job("enabled")], Some("x"));
+    own["total"] = json!(2);
+    let api = Api::of(&[
+        ("GET /jobs?status=enabled&limit=200", page(&[job("enabled")], None)),
+        ("GET /jobs/nightly", job("quarantined")),
+        ("GET /status", status.clone()),
+        ("GET /jobs?total=true&limit=1", own),
+    ]);
+    let listed = api.printed("jobs list --status enabled");
+    assert!(listed.lines().nth(1).unwrap().contains(" enabled "), "{listed}");
+    assert_eq!(line(&api.printed("jobs get nightly"), "Status"), "quarantined");
+    let told = api.run(exit::OK, "status");
+    let table = text(&told.stdout);
+    assert_eq!(
+        line(table, "Jobs"),
+        "4 enabled, 3 paused or disabled, 1 of them quarantined; 5 of all are built in"
+    );
+    let columns = |name: &str| line(table, name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(columns("due")[1..3], [due, "-"], "{table}");
+    assert_eq!(columns("later")[1..3], ["-", later], "{table}");
+    assert!(text(&told.stderr).contains("has quarantined 1 more jobs"), "{}", text(&told.stderr));
+    assert_eq!(api.json("status")["jobs_active"], status["jobs_active"]);
+}
+
+#[test]
+fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
+    let path = format!("GET /dispatches/{ID}");
+    let letter = format!("GET /dead-letters/{ID}");
+    let api = Api::of(&[
+        (&path, dispatch()),
+        (&letter, dead_letter(3)),
+        ("GET /dead-letters?state=open&limit=50", page(&[dead_letter(3), dead_letter(0)], None)),
+    ]);
+    for verb in ["get", "show"] {
+        let shown = api.printed(&format!("dispatches {verb} {ID}"));
+        for (title, value) in [
+            ("Status", "DEAD_LETTER"),
+            ("Error", "exit code 7"),
+            ("Arguments", r#"{"region":"north"}"#),
+            ("Attempts", "6 begun, 2 followed by a retry, 0 lost"),
+            ("Triggered by", "api: ada@example.com"),
+            ("Queue", "mail"),
+            ("Trace id", TRACE),
+        ] {
+            assert_eq!(line(&shown, title), value, "{shown}");
+        }
+        let shown = api.printed(&format!("dead-letters {verb} {ID}"));
+        for (title, value) in [
+            ("State", "open"),
+            ("Error", "exit code 7"),
+            ("Error class", "exit_code"),
+            ("Arguments", r#"{"region":"north"}"#),
+            ("Attempts", "3 (+3 handed back)"),
+            ("Queue", "mail"),
+            ("Trace id", TRACE),
+        ] {
+            assert_eq!(line(&shown, title), value, "{shown}");
+        }
+    }
+    assert_eq!(api.json(&format!("dead-letters get {ID}")), dead_letter(3));
+    let listed = api.printed("dead-letters list");
+    assert!(listed.contains("  3 (+3 handed back)  ") && listed.contains("  6  "), "{listed}");
+    // The dispatch may be gone: a dead letter is shown all the same.
+    let alone = Api::of(&[(&letter, dead_letter(0))]);
+    let shown = alone.printed(&format!("dead-letters get {ID}"));
+    assert_eq!((line(&shown, "Attempts"), line(&shown, "Trace id")), ("6", "-"));
+}
+
+#[test]
+fn an_execution_a_queue_and_a_user_are_got_by_their_routes() {
+    let execution = json!({
+        "id": ID, "job_id": OTHER, "job": "nightly", "dispatch_id": OTHER, "attempt": 1, "status": "FAILED", "scheduled_for": AT,
+        "started_at": AT, "completed_at": AT, "duration_ms": 7, "exit_code": 7, "result": null, "error_class": "exit_code",
+        "error_message": "exit code 7", "output_bytes": 3, "worker_id": null, "triggered_by": "api", "trace_id": TRACE, "span_id": null,
+    });
+    let queue = json!({
+        "name": "mail", "description": "what is sent", "is_paused": false, "pause_reason": null, "max_running": 2, "rate": null,
+        "default_priority": 50, "running": 1, "claimed_in_period": null, "created_at": AT, "updated_at": AT,
+    });
+    let user = json!({
+        "id": OTHER, "email": "bob@example.com", "display_name": "Bob", "is_active": true, "is_system_operator": false,
+        "last_login_at": null, "created_at": AT,
+    });
+    let path = format!("GET /executions/{ID}");
+    let api =
+        Api::of(&[(&path, execution), ("GET /queues/mail", queue), ("GET /users/bob@example.com", user)]);
+    for verb in ["get", "show"] {
+        let shown = api.printed(&format!("executions {verb} {ID}"));
+        assert_eq!((line(&shown, "Error"), line(&shown, "Trace id")), ("exit code 7", TRACE));
+        let shown = api.printed(&format!("queues {verb} mail"));
+        assert_eq!((line(&shown, "Running"), line(&shown, "Description")), ("1/2", "what is sent"));
+        let shown = api.printed(&format!("users {verb} bob@example.com"));
+        assert_eq!((line(&shown, "Name"), line(&shown, "Id")), ("Bob", OTHER));
+    }
+}
+
+#[test]
+fn events_tell_their_job_and_where_to_go_on() {
+    let named = event(1, json!({"job_name": "nightly", "attempt": 1}));
+    let unnamed = event(2, json!({"attempt": 2}));
+    let message = |event: &Value| {
+        let mut message = event.clone();
+        message["message"] = json!("event");
+        format!(
+            "id: {}\nevent: {}\ndata: {message}\n\n",
+            event["id"].as_str().unwrap(),
+            event["type"].as_str().unwrap()
+        )
+    };
+    let stream = message(&named) + &message(&unnamed);
+    let both = page(&[unnamed, named], None).to_string();
+    let api = Api::new(move |asked| match asked {
+        "GET /events?limit=50" => (200, both.clone()),
+        "GET /events/stream" => (200, stream.clone()),
+        _ => (401, problem(401, "unauthorized", "the key is good no more")),
+    });
+    let rows = |printed: &str| -> Vec<Vec<String>> {
+        printed
+            .lines()
+            .map(|line| {
+                line.split("  ").filter(|cell| !cell.is_empty()).map(|cell| cell.trim().to_owned()).collect()
+            })
+            .collect()
+    };
+    let kind = "schedule_execution_completed";
+    let narrow = [
+        vec!["AT", "TYPE", "JOB", "DATA"],
+        vec![AT, kind, "nightly", "attempt=1"],
+        vec![AT, kind, OTHER, "attempt=2"],
+    ];
+    let wide = [
+        vec!["AT", "TYPE", "JOB", "JOB ID", "DISPATCH", "ID", "DATA"],
+        vec![AT, kind, "nightly", OTHER, ID, "5a0c11e2.3f1.0.1", "attempt=1"],
+        vec![AT, kind, OTHER, OTHER, ID, "5a0c11e2.3f1.0.2", "attempt=2"],
+    ];
+    // The stream ends, and is not to be opened again: the command ends with what it has printed.
+    assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail").stdout)), narrow);
+    assert_eq!(rows(text(&api.run(exit::REFUSED, "events tail -o wide").stdout)), wide);
+    let asked = api.asked.lock().unwrap().clone();
+    assert_eq!(asked[..2], ["GET /events/stream", "GET /events/stream?after=5a0c11e2.3f1.0.2"]);
+    for (arguments, [title, first, second]) in [("events list", narrow), ("events list -o wide", wide)] {
+        assert_eq!(rows(&api.printed(arguments)), [title, second, first]);
+    }
+}
+
+#[test]
+fn the_quotas_of_a_tenant_are_seen_where_they_are_set() {
+    let tenant = json!({
+        "id": OTHER, "slug": "acme", "name": "Acme", "is_paused": false, "pause_reason": null,
+        "quotas": {"jobs": 5, "dispatches_per_minute": null, "running_dispatches": 1, "log_bytes": null},
+        "created_at": AT, "updated_at": AT,
+    });
+    let api = Api::of(&[
+        ("PATCH /tenants/acme", tenant.clone()),
+        ("GET /tenants/acme", tenant.clone()),
+        ("GET /tenants?limit=200", page(&[tenant], None)),
+    ]);
+    for arguments in
+        ["tenants set acme --quota running_dispatches=1", "tenants get acme", "tenants show acme"]
+    {
+        assert_eq!(line(&api.printed(arguments), "Quotas"), "jobs=5 running_dispatches=1");
+    }
+    assert!(api.printed("tenants list -o wide").contains("  jobs=5 running_dispatches=1  "));
+    assert!(!api.printed("tenants list").contains("jobs=5"));
+}
+
+#[test]
+fn refusals_speak_of_commands_and_flags() {
+    let api = Api::new(|asked| match asked {
+        "DELETE /secrets/token?force=false" => (
+            409,
+            problem(
+                409,
+                "in_use",
+                "functions name it; take it from them first, or delete it with force=true",
+            ),
+        ),
+        _ => (
+            403,
+            problem(
+                403,
+                "forbidden",
+                "this needs the permission keys:read, which is not yours; `GET /api/v1/me` lists those that are",
+            ),
+        ),
+    });
+    let held = api.run(exit::REFUSED, "secrets delete token");
+    assert!(text(&held.stderr).contains("or delete it with --force"), "{}", text(&held.stderr));
+    let refused = api.run(exit::REFUSED, "api-keys list");
+    assert!(
+        text(&refused.stderr).contains("`schedctl whoami` lists those that are"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
