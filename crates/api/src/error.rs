@@ -3,6 +3,8 @@
 //! One type and one exhaustive mapping: a new variant has to choose its status and its code. Causes inside (what the
 //! database said) stand in the log and never in an answer. Logging is [`crate::guard`]'s part.
 
+use std::sync::Arc;
+
 use actix_web::error::PayloadError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
@@ -197,6 +199,9 @@ pub(crate) enum ApiError {
     /// Anything we did not expect.
     #[error("something went wrong inside; the log has it under the id of this request")]
     Internal(#[source] DbError),
+    /// What befell several requests at once, each of which is told.
+    #[error(transparent)]
+    Shared(Arc<ApiError>),
 }
 
 fn told(mistakes: &[Mistake]) -> String {
@@ -269,12 +274,16 @@ impl ApiError {
             Self::Broken | Self::Unsealed(_) | Self::Unwritten(_) | Self::Internal(_) => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal")
             }
+            Self::Shared(error) => error.kind(),
         }
     }
 
     fn mistakes(&self) -> &[Mistake] {
-        let (Self::Parameters(mistakes) | Self::Refused(mistakes)) = self else { return &[] };
-        mistakes
+        match self {
+            Self::Parameters(mistakes) | Self::Refused(mistakes) => mistakes,
+            Self::Shared(error) => error.mistakes(),
+            _ => &[],
+        }
     }
 
     /// The problem document, without what only the request knows.

@@ -29,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 use crate::app;
 use crate::config::Config;
 use crate::events::hub::Reader;
+use crate::gather::Gatherer;
+use crate::hints;
 use crate::identity::{Identities, Tokens};
 use crate::session::Sessions;
 use crate::state::{ApiState, Look, SessionTimes, Setup};
@@ -111,6 +113,7 @@ pub struct Server {
     addr: SocketAddr,
     state: web::Data<ApiState>,
     look: Driver<Look>,
+    gatherer: Gatherer,
     health: HealthState,
 }
 
@@ -134,7 +137,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     let fault = |source| ListenError { address, setting: "api-port", source };
     let listener = TcpListener::bind(address).map_err(fault)?;
     let addr = listener.local_addr().map_err(fault)?;
-    let (state, look) = ApiState::new(Setup {
+    let (state, look, gatherer) = ApiState::new(Setup {
         sessions,
         default_timezone: config.default_timezone,
         leader_lease: config.leader_lease,
@@ -147,7 +150,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());
-    Ok(Server { listener, addr, state: state.into(), look, health })
+    Ok(Server { listener, addr, state: state.into(), look, gatherer, health })
 }
 
 impl Server {
@@ -162,12 +165,14 @@ impl Server {
     /// # Errors
     /// When the schema does not fit, or a part of the API ends by itself.
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
-        let Self { listener, addr, state, look, health } = self;
+        let Self { listener, addr, state, look, gatherer, health } = self;
         let shared = (state.clone(), health.clone());
         let server = HttpServer::new(move || app::build(shared.0.clone(), shared.1.clone()))
             .disable_signals()
             .client_request_timeout(HEAD_WITHIN)
             .keep_alive(KEEP_ALIVE)
+            // An answer in two pieces is not to wait for the client's word on the first.
+            .tcp_nodelay(true)
             .shutdown_timeout(STOP_SECONDS)
             .listen(listener)
             .map_err(StartError::Serve)?
@@ -177,6 +182,9 @@ impl Server {
         let mut server = pin!(server);
         let mut background = TaskGroup::new();
         background.spawn("upkeep", upkeep(health, background.token()));
+        // They end after the last request.
+        background.spawn("write_triggers", gatherer.run(background.token()));
+        background.spawn("tell_workers", hints::tell(state.clone(), background.token()));
 
         let result = tokio::select! {
             ended = &mut server => {

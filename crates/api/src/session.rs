@@ -213,6 +213,11 @@ impl Sessions {
         transact_in(conn, Scope::nobody().following().read_only(), name, work).await
     }
 
+    /// Tells the workers that something waits in these queues, as [`ApiState::hint`] tells others.
+    pub(crate) async fn tell_workers(&self, queues: &[String]) -> DbResult<()> {
+        notify::dispatches_waiting(&mut *self.database.conn().await?, queues).await
+    }
+
     /// Listens for hints for ever.
     pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
         notify::listen(&self.database, channels, on_hint).await;
@@ -221,6 +226,26 @@ impl Sessions {
     /// Gives the connections back.
     pub(crate) fn close(&self) {
         self.database.close();
+    }
+
+    /// Runs `work` as one change in a tenant that several requests share, each of which was let in by itself. It may be run again.
+    ///
+    /// # Errors
+    /// What `work` returns, which is to say of its own errors that nothing was written, or that the database cannot be asked.
+    pub(crate) async fn share<T, F>(
+        &self,
+        tenant: TenantId,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, SharedError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, SharedError>
+            + Work<&'r mut Conn, Result<T, SharedError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        self.run(Scope::tenant(tenant), name, work).await
     }
 
     async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
@@ -232,6 +257,33 @@ impl Sessions {
     {
         let mut conn = self.database.conn().await?;
         transact_in(&mut conn, scope, name, work).await
+    }
+}
+
+/// Why a change that several requests share was not made, as far as anybody knows.
+#[derive(Debug)]
+pub(crate) enum SharedError {
+    /// It failed before its commit: nothing was written.
+    Undone(DbError),
+    /// It could not be begun, or its commit failed: what was written is not known.
+    Unknown(DbError),
+}
+
+impl From<DbError> for SharedError {
+    fn from(error: DbError) -> Self {
+        Self::Unknown(error)
+    }
+}
+
+impl TransactionError for SharedError {
+    fn is_retryable(&self) -> bool {
+        let (Self::Undone(error) | Self::Unknown(error)) = self;
+        error.is_retryable()
+    }
+
+    fn is_of_read_only_server(&self) -> bool {
+        let (Self::Undone(error) | Self::Unknown(error)) = self;
+        error.is_of_read_only_server()
     }
 }
 

@@ -18,6 +18,8 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use crate::error::ApiError;
 use crate::events::Hub;
 use crate::events::reads::Reads;
+use crate::gather::{Gatherer, Gathering};
+use crate::hints::Hints;
 use crate::identity::Identities;
 use crate::peer::Network;
 use crate::places::{Limits, Places};
@@ -82,6 +84,10 @@ pub(crate) struct ApiState {
     /// How long a client of a stream may take over a piece of it.
     pub(crate) stream_patience: Duration,
     pub(crate) identities: Identities,
+    /// Where triggers go together.
+    pub(crate) gathering: Gathering,
+    /// What the workers are still to be told.
+    pub(crate) hints: Hints,
     /// One permit for each password that may be hashed at the same time.
     hashing: Semaphore,
     /// How long people stay signed in.
@@ -96,8 +102,8 @@ pub(crate) struct ApiState {
 }
 
 impl ApiState {
-    /// The state of a daemon that starts, and the task that will look for its database.
-    pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>) {
+    /// The state of a daemon that starts, the task that will look for its database, and the one that will write triggers.
+    pub(crate) fn new(setup: Setup) -> (Self, Driver<Look>, Gatherer) {
         let Setup {
             sessions,
             default_timezone,
@@ -110,6 +116,7 @@ impl ApiState {
             trusted_proxies,
         } = setup;
         let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
+        let (gathering, gatherer) = Gathering::new(sessions.clone());
         let state = Self {
             sessions,
             default_timezone,
@@ -122,6 +129,8 @@ impl ApiState {
             total_reads: Reads::default(),
             stream_patience,
             identities,
+            gathering,
+            hints: Hints::default(),
             hashing: Semaphore::new(HASHINGS),
             session_times,
             trusted_proxies,
@@ -130,7 +139,7 @@ impl ApiState {
             is_stopping: AtomicBool::new(false),
             look: look.status(),
         };
-        (state, look)
+        (state, look, gatherer)
     }
 
     /// Whether requests are let in.

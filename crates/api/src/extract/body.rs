@@ -25,19 +25,28 @@ pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// What the body of a `PATCH` may say that it is, besides plain JSON.
 pub(crate) const MERGE_PATCH_JSON: &str = "application/merge-patch+json";
 
-/// A body that was read; `None` when there was none.
+/// A body that was read.
 #[derive(Debug)]
-pub(crate) struct Body(Option<Value>);
+pub(crate) struct Body {
+    /// `None` when there was none.
+    value: Option<Value>,
+    length: usize,
+}
 
 impl Body {
+    /// How many bytes it had.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+
     /// The value, which must be there.
     pub(crate) fn required(self) -> Result<Value, ApiError> {
-        self.0.ok_or_else(|| ApiError::Malformed("there is no body".to_owned()))
+        self.value.ok_or_else(|| ApiError::Malformed("there is no body".to_owned()))
     }
 
     /// The value read as a `T`, or its default when there is no body.
     pub(crate) fn read_or_default<T: DeserializeOwned + Default>(self) -> Result<T, ApiError> {
-        match self.0 {
+        match self.value {
             Some(value) => mistake::read(value, "").map_err(|mistake| ApiError::Refused(vec![mistake])),
             None => Ok(T::default()),
         }
@@ -50,11 +59,11 @@ impl FromRequest for Body {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
-        async move { read(&request, payload).await.map(Self) }.boxed_local()
+        async move { read(&request, payload).await }.boxed_local()
     }
 }
 
-async fn read(request: &HttpRequest, payload: Payload) -> Result<Option<Value>, ApiError> {
+async fn read(request: &HttpRequest, payload: Payload) -> Result<Body, ApiError> {
     let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > MAX_BODY_BYTES as u64) {
         return Err(ApiError::TooLarge);
@@ -64,12 +73,12 @@ async fn read(request: &HttpRequest, payload: Payload) -> Result<Option<Value>, 
         once.note_body(&bytes);
     }
     if bytes.is_empty() {
-        return Ok(None);
+        return Ok(Body { value: None, length: 0 });
     }
     if !is_json(request) {
         return Err(ApiError::MediaType);
     }
-    strict_json::parse(&bytes).map(Some)
+    Ok(Body { value: Some(strict_json::parse(&bytes)?), length: bytes.len() })
 }
 
 async fn collect(mut payload: Payload) -> Result<BytesMut, ApiError> {

@@ -8,7 +8,6 @@ pub(super) mod people;
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::calendars::{CalendarRecord, SavedCalendar};
 use sched_model::db::cancellations::{Order, Stopped, Stricken};
-use sched_model::db::dispatches::NewTrigger;
 use sched_model::db::functions::{Change, Function, FunctionSettings};
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, SavedJob};
@@ -236,15 +235,21 @@ fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
 }
 
 /// A trigger that made a dispatch.
-pub(super) fn of_trigger(trigger: &NewTrigger<'_>, dispatch: DispatchId, by: &By) -> AuditEntry {
+pub(crate) fn of_trigger(
+    tenant: TenantId,
+    job: JobId,
+    dispatch: DispatchId,
+    has_own_args: bool,
+    by: &By,
+) -> AuditEntry {
     AuditEntry {
-        tenant_id: Some(trigger.tenant),
+        tenant_id: Some(tenant),
         actor: by.actor.clone(),
         action: "trigger_job",
         target_type: "job",
-        target_id: trigger.job.to_string(),
+        target_id: job.to_string(),
         before: None,
-        after: Some(json!({"dispatch_id": dispatch, "has_own_args": trigger.args.is_some()})),
+        after: Some(json!({"dispatch_id": dispatch, "has_own_args": has_own_args})),
         request_id: Some(by.request.clone()),
     }
 }

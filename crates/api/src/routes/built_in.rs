@@ -24,7 +24,7 @@ pub(super) async fn dispatches(conn: &mut Conn, who: &Identity, ids: &[DispatchI
 }
 
 /// Whether who asks operates the installation.
-pub(super) fn operates(who: &Identity) -> bool {
+pub(crate) fn operates(who: &Identity) -> bool {
     who.known().permissions.has(Permission::SystemOperate)
 }
 

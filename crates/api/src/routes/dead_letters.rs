@@ -156,7 +156,7 @@ pub(crate) async fn retry_many(
             Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
         })
         .await?;
-    retries::hint(&state, written.extra.as_deref().unwrap_or_default()).await;
+    state.hints.waiting_in(written.extra.as_deref().unwrap_or_default());
     Ok(written.response)
 }
 

@@ -1,14 +1,14 @@
 //! Dispatches: what waits, runs and has finished.
 
 use actix_web::web;
+use sched_model::db::Conn;
 use sched_model::db::dispatches::{self, Filter};
-use sched_model::db::{Conn, clock};
 use sched_model::domain::ids::DispatchId;
 use sched_wire::{Dispatch, DispatchesQuery, Page};
 
-use super::jobs::filter;
-use super::{Answer, State};
-use crate::dto::{IntoDomain, moment, show};
+use super::jobs::listed_of;
+use super::{Answer, State, window};
+use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
@@ -20,17 +20,22 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<DispatchesQuery>,
 ) -> Answer<Page<Dispatch>> {
+    page(&state, &identity, &query, None).await
+}
+
+/// A page of dispatches; of this job, which must be there, deleted or not.
+pub(super) async fn page(
+    state: &State,
+    identity: &Identity,
+    query: &DispatchesQuery,
+    of: Option<&str>,
+) -> Answer<Page<Dispatch>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
     let (rows, counted) = state
-        .read(&identity, "list_dispatches", async |conn: &mut Conn| {
-            let job = match &query.job {
-                Some(job) => Some(filter(conn, tenant, job).await?),
-                None => None,
-            };
-            let now = clock::now(conn).await?;
-            let since = moment::parameter("since", query.since.as_deref(), now)?;
-            let until = moment::parameter("until", query.until.as_deref(), now)?;
+        .read(identity, "list_dispatches", async |conn: &mut Conn| {
+            let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
+            let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
             let status = query.status.map(IntoDomain::into_domain);
             let filter = Filter { job, status, since, until, before };
             let counted = match query.total {

@@ -44,7 +44,13 @@ pub(crate) mod triggers;
 pub(crate) mod users;
 
 use actix_web::web;
+use chrono::{DateTime, Utc};
+use sched_model::db::{Conn, clock};
 
+pub(crate) use auditing::of_trigger as trigger_entry;
+pub(crate) use built_in::operates;
+
+use crate::dto::moment;
 use crate::error::ApiError;
 use crate::identity::Signed;
 use crate::state::ApiState;
@@ -55,6 +61,19 @@ type State = web::Data<ApiState>;
 type Id = web::ReqData<Signed>;
 /// An answer in JSON.
 type Answer<T> = Result<web::Json<T>, ApiError>;
+
+/// What is between `since` and `until`, by the database's clock where they are told from now.
+async fn window(
+    conn: &mut Conn,
+    since: Option<&str>,
+    until: Option<&str>,
+) -> Result<(Option<DateTime<Utc>>, Option<DateTime<Utc>>), ApiError> {
+    if since.is_none() && until.is_none() {
+        return Ok((None, None));
+    }
+    let now = clock::now(conn).await?;
+    Ok((moment::parameter("since", since, now)?, moment::parameter("until", until, now)?))
+}
 
 /// Computes what may take a while on a thread that serves no requests. Work that was begun is finished even when nobody
 /// waits for it any more, so it has to be bounded.

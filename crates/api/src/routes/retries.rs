@@ -7,7 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::retries::{self, Retried, RetriedJob, Retry, RetryOrder};
-use sched_model::db::{Conn, audit, dead_letters, notify};
+use sched_model::db::{Conn, audit, dead_letters};
 use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_wire::BASE_PATH;
 use serde_json::json;
@@ -83,7 +83,7 @@ async fn again(
         .await?;
     if let Some(Some(retry)) = written.extra {
         tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "A dispatch is run again.");
-        hint(state, &[retry.queue]).await;
+        state.hints.waiting_in(&[retry.queue]);
     }
     Ok(written.response)
 }
@@ -97,13 +97,6 @@ pub(super) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, b
         dispatch_id: Some(retry.dispatch_id),
         event_type: events::DISPATCH_RETRIED,
         payload: json!({"job_name": job.map(|job| &job.name), "retry_of": retry.of, "by": by}),
-    }
-}
-
-/// Tells workers that something waits in these queues.
-pub(super) async fn hint(state: &State, queues: &[String]) {
-    if !queues.is_empty() {
-        state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
     }
 }
 

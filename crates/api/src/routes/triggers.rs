@@ -1,24 +1,29 @@
 //! Triggers: running a job now, whatever its schedule says.
 //!
-//! The dispatch and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
-//! lost, because they look by themselves. With a key, sending a trigger again is answered as the first time, as every change is; the dispatch
-//! keeps the key besides, so that there is one for a job and a key for as long as it is there.
+//! The dispatch and its entry in the audit log are one transaction, which those who trigger at the same moment share ([`crate::gather`]); the
+//! hint to the workers follows the commit and may be lost, because they look by themselves. With a key, sending a trigger again is answered as
+//! the first time, as every change is; the dispatch keeps the key besides, so that there is one for a job and a key for as long as it is there.
+
+use std::sync::Arc;
 
 use actix_web::{HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
 use sched_model::db::quotas::DispatchesUsedUp;
+use sched_model::db::triggers::{Created, Fate};
 use sched_model::db::{Conn, audit};
 use sched_model::domain::dispatch::Trigger;
-use sched_model::domain::ids::DispatchId;
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::{DispatchId, JobId};
 use sched_wire::{IDEMPOTENCY_KEY, TriggerRequest};
 use serde_json::Value;
 
 use super::jobs::{find, no_such_job};
-use super::retries::{accepted, hint};
+use super::retries::accepted;
 use super::{Id, State, auditing, built_in};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
-use crate::identity::Identity;
+use crate::gather::{LONGEST_ARGS, Order};
+use crate::identity::{By, Identity};
 use crate::mistake::{Mistake, Reason};
 use crate::session::note_replay;
 
@@ -31,49 +36,83 @@ pub(crate) async fn trigger(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
+    let by = &request.0;
+    // With a key the answer is kept in the transaction of the trigger, which is then its own.
+    let goes_with_others = by.once.is_none() && body.length() <= LONGEST_ARGS;
+    let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object).map(Arc::new);
+    if goes_with_others {
+        let fate = state.gathering.trigger(Order::new(&identity, by, &job, args.clone())).await?;
+        match fate {
+            Fate::Created(Created { job, dispatch, queue }) => {
+                let response = accepted(dispatch, false)?.into_response();
+                tell(&state, job, dispatch, queue);
+                return Ok(response);
+            }
+            Fate::NoSuchJob => return Err(no_such_job(&job)),
+            Fate::BuiltIn => return Err(ApiError::Forbidden(Permission::SystemOperate)),
+            Fate::FunctionInactive(function) => return Err(inactive(&function)),
+            Fate::QuotaUsedUp(used_up) => return Err(quota(used_up)),
+            Fate::Busy => {}
+        }
+    }
+    alone(&state, &identity, by, &job, args.as_deref()).await
+}
+
+/// A trigger in a transaction of its own, which waits for whoever holds the job.
+async fn alone(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    job: &str,
+    args: Option<&Value>,
+) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let key = request.0.key();
-    let traceparent = request.0.trace.to_string();
-    let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object);
+    let traceparent = by.trace.to_string();
     let written = state
-        .write(&identity, &request.0, "trigger_job", async |conn: &mut Conn| {
-            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
-            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+        .write(identity, by, "trigger_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
+            built_in::functions(conn, identity, &[&found.settings.function]).await?;
             let new = NewTrigger {
                 tenant,
                 job: found.id,
                 triggered_by: Trigger::Api,
-                user: &request.0.source,
-                args: args.as_ref(),
-                idempotency_key: key,
+                user: &by.source,
+                args,
+                idempotency_key: by.key(),
                 traceparent: Some(&traceparent),
             };
             match dispatches::trigger(conn, &new).await? {
                 Triggered::Created(dispatch, queue) => {
-                    audit::write(conn, &[auditing::of_trigger(&new, dispatch, &request.0)]).await?;
+                    let entry = auditing::of_trigger(tenant, found.id, dispatch, args.is_some(), by);
+                    audit::write(conn, &[entry]).await?;
                     Ok((accepted(dispatch, false)?, Some((found.id, dispatch, queue))))
                 }
                 Triggered::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
                 Triggered::KeyReused(dispatch) => Err(key_reused(dispatch)),
-                Triggered::QuotaUsedUp(DispatchesUsedUp { limit, after_seconds }) => {
-                    Err(ApiError::QuotaUsedUp { limit, after_seconds })
-                }
-                Triggered::NoSuchJob => Err(no_such_job(&job)),
+                Triggered::QuotaUsedUp(used_up) => Err(quota(used_up)),
+                Triggered::NoSuchJob => Err(no_such_job(job)),
                 Triggered::FunctionInactive => Err(inactive(&found.settings.function)),
             }
         })
         .await?;
     let mut response = written.response;
     match written.extra {
-        Some(Some((job, dispatch, queue))) => {
-            tracing::info!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
-            hint(&state, &[queue]).await;
-        }
+        Some(Some((job, dispatch, queue))) => tell(state, job, dispatch, queue),
         Some(None) => note_replay(&mut response),
         // Noted where it was found.
         None => {}
     }
     Ok(response)
+}
+
+/// Tells of a dispatch that is committed.
+fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
+    tracing::info!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
+    state.hints.waiting_in(&[queue]);
+}
+
+const fn quota(DispatchesUsedUp { limit, after_seconds }: DispatchesUsedUp) -> ApiError {
+    ApiError::QuotaUsedUp { limit, after_seconds }
 }
 
 fn key_reused(dispatch: DispatchId) -> ApiError {

@@ -15,6 +15,7 @@ mod dependencies;
 mod events;
 mod explanations;
 mod functions;
+mod gathered;
 mod identity;
 mod installation;
 mod isolation;

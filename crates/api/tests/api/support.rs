@@ -91,6 +91,11 @@ impl TestApp {
         self.shutdown.trigger();
     }
 
+    /// Ends it where it stands, as a kill does.
+    pub(crate) fn killed(self) -> TestDatabase {
+        self.db
+    }
+
     /// Waits for its end.
     pub(crate) async fn ended(self) -> Result<(), StartError> {
         tokio::time::timeout(LIMIT, self.task).await.unwrap().unwrap()

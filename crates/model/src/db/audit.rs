@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use diesel::sql_types::{Array, Jsonb, Nullable, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 use serde_json::json;
 
@@ -11,8 +12,7 @@ use super::{Conn, DbResult};
 use crate::domain::ids::TenantId;
 
 /// One change.
-#[derive(Debug, Clone, Insertable)]
-#[diesel(table_name = audit_log, check_for_backend(diesel::pg::Pg))]
+#[derive(Debug, Clone)]
 pub struct AuditEntry {
     /// Tenant it happened in.
     pub tenant_id: Option<TenantId>,
@@ -37,13 +37,43 @@ pub struct AuditEntry {
 /// # Errors
 /// When the database cannot be asked; the change is then rolled back with it.
 pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
-    match entries {
-        [] => 0,
-        // A row alone is a statement that stays prepared; several at once are written out anew each time.
-        [entry] => diesel::insert_into(audit_log::table).values(entry).execute(conn).await?,
-        entries => diesel::insert_into(audit_log::table).values(entries).execute(conn).await?,
-    };
+    if entries.is_empty() {
+        return Ok(());
+    }
+    insert(conn, entries).await?;
     events::append(conn, &entries.iter().filter_map(told).collect::<Vec<_>>()).await
+}
+
+statement! {
+    /// Raw because the query builder writes rows out anew each time, as statements that are never prepared.
+    Insert<'a> = "audit_write.sql", (
+        tenants: &'a [Option<TenantId>] as Array<Nullable<SqlUuid>>,
+        actors: &'a [&'a str] as Array<Text>,
+        actions: &'a [&'a str] as Array<Text>,
+        target_types: &'a [&'a str] as Array<Text>,
+        targets: &'a [&'a str] as Array<Text>,
+        before: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        after: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        requests: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+    ) -> ()
+}
+
+async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
+    fn column<'a, T>(entries: &'a [AuditEntry], value: impl Fn(&'a AuditEntry) -> T) -> Vec<T> {
+        entries.iter().map(value).collect()
+    }
+    Insert {
+        tenants: &column(entries, |entry| entry.tenant_id),
+        actors: &column(entries, |entry| entry.actor.as_str()),
+        actions: &column(entries, |entry| entry.action),
+        target_types: &column(entries, |entry| entry.target_type),
+        targets: &column(entries, |entry| entry.target_id.as_str()),
+        before: &column(entries, |entry| entry.before.as_ref()),
+        after: &column(entries, |entry| entry.after.as_ref()),
+        requests: &column(entries, |entry| entry.request_id.as_deref()),
+    }
+    .execute(conn)
+    .await
 }
 
 /// An entry as it is kept.

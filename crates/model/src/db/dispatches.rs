@@ -1,4 +1,5 @@
-//! Dispatches: triggering jobs by hand, and looking at what waits, runs and has finished.
+//! Dispatches: triggering a job by hand, and looking at what waits, runs and has finished. Several triggers at once are
+//! [`super::triggers`].
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -225,10 +226,11 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
     if !is_active {
         return Ok(Triggered::FunctionInactive);
     }
-    if let Some(limit) = quota
-        && let Some(used_up) = quotas::take_dispatch(conn, new.tenant, limit, now).await?
-    {
-        return Ok(Triggered::QuotaUsedUp(used_up));
+    if let Some(limit) = quota {
+        let taken = quotas::take_dispatches(conn, new.tenant, limit, now, 1).await?;
+        if taken.granted == 0 {
+            return Ok(Triggered::QuotaUsedUp(taken.used_up));
+        }
     }
     let id = DispatchId(time_ordered(now));
     Write {

@@ -4,7 +4,9 @@ use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
+use uuid::Uuid;
 
+use super::schema::job_dispatch;
 use super::{Conn, DbResult};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::Trigger;
@@ -73,12 +75,24 @@ pub struct Filter {
 statement! {
     List = "executions_list.sql", (
         tenant: TenantId as SqlUuid,
-        job: Option<JobId> as Nullable<SqlUuid>,
-        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-        status: Option<AttemptOutcome> as Nullable<Text>,
-        before: Option<ExecutionId> as Nullable<SqlUuid>,
+        before: ExecutionId as SqlUuid,
         since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        limit: i64 as BigInt,
+    ) -> Columns
+}
+
+statement! {
+    ListOfJob = "executions_of_job.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        before: ExecutionId as SqlUuid,
+        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
         limit: i64 as BigInt,
     ) -> Columns
 }
@@ -93,18 +107,50 @@ pub async fn list(
     filter: &Filter,
     limit: i64,
 ) -> DbResult<Vec<Execution>> {
-    let Filter { job, dispatch, status, since, until, before } = *filter;
-    Ok(List { tenant, job, dispatch, status, before, since, until, limit }.load(conn).await?)
+    let job = job_of(conn, tenant, filter).await?;
+    let Filter { dispatch, status, since, until, before, .. } = *filter;
+    let before = before.unwrap_or(ExecutionId(Uuid::max()));
+    Ok(match job {
+        Some(job) => {
+            ListOfJob { tenant, job, before, since, until, status, dispatch, limit }.load(conn).await?
+        }
+        None => List { tenant, before, since, until, status, dispatch, limit }.load(conn).await?,
+    })
+}
+
+/// The job whose attempts a filter means. The attempts of a dispatch are found among those of its job, as long as it is there.
+async fn job_of(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
+    match (filter.job, filter.dispatch) {
+        (None, Some(dispatch)) => Ok(job_dispatch::table
+            .filter(job_dispatch::tenant_id.eq(tenant))
+            .filter(job_dispatch::id.eq(dispatch))
+            .select(job_dispatch::job_id)
+            .get_result(conn)
+            .await
+            .optional()?),
+        (job, _) => Ok(job),
+    }
 }
 
 statement! {
     Count = "executions_count.sql", (
         tenant: TenantId as SqlUuid,
-        job: Option<JobId> as Nullable<SqlUuid>,
-        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-        status: Option<AttemptOutcome> as Nullable<Text>,
         since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        most: i64 as BigInt,
+    ) -> BigInt
+}
+
+statement! {
+    CountOfJob = "executions_count_of_job.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
         most: i64 as BigInt,
     ) -> BigInt
 }
@@ -114,8 +160,14 @@ statement! {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
-    let Filter { job, dispatch, status, since, until, .. } = *filter;
-    let found: i64 = Count { tenant, job, dispatch, status, since, until, most }.get_result(conn).await?;
+    let job = job_of(conn, tenant, filter).await?;
+    let Filter { dispatch, status, since, until, .. } = *filter;
+    let found: i64 = match job {
+        Some(job) => {
+            CountOfJob { tenant, job, since, until, status, dispatch, most }.get_result(conn).await?
+        }
+        None => Count { tenant, since, until, status, dispatch, most }.get_result(conn).await?,
+    };
     Ok(usize::try_from(found).unwrap_or(0))
 }
 

@@ -193,8 +193,8 @@ macro_rules! all_with_names {
                     .and(scheduled_jobs::project_id.eq(projects::id.nullable()))),
             )
             .select((
-                SettingsRow::as_select(),
-                JobState::as_select(),
+                <SettingsRow as diesel::SelectableHelper<diesel::pg::Pg>>::as_select(),
+                <JobState as diesel::SelectableHelper<diesel::pg::Pg>>::as_select(),
                 task_functions::name,
                 projects::name.nullable(),
             ))
@@ -249,6 +249,44 @@ pub async fn by_id_ever(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResul
         .await
         .optional()?;
     Ok(row.map(into_job))
+}
+
+/// As [`by_id_ever`], and whether others run after it.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id_and_whether_followed(
+    conn: &mut Conn,
+    tenant: TenantId,
+    id: JobId,
+) -> DbResult<Option<(Job, bool)>> {
+    use super::schema::job_dependencies as d;
+    let others = d::table.filter(d::tenant_id.eq(tenant)).filter(d::after_job_id.eq(id));
+    let row: Option<(SettingsRow, JobState, String, Option<String>, bool)> = all_with_names!()
+        .select((
+            SettingsRow::as_select(),
+            JobState::as_select(),
+            task_functions::name,
+            projects::name.nullable(),
+            diesel::dsl::exists(others),
+        ))
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::id.eq(id))
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(row.map(|(row, state, function, project, is_followed)| {
+        (into_job((row, state, function, project)), is_followed)
+    }))
+}
+
+/// Whether the tenant has a job with this id, deleted or not.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn is_there(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<bool> {
+    let found = scheduled_jobs::table.find((tenant, id));
+    Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
 }
 
 /// The jobs of a project that are not deleted, at most `limit`, by id.

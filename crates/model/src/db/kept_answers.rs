@@ -6,7 +6,7 @@
 //! ([`super::retention::answers`]).
 
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Binary, Bool, Nullable, SmallInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::schema::kept_answers;
@@ -28,7 +28,7 @@ pub struct Asked<'a> {
 }
 
 /// An answer as it was given.
-#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable, Insertable)]
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = kept_answers, check_for_backend(diesel::pg::Pg))]
 pub struct KeptAnswer {
     /// Its status, 200 to 299.
@@ -85,21 +85,36 @@ pub async fn begin(conn: &mut Conn, asked: &Asked<'_>) -> DbResult<Begun> {
     })
 }
 
+statement! {
+    /// Raw because the query builder writes a row with values that may be missing out anew each time, as a statement that is never prepared.
+    Keep<'a> = "kept_answers_keep.sql", (
+        tenant: TenantId as SqlUuid,
+        caller: &'a str as Text,
+        key: &'a str as Text,
+        fingerprint: &'a [u8] as Binary,
+        status: i16 as SmallInt,
+        location: Option<&'a str> as Nullable<Text>,
+        etag: Option<&'a str> as Nullable<Text>,
+        body: Option<&'a str> as Nullable<Text>,
+    ) -> ()
+}
+
 /// Keeps the answer to a request that was done. Call it in the transaction of the change.
 ///
 /// # Errors
 /// When the database cannot be asked; what was done is then rolled back with it.
 pub async fn keep(conn: &mut Conn, asked: &Asked<'_>, answer: &KeptAnswer) -> DbResult<()> {
-    use kept_answers as k;
-    diesel::insert_into(k::table)
-        .values((
-            k::tenant_id.eq(asked.tenant),
-            k::caller.eq(asked.caller),
-            k::key.eq(asked.key),
-            k::fingerprint.eq(asked.fingerprint.0.as_slice()),
-            answer,
-        ))
-        .execute(conn)
-        .await?;
+    Keep {
+        tenant: asked.tenant,
+        caller: asked.caller,
+        key: asked.key,
+        fingerprint: &asked.fingerprint.0,
+        status: answer.status,
+        location: answer.location.as_deref(),
+        etag: answer.etag.as_deref(),
+        body: answer.body.as_deref(),
+    }
+    .execute(conn)
+    .await?;
     Ok(())
 }

@@ -66,6 +66,7 @@ pub mod system;
 pub mod templates;
 pub mod tenants;
 pub mod tick;
+pub mod triggers;
 pub mod users;
 pub mod waiting;
 pub mod waits;

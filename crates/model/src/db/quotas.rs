@@ -97,21 +97,31 @@ pub struct DispatchesUsedUp {
     pub after_seconds: u32,
 }
 
-/// Takes one dispatch off the quota of `limit` per minute, if that is left, until the end of the transaction. The caller holds the job.
+/// What was taken off a quota of dispatches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    /// So many.
+    pub(super) granted: i64,
+    /// What is told to those for whom none was left.
+    pub(super) used_up: DispatchesUsedUp,
+}
+
+/// Takes up to `wanted` dispatches off the quota of `limit` per minute, as many as are left, until the end of the transaction. The caller
+/// holds their jobs.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub(super) async fn take_dispatch(
+pub(super) async fn take_dispatches(
     conn: &mut Conn,
     tenant: TenantId,
     limit: i64,
     now: DateTime<Utc>,
-) -> DbResult<Option<DispatchesUsedUp>> {
-    if tick::take_from_quota(conn, tenant, limit, now).await? {
-        return Ok(None);
-    }
+    wanted: i64,
+) -> DbResult<Taken> {
+    let granted = tick::take_from_quota(conn, tenant, limit, now, wanted).await?;
     let wait = (next_quota_window(now) - now).num_seconds() + 1;
-    Ok(Some(DispatchesUsedUp { limit, after_seconds: u32::try_from(wait.clamp(1, 60)).unwrap_or(60) }))
+    let after_seconds = u32::try_from(wait.clamp(1, 60)).unwrap_or(60);
+    Ok(Taken { granted, used_up: DispatchesUsedUp { limit, after_seconds } })
 }
 
 /// How much of the quotas of a tenant is used.

@@ -51,5 +51,6 @@ mod step_down;
 mod system;
 mod tick;
 mod timetables;
+mod triggers;
 mod waiting;
 mod waits;

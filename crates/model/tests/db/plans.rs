@@ -28,6 +28,10 @@ const CANCEL: &str = include_str!("../../src/db/sql/cancel_dispatches.sql");
 const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
 const RETRY: &str = include_str!("../../src/db/sql/retry_dispatches.sql");
 const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
+const EXECUTIONS: &str = include_str!("../../src/db/sql/executions_list.sql");
+const EXECUTIONS_OF_JOB: &str = include_str!("../../src/db/sql/executions_of_job.sql");
+const TRIGGERS_LOCK: &str = include_str!("../../src/db/sql/triggers_lock.sql");
+const TRIGGERS_WRITE: &str = include_str!("../../src/db/sql/triggers_write.sql");
 
 /// How many attempts end at once.
 const ENDING: usize = 8;
@@ -279,4 +283,75 @@ async fn commands_reach_the_dispatches_they_name_by_their_primary_key() {
     for plan in plans(&world, RETRY, "uuid, text, text, uuid[], uuid[]", &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_find_and_write_their_jobs_by_key() {
+    let world = churned().await;
+    world
+        .sql(
+            "INSERT INTO scheduled_jobs SELECT (jsonb_populate_record(j, jsonb_build_object('id', gen_random_uuid(), 'name', 'job-' || n))).*
+             FROM scheduled_jobs j, generate_series(1, 5000) AS n;
+             ANALYZE scheduled_jobs",
+        )
+        .await;
+    let nobody = Uuid::nil();
+    let names = array(4, "'job-7'", "text");
+    let arguments = format!("'{nobody}', 50::smallint, {}, {names}", uuids(4));
+    for plan in plans(&world, TRIGGERS_LOCK, "uuid, smallint, uuid[], text[]", &arguments).await {
+        assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
+        assert!(plan.contains("LockRows"), "{plan}");
+    }
+    let types = "uuid, timestamptz, text, uuid[], uuid[], boolean[], text[], smallint[], text[], jsonb[], text[], integer[]";
+    let arguments = [
+        format!("'{nobody}', now(), 'api'"),
+        uuids(4),
+        uuids(4),
+        array(4, "false", "boolean"),
+        array(4, "'q'", "text"),
+        array(4, "50", "smallint"),
+        array(4, "'me'", "text"),
+        array(4, "NULL", "jsonb"),
+        array(4, "'00-a-b-01'", "text"),
+        array(4, "NULL", "integer"),
+    ];
+    for plan in plans(&world, TRIGGERS_WRITE, types, &arguments.join(", ")).await {
+        assert!(!plan.contains("Seq Scan on scheduled_jobs"), "reads all jobs:\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
+    let world = World::new().await;
+    world
+        .sql(&format!(
+            "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at, duration_ms,
+                                            claim_token, triggered_by)
+             SELECT gen_random_uuid(), '{tenant}', md5((n % 300)::text)::uuid, gen_random_uuid(), 1, 'COMPLETED', now(), now(), now(), 1, n, 'api'
+             FROM generate_series(1, 30000) AS n;
+             ANALYZE;
+             SET ROLE sched_api;
+             SELECT set_config('sched.tenant', '{tenant}', false)",
+            tenant = crate::fixture::TENANT,
+        ))
+        .await;
+    let (tenant, nobody, last) = (crate::fixture::TENANT, Uuid::nil(), Uuid::max());
+    let rest = format!("'{last}', NULL, NULL, NULL, NULL, 51");
+    let types = "uuid, timestamptz, timestamptz, text, uuid, bigint";
+    for (statement, types, arguments, index) in [
+        (EXECUTIONS, format!("uuid, {types}"), format!("'{tenant}', {rest}"), "_pkey"),
+        (
+            EXECUTIONS_OF_JOB,
+            format!("uuid, uuid, {types}"),
+            format!("'{tenant}', '{nobody}', {rest}"),
+            "_job_id_id_idx",
+        ),
+    ] {
+        for plan in plans(&world, statement, &types, &arguments).await {
+            assert!(plan.contains(index), "does not use {index}:\n{plan}");
+            assert!(!plan.contains("Seq Scan on job_execution_log"), "reads the history:\n{plan}");
+        }
+    }
+    let pages = plans(&world, EXECUTIONS, &format!("uuid, {types}"), &format!("'{tenant}', {rest}")).await;
+    assert!(pages.iter().all(|plan| !plan.contains("Sort Key")), "sorts the history:\n{}", pages[1]);
 }

@@ -73,9 +73,7 @@ pub(crate) async fn dispatches(
     job: web::Path<String>,
     Query(query): Query<JobDispatchesQuery>,
 ) -> Answer<Page<Dispatch>> {
-    let job = there(&state, &identity, &job).await?;
-    let query = DispatchesQuery { job: Some(job), ..query.into() };
-    all_dispatches::list(state, identity, Query(query)).await
+    all_dispatches::page(&state, &identity, &DispatchesQuery::from(query), Some(&job)).await
 }
 
 /// `GET /jobs/{id-or-name}/executions`
@@ -85,16 +83,7 @@ pub(crate) async fn executions(
     job: web::Path<String>,
     Query(query): Query<JobExecutionsQuery>,
 ) -> Answer<Page<Execution>> {
-    let job = there(&state, &identity, &job).await?;
-    let query = ExecutionsQuery { job: Some(job), ..query.into() };
-    all_executions::list(state, identity, Query(query)).await
-}
-
-/// The id of a job that is there, deleted or not, as a filter of lists names it.
-async fn there(state: &State, identity: &Identity, job: &str) -> Result<String, ApiError> {
-    let tenant = identity.tenant();
-    let id = state.read(identity, "find_job", async |conn: &mut Conn| find(conn, tenant, job).await).await?;
-    Ok(id.to_string())
+    all_executions::page(&state, &identity, &ExecutionsQuery::from(query), Some(&job)).await
 }
 
 async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, ApiError> {

@@ -9,6 +9,7 @@ use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
 use sched_model::db::jobs::{self, Job, List, Order, Position, SaveMode, Shown, SortBy};
 use sched_model::db::{Conn, DbResult, audit, dependencies, events};
+use sched_model::domain::dependency::After;
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_wire::{BASE_PATH, Include, JobSort, JobsQuery, Page};
 
@@ -162,7 +163,14 @@ pub(crate) async fn get(
     let tenant = identity.tenant();
     let reply = state
         .read(&identity, "show_job", async |conn: &mut Conn| {
-            let found = find_ever(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            if let Ok(id) = job.parse()
+                && let Some((found, is_followed)) =
+                    jobs::by_id_and_whether_followed(conn, tenant, JobId(id)).await?
+            {
+                // Most are not, and need not be asked about.
+                return if is_followed { shown(conn, tenant, found).await } else { shown_with(found, Vec::new()) };
+            }
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
             shown(conn, tenant, found).await
         })
         .await?;
@@ -172,8 +180,12 @@ pub(crate) async fn get(
 /// The answer that shows a job, with its version for a later `If-Match`.
 pub(super) async fn shown(conn: &mut Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
     let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
+    shown_with(job, followed_by.unwrap_or_default())
+}
+
+fn shown_with(job: Job, followed_by: Vec<After>) -> Result<Reply, ApiError> {
     let tag = entity_tag(&job);
-    Ok(Reply::ok(&show::job(job, followed_by.unwrap_or_default()))?.etag(tag))
+    Ok(Reply::ok(&show::job(job, followed_by))?.etag(tag))
 }
 
 fn entity_tag(job: &Job) -> String {
@@ -201,6 +213,30 @@ async fn find_ever(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Op
         return Ok(Some(job));
     }
     find(conn, tenant, text).await
+}
+
+/// The job that a list is restricted to: `of` must be there, deleted or not; `filter` may be gone, as [`self::filter`] says.
+pub(super) async fn listed_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    of: Option<&str>,
+    filter: Option<&str>,
+) -> Result<Option<JobId>, ApiError> {
+    match (of, filter) {
+        (Some(job), _) => id_ever(conn, tenant, job).await.map(Some),
+        (None, Some(job)) => self::filter(conn, tenant, job).await.map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// As [`find_ever`], of which no more than the id is wanted.
+async fn id_ever(conn: &mut Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+    if let Ok(id) = text.parse()
+        && jobs::is_there(conn, tenant, JobId(id)).await?
+    {
+        return Ok(JobId(id));
+    }
+    Ok(find(conn, tenant, text).await?.ok_or_else(|| no_such_job(text))?.id)
 }
 
 /// The id of the job that a list is restricted to. The history of a deleted job is still there under its id.

@@ -1,38 +1,26 @@
-WITH input AS (
-    SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::uuid AS dispatch_id, $4::text AS status, $5::uuid AS before_id,
-           $6::timestamptz AS since_at, $7::timestamptz AS until_at, $8::bigint AS max_rows
-),
-page AS (
-    (SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
-         l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by
-     FROM job_execution_log l, input i
-     WHERE l.tenant_id = i.tenant_id
-       AND (i.job_id IS NULL OR l.job_id = i.job_id)
-       AND (i.dispatch_id IS NULL OR l.dispatch_id = i.dispatch_id)
-       AND (i.status IS NULL OR l.status = i.status)
-       AND (i.before_id IS NULL OR l.id < i.before_id)
-       AND (i.since_at IS NULL OR l.started_at >= i.since_at)
-       AND (i.until_at IS NULL OR l.started_at < i.until_at)
-     ORDER BY l.id DESC LIMIT (SELECT max_rows FROM input))
-    UNION ALL
-    (SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
-         l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by
-     FROM maintenance.job_execution_log l, input i
-     WHERE l.tenant_id = i.tenant_id
-       AND (i.job_id IS NULL OR l.job_id = i.job_id)
-       AND (i.dispatch_id IS NULL OR l.dispatch_id = i.dispatch_id)
-       AND (i.status IS NULL OR l.status = i.status)
-       AND (i.before_id IS NULL OR l.id < i.before_id)
-       AND (i.since_at IS NULL OR l.started_at >= i.since_at)
-       AND (i.until_at IS NULL OR l.started_at < i.until_at)
-     ORDER BY l.id DESC LIMIT (SELECT max_rows FROM input))
-    ORDER BY id DESC LIMIT (SELECT max_rows FROM input)
-)
+-- Attempts of a tenant, newest first.
+-- What a filter leaves out is a value that excludes nothing, and no join with the parameters: each plan that serves all of them reads the index in
+-- the order of the ids and stops at the limit, however long the history is.
 SELECT p.id, p.job_id, j.name, p.dispatch_id, p.attempt, p.status, p.scheduled_for, p.started_at, p.completed_at, p.duration_ms, p.exit_code,
        p.result, p.error_class, p.error_message, p.output_bytes, p.worker_id, p.triggered_by,
        -- A fire time begins a trace of its own, so there is nothing to look up for it; empty where something else has no context.
        CASE WHEN p.triggered_by <> 'scheduler'
             THEN (SELECT coalesce(d.traceparent, '') FROM job_dispatch d WHERE d.id = p.dispatch_id AND d.tenant_id = p.tenant_id) END
-FROM page p
+FROM (
+    SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
+           l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by
+    FROM job_execution_log l
+    UNION ALL
+    SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
+           l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by
+    FROM maintenance.job_execution_log l
+) AS p
 LEFT JOIN scheduled_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.job_id
+WHERE p.tenant_id = $1
+  AND p.id < $2
+  AND p.started_at >= coalesce($3::timestamptz, '-infinity')
+  AND p.started_at < coalesce($4::timestamptz, 'infinity')
+  AND p.status = coalesce($5::text, p.status)
+  AND p.dispatch_id = coalesce($6::uuid, p.dispatch_id)
 ORDER BY p.id DESC
+LIMIT $7

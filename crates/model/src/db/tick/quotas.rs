@@ -57,8 +57,8 @@ pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob
     Ok(())
 }
 
-/// Takes one dispatch off a quota of `limit` per minute, and says whether there was one left. The window is held until the transaction is
-/// over, as by [`open_quotas`].
+/// Takes up to `wanted` dispatches off a quota of `limit` per minute, and says how many were left to take. The window is held until the
+/// transaction is over, as by [`open_quotas`].
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -67,14 +67,16 @@ pub(in crate::db) async fn take_from_quota(
     tenant: TenantId,
     limit: i64,
     now: DateTime<Utc>,
-) -> DbResult<bool> {
+    wanted: i64,
+) -> DbResult<i64> {
     let used: Vec<(TenantId, i64)> =
         OpenQuotas { minute: quota_minute(now), tenants: &[tenant.0] }.load(conn).await?;
-    if used.iter().any(|(_, used)| *used >= limit) {
-        return Ok(false);
+    let used: i64 = used.iter().map(|(_, used)| *used).sum();
+    let granted = wanted.min((limit - used).max(0));
+    if granted > 0 {
+        use_up(conn, &BTreeMap::from([(tenant, granted)])).await?;
     }
-    use_up(conn, &BTreeMap::from([(tenant, 1)])).await?;
-    Ok(true)
+    Ok(granted)
 }
 
 statement! {

@@ -1,0 +1,241 @@
+//! Triggers that are gathered: those that arrive while a transaction of their tenant is under way go together into the next one.
+//!
+//! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction cost little more than one. Nobody waits
+//! for others to come: the first goes at once, alone. Each is answered when the transaction that has it is committed, with its own dispatch or
+//! its own refusal, and has its own entry in the audit log.
+//!
+//! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
+//! all of a transaction that fails before its commit: each is then done by itself, in a transaction of its own, where it waits as long as it has to and
+//! is told what becomes of it alone. After a failure *of* the commit nobody knows what was written; that is what each is told, and nothing
+//! is tried again. Who has gone by the time their trigger would be written (the client, or its time) has none. A process that dies has
+//! answered nobody whose trigger it did not commit.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use sched_model::db::triggers::{self, Fate};
+use sched_model::db::{Conn, audit};
+use sched_model::domain::dispatch::Trigger;
+use sched_model::domain::ids::TenantId;
+use sched_runtime::exit::BoxError;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::ApiError;
+use crate::identity::{By, Identity};
+use crate::routes::{operates, trigger_entry};
+use crate::session::{Sessions, SharedError};
+
+/// Most triggers in one transaction: beyond this the work counts, and no longer the commit.
+const MOST: usize = 100;
+/// Longest arguments of a trigger that goes with others, as a body in bytes: a transaction of many is to stay small.
+pub(crate) const LONGEST_ARGS: usize = 16 * 1024;
+/// Triggers that may be on their way to the gatherer; each is a request that waits.
+const ON_THEIR_WAY: usize = 1000;
+
+/// A trigger that may go with others.
+#[derive(Debug)]
+pub(crate) struct Order {
+    tenant: TenantId,
+    job: String,
+    may_run_built_in: bool,
+    args: Option<Arc<Value>>,
+    traceparent: String,
+    by: By,
+}
+
+impl Order {
+    /// One that `who` asks for.
+    pub(crate) fn new(who: &Identity, by: &By, job: &str, args: Option<Arc<Value>>) -> Self {
+        Self {
+            tenant: who.tenant(),
+            job: job.to_owned(),
+            may_run_built_in: operates(who),
+            args,
+            traceparent: by.trace.to_string(),
+            by: by.clone(),
+        }
+    }
+
+    fn as_asked(&self) -> triggers::Order<'_> {
+        triggers::Order {
+            job: &self.job,
+            may_run_built_in: self.may_run_built_in,
+            user: &self.by.source,
+            args: self.args.as_deref(),
+            traceparent: &self.traceparent,
+        }
+    }
+}
+
+type Answer = Result<Fate, Arc<ApiError>>;
+
+/// An order, and who waits for its fate.
+#[derive(Debug)]
+struct Waiting {
+    order: Order,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// Where triggers are handed in.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    orders: mpsc::Sender<Waiting>,
+}
+
+impl Gathering {
+    /// The place to hand them in, and the task that writes them.
+    pub(crate) fn new(sessions: Sessions) -> (Self, Gatherer) {
+        let (sender, orders) = mpsc::channel(ON_THEIR_WAY);
+        (Self { orders: sender }, Gatherer { orders, sessions })
+    }
+
+    /// Does a trigger, together with others; [`Fate::Busy`] when it is to be done alone.
+    ///
+    /// # Errors
+    /// The database cannot be reached, or it is not known whether the trigger was written.
+    pub(crate) async fn trigger(&self, order: Order) -> Result<Fate, ApiError> {
+        let (answer, fate) = oneshot::channel();
+        // The gatherer ends after the last request, or the daemon with it.
+        self.orders.send(Waiting { order, answer }).await.map_err(|_ended| ApiError::Broken)?;
+        fate.await.map_err(|_ended| ApiError::Broken)?.map_err(ApiError::Shared)
+    }
+}
+
+/// Writes what is handed in.
+#[derive(Debug)]
+pub(crate) struct Gatherer {
+    orders: mpsc::Receiver<Waiting>,
+    sessions: Sessions,
+}
+
+impl Gatherer {
+    /// Writes until `stop`, which comes after the last request.
+    ///
+    /// # Errors
+    /// None; it is a task as others.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
+        // A tenant is in it while a transaction of its triggers is under way, with those that wait for the next.
+        let mut lines: HashMap<TenantId, Vec<Waiting>> = HashMap::new();
+        let mut under_way: FuturesUnordered<BoxFuture<'static, TenantId>> = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                one = self.orders.recv() => {
+                    let Some(one) = one else { return Ok(()) };
+                    match lines.entry(one.order.tenant) {
+                        Entry::Occupied(mut line) => line.get_mut().push(one),
+                        Entry::Vacant(place) => {
+                            under_way.push(self.write(*place.key(), vec![one]));
+                            place.insert(Vec::new());
+                        }
+                    }
+                }
+                Some(tenant) = under_way.next() => {
+                    match lines.get_mut(&tenant).map(next).filter(|batch| !batch.is_empty()) {
+                        Some(batch) => under_way.push(self.write(tenant, batch)),
+                        None => drop(lines.remove(&tenant)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&self, tenant: TenantId, batch: Vec<Waiting>) -> BoxFuture<'static, TenantId> {
+        let sessions = self.sessions.clone();
+        async move {
+            let (orders, answers): (Vec<Order>, Vec<_>) =
+                batch.into_iter().map(|one| (one.order, one.answer)).unzip();
+            let fates = fates(&sessions, tenant, &orders).await;
+            for (answer, fate) in answers.into_iter().zip(fates) {
+                // Who has gone meanwhile hears as little as of any commit that was under way.
+                drop(answer.send(fate));
+            }
+            tenant
+        }
+        .boxed()
+    }
+}
+
+/// Those of a line that go next, first come, first served; nobody who has gone.
+fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
+    line.retain(|one| !one.answer.is_closed());
+    let rest = line.split_off(line.len().min(MOST));
+    std::mem::replace(line, rest)
+}
+
+/// Writes the triggers of a tenant, and says what became of each.
+async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<Answer> {
+    let written = sessions.share(tenant, "trigger_jobs", async |conn: &mut Conn| {
+        let asked: Vec<triggers::Order<'_>> = orders.iter().map(Order::as_asked).collect();
+        let done = triggers::trigger_all(conn, tenant, Trigger::Api, &asked).await;
+        let fates = done.map_err(SharedError::Undone)?;
+        let entries: Vec<_> = orders
+            .iter()
+            .zip(&fates)
+            .filter_map(|(order, fate)| match fate {
+                Fate::Created(made) => {
+                    Some(trigger_entry(tenant, made.job, made.dispatch, order.args.is_some(), &order.by))
+                }
+                _ => None,
+            })
+            .collect();
+        audit::write(conn, &entries).await.map_err(SharedError::Undone)?;
+        Ok(fates)
+    });
+    match written.await {
+        Ok(fates) => fates.into_iter().map(Ok).collect(),
+        Err(SharedError::Undone(error)) => {
+            let (cause, count) = (error.with_causes(), orders.len());
+            tracing::debug!(
+                error = cause,
+                triggers = count,
+                "Triggers failed together; each is tried alone."
+            );
+            orders.iter().map(|_| Ok(Fate::Busy)).collect()
+        }
+        Err(SharedError::Unknown(error)) => {
+            let error = Arc::new(ApiError::from(error));
+            orders.iter().map(|_| Err(error.clone())).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_model::domain::ids::DEFAULT_TENANT;
+    use sched_model::domain::trace::TraceContext;
+
+    use super::*;
+    use crate::identity::Signed;
+
+    fn waiting(job: usize) -> (Waiting, oneshot::Receiver<Answer>) {
+        let (answer, fate) = oneshot::channel();
+        let Signed(by) = Signed::nobody("r", TraceContext::begin(1, 1));
+        let order = Order {
+            tenant: DEFAULT_TENANT,
+            job: job.to_string(),
+            may_run_built_in: false,
+            args: None,
+            traceparent: String::new(),
+            by,
+        };
+        (Waiting { order, answer }, fate)
+    }
+
+    #[test]
+    fn the_first_of_a_line_go_next_and_nobody_who_has_gone() {
+        let (mut line, mut fates): (Vec<_>, Vec<_>) = (0..MOST + 10).map(waiting).unzip();
+        fates.drain(2..5);
+        let jobs = |batch: &[Waiting]| batch.iter().map(|one| one.order.job.clone()).collect::<Vec<_>>();
+        let first = jobs(&next(&mut line));
+        assert_eq!((first.len(), &first[..3]), (MOST, &["0".to_owned(), "1".to_owned(), "5".to_owned()][..]));
+        let rest = jobs(&next(&mut line));
+        assert_eq!((rest.len(), rest.last()), (7, Some(&(MOST + 9).to_string())));
+        assert!(next(&mut line).is_empty() && line.is_empty());
+    }
+}
