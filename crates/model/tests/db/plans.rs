@@ -350,8 +350,7 @@ async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
         for plan in plans(&world, statement, &types, &arguments).await {
             assert!(plan.contains(index), "does not use {index}:\n{plan}");
             assert!(!plan.contains("Seq Scan on job_execution_log"), "reads the history:\n{plan}");
+            assert!(!plan.contains("->  Sort"), "sorts the history:\n{plan}");
         }
     }
-    let pages = plans(&world, EXECUTIONS, &format!("uuid, {types}"), &format!("'{tenant}', {rest}")).await;
-    assert!(pages.iter().all(|plan| !plan.contains("Sort Key")), "sorts the history:\n{}", pages[1]);
 }

@@ -168,7 +168,11 @@ pub(crate) async fn get(
                     jobs::by_id_and_whether_followed(conn, tenant, JobId(id)).await?
             {
                 // Most are not, and need not be asked about.
-                return if is_followed { shown(conn, tenant, found).await } else { shown_with(found, Vec::new()) };
+                return if is_followed {
+                    shown(conn, tenant, found).await
+                } else {
+                    shown_with(found, Vec::new())
+                };
             }
             let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
             shown(conn, tenant, found).await

@@ -9,7 +9,7 @@ SELECT count(*) FROM (
     WHERE p.tenant_id = $1
       AND p.started_at >= coalesce($2::timestamptz, '-infinity')
       AND p.started_at < coalesce($3::timestamptz, 'infinity')
-      AND p.status = coalesce($4::text, p.status)
-      AND p.dispatch_id = coalesce($5::uuid, p.dispatch_id)
+      AND coalesce(p.status = $4::text, true)
+      AND coalesce(p.dispatch_id = $5::uuid, true)
     LIMIT $6
 ) AS counted

@@ -10,7 +10,7 @@ SELECT count(*) FROM (
       AND p.job_id = $2
       AND p.started_at >= coalesce($3::timestamptz, '-infinity')
       AND p.started_at < coalesce($4::timestamptz, 'infinity')
-      AND p.status = coalesce($5::text, p.status)
-      AND p.dispatch_id = coalesce($6::uuid, p.dispatch_id)
+      AND coalesce(p.status = $5::text, true)
+      AND coalesce(p.dispatch_id = $6::uuid, true)
     LIMIT $7
 ) AS counted

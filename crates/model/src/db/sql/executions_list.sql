@@ -1,6 +1,6 @@
 -- Attempts of a tenant, newest first.
--- What a filter leaves out is a value that excludes nothing, and no join with the parameters: each plan that serves all of them reads the index in
--- the order of the ids and stops at the limit, however long the history is.
+-- No join with the parameters, and conditions that vanish where a filter is not set and are taken for an even chance where nobody knows: every plan
+-- reads the index in the order of the ids and stops at the limit, however long the history is.
 SELECT p.id, p.job_id, j.name, p.dispatch_id, p.attempt, p.status, p.scheduled_for, p.started_at, p.completed_at, p.duration_ms, p.exit_code,
        p.result, p.error_class, p.error_message, p.output_bytes, p.worker_id, p.triggered_by,
        -- A fire time begins a trace of its own, so there is nothing to look up for it; empty where something else has no context.
@@ -20,7 +20,7 @@ WHERE p.tenant_id = $1
   AND p.id < $2
   AND p.started_at >= coalesce($3::timestamptz, '-infinity')
   AND p.started_at < coalesce($4::timestamptz, 'infinity')
-  AND p.status = coalesce($5::text, p.status)
-  AND p.dispatch_id = coalesce($6::uuid, p.dispatch_id)
+  AND coalesce(p.status = $5::text, true)
+  AND coalesce(p.dispatch_id = $6::uuid, true)
 ORDER BY p.id DESC
 LIMIT $7

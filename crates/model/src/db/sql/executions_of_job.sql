@@ -19,7 +19,7 @@ WHERE p.tenant_id = $1
   AND p.id < $3
   AND p.started_at >= coalesce($4::timestamptz, '-infinity')
   AND p.started_at < coalesce($5::timestamptz, 'infinity')
-  AND p.status = coalesce($6::text, p.status)
-  AND p.dispatch_id = coalesce($7::uuid, p.dispatch_id)
+  AND coalesce(p.status = $6::text, true)
+  AND coalesce(p.dispatch_id = $7::uuid, true)
 ORDER BY p.id DESC
 LIMIT $8
