@@ -62,9 +62,9 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "lateness",
-        what: "what is due waits for twelve seconds",
+        what: "what is due waits for seventeen seconds",
         install: "",
-        then: "UPDATE scheduled_jobs SET dispatch_lock_until = now() + interval '13 seconds' WHERE name LIKE 'steady-%'",
+        then: "UPDATE scheduled_jobs SET dispatch_lock_until = now() + interval '17 seconds' WHERE name LIKE 'steady-%'",
         finding: "2: fire times are decided about in time",
     },
     Mutant {
@@ -173,7 +173,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "effect",
         what: "attempts are written down as done that were not",
-        install: "CREATE FUNCTION witness.well_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'COMPLETED'; RETURN NEW; END $$;
+        install: "CREATE FUNCTION witness.well_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                      NEW.status := 'COMPLETED'; NEW.error_message := NULL; NEW.error_class := NULL; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON job_execution_log FOR EACH ROW WHEN (NEW.status = 'FAILED') EXECUTE FUNCTION witness.well_done()",
         then: "",
         finding: "effects: an attempt is COMPLETED and was not done",

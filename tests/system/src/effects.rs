@@ -298,10 +298,10 @@ async fn attempts(sql: &Client) -> Attempts {
             FROM witness.transitions WHERE was = 'IN_PROGRESS' AND became <> 'IN_PROGRESS')
         SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision, w.process_id
         FROM job_execution_log l LEFT JOIN ends e ON e.dispatch_id = l.dispatch_id AND e.attempt = l.attempt
-        LEFT JOIN worker_registration w ON w.worker_id = l.worker_id
+        LEFT JOIN witness.workers w ON w.worker_id = l.worker_id
         WHERE l.job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
         UNION ALL SELECT d.id::text, d.attempt, d.status, NULL, w.process_id
-        FROM job_dispatch d LEFT JOIN worker_registration w ON w.worker_id = d.worker_id WHERE d.status = 'IN_PROGRESS'";
+        FROM job_dispatch d LEFT JOIN witness.workers w ON w.worker_id = d.worker_id WHERE d.status = 'IN_PROGRESS'";
     let rows = sql.query(statement, &[]).await.expect("the history can be read");
     rows.into_iter()
         .map(|row| {

@@ -160,7 +160,7 @@ impl FinishedRun {
         }
         let count = "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL";
         let count: i64 = sql.query_one(count, &[]).await.expect("the dispatches can be counted").get(0);
-        let rule = "2: fire times are decided about in time (10 s), wherever the database and a scheduler were left alone for so long";
+        let rule = "2: fire times are decided about in time (15 s), wherever the database and a scheduler were left alone for so long";
         Verdict::new(rule, usize::try_from(count).unwrap_or(0), rows).with_excused(excused)
     }
 

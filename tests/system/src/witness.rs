@@ -1,5 +1,5 @@
 //! What the tables alone do not tell afterwards, written down as it happens: every state that a dispatch enters, when the
-//! transaction of each scheduled dispatch was about to commit, what every job was switched to, and, for every skip, what was open of its job and what
+//! transaction of each scheduled dispatch was about to commit, which process a worker was, what every job was switched to, and, for every skip, what was open of its job and what
 //! its policies were when the transaction that decided it was about to commit. Beside that, which jobs have had the same settings all the time: rules
 //! about policies speak about these.
 //!
@@ -34,6 +34,16 @@ const TRIGGERS: &str = "
     -- Deferred: it runs when the transaction commits, with its locks still held.
     CREATE CONSTRAINT TRIGGER witness_commit AFTER INSERT ON job_dispatch DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW WHEN (NEW.term IS NOT NULL) EXECUTE FUNCTION witness.note_commit();
+
+    -- Which process every worker was: a registration goes when its worker has lost its lease and registers anew.
+    CREATE TABLE witness.workers (worker_id uuid PRIMARY KEY, process_id integer);
+    CREATE FUNCTION witness.note_worker() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    BEGIN
+        INSERT INTO witness.workers VALUES (NEW.worker_id, NEW.process_id) ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER witness_worker AFTER INSERT ON worker_registration FOR EACH ROW EXECUTE FUNCTION witness.note_worker();
+    INSERT INTO witness.workers SELECT worker_id, process_id FROM worker_registration;
 
     -- What jobs were switched to, in the order in which it was done.
     CREATE TABLE witness.switches (
