@@ -1,6 +1,7 @@
 //! Does to the installation what was planned, each fault at its time; faults that last go on beside those that come after them.
 //!
-//! Nothing here decides what is done. What cannot be done (a disk that must not be filled) is written down as left out.
+//! Nothing here decides what is done. What does not take place (a disk that must not be filled, a session that is not there) is written down as left out, and is
+//! no fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,16 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::clocks::Clocks;
 use crate::fleet::{Fleet, Order, word};
 use crate::place::Place;
-use crate::plan::{Fault, Target, Weather, What};
+use crate::plan::{Fault, Kind, Target, Weather, What};
 use crate::timeline::{Lines, now};
+use crate::{drains, snapshot};
+
+/// How often, and after which pauses, a worker is asked to drain.
+const DRAIN_TRIES: usize = 12;
+const DRAIN_PAUSE: Duration = Duration::from_millis(500);
 
 /// What faults are done to.
 #[derive(Debug)]
@@ -23,9 +30,10 @@ pub(crate) struct Victims {
     pub(crate) place: Arc<Place>,
     pub(crate) pooler: Mutex<Pooler>,
     pub(crate) timeline: Arc<Lines>,
-    /// One trouble with the server at a time, and one rolling restart.
+    /// One trouble with the server at a time, one rolling restart, one clock that is wrong.
     pub(crate) server: Mutex<()>,
     pub(crate) rolling: Mutex<()>,
+    pub(crate) clock: Mutex<()>,
 }
 
 /// Does all of it; returns when the last fault is over.
@@ -57,8 +65,12 @@ impl Victims {
             What::Network(target, weather, lasts) => self.weather(target, weather, lasts).await,
             What::Cut(target) => {
                 if let Some(daemon) = self.fleet.of(target) {
-                    daemon.way.cut();
-                    self.timeline.fault("cut", &daemon.name, now(), "");
+                    match daemon.way.cut() {
+                        0 => self.timeline.left_out("cut", &daemon.name, "it has no connection"),
+                        open => {
+                            self.timeline.fault("cut", &daemon.name, now(), &format!("{open} connections"))
+                        }
+                    }
                 }
             }
             What::Crash(pause) => return self.stop("crash", StopMode::Immediate, pause).await,
@@ -70,17 +82,10 @@ impl Victims {
                 self.timeline.fault("pooler", "pgbouncer", began, &format!("{pause:?}"));
             }
             What::DiskFull(lasts) => return self.fill(lasts).await,
-            What::Rolling(kind) => {
-                let _turn = self.rolling.lock().await;
-                let began = now();
-                for daemon in self.fleet.all(kind) {
-                    let (answer, done) = oneshot::channel();
-                    daemon.order(Order::Renew(answer));
-                    // A keeper that is gone has nothing to renew.
-                    drop(done.await);
-                }
-                self.timeline.fault("rolling", word(kind), began, "");
-            }
+            What::Rolling(kind) => self.roll(kind).await,
+            What::Drain(number, lasts) => self.drain(number, lasts).await,
+            What::Snapshot(lasts) => self.hold_snapshot(lasts).await,
+            What::Clock(kind, seconds, lasts) => return self.step(kind, seconds, lasts).await,
         }
         Ok(())
     }
@@ -98,7 +103,7 @@ impl Victims {
             began = now();
             sleep(lasts).await;
         };
-        daemon.way.make(weather, lasting).await;
+        let was_felt = daemon.way.make(weather, lasting).await;
         let kind = match weather {
             Weather::Fair => "fair",
             Weather::Held => "hold",
@@ -108,43 +113,134 @@ impl Victims {
             Weather::CutBeforeCommit => "cut-before-commit",
             Weather::CutAfterCommit => "cut-after-commit",
         };
-        self.timeline.fault(kind, &daemon.name, began, &format!("{weather:?} {lasts:?}"));
+        if was_felt {
+            self.timeline.fault(kind, &daemon.name, began, &format!("{weather:?} {lasts:?}"));
+        } else {
+            self.timeline.left_out(kind, &daemon.name, "nothing passed meanwhile");
+        }
     }
 
     async fn stop(&self, kind: &str, mode: StopMode, pause: Duration) -> anyhow::Result<()> {
         let _turn = self.server.lock().await;
         let began = now();
-        self.place.restart(mode, pause).await?;
-        self.timeline.fault(kind, "postgres", began, &format!("{pause:?}"));
+        if self.place.restart(mode, pause).await? {
+            self.timeline.fault(kind, "postgres", began, &format!("{pause:?}"));
+        } else {
+            self.timeline.left_out(kind, "postgres", "it did not run");
+        }
         Ok(())
     }
 
     async fn terminate(&self, count: u64) {
         let began = now();
         let statement = format!(
-            "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'sched-%'
-             ORDER BY random() LIMIT {count}) s"
+            "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) FROM (
+                 SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'sched-%' ORDER BY random() LIMIT {count}) s"
         );
-        // While the server is away there is nothing to end.
-        let detail = match self.place.client().await {
-            Ok(sql) => sql
-                .batch_execute(&statement)
-                .await
-                .map_or_else(|error| error.to_string(), |()| format!("{count} sessions")),
-            Err(error) => error.to_string(),
+        let ending = async {
+            anyhow::Ok(self.place.client().await?.query_one(&statement, &[]).await?.get::<_, i64>(0))
         };
-        self.timeline.fault("terminate", "postgres", began, &detail);
+        match ending.await {
+            Ok(0) => self.timeline.left_out("terminate", "postgres", "it had no sessions"),
+            Ok(ended) => self.timeline.fault("terminate", "postgres", began, &format!("{ended} sessions")),
+            Err(error) => self.timeline.left_out("terminate", "postgres", &format!("{error:#}")),
+        }
     }
 
     async fn fill(&self, lasts: Duration) -> anyhow::Result<()> {
         let _turn = self.server.lock().await;
         let began = now();
         if !self.place.has_own_disk {
-            self.timeline.fault("disk-full-left-out", "postgres", began, "mounting is not allowed here");
-            return Ok(());
+            self.timeline.left_out("disk-full", "postgres", "mounting is not allowed here");
+        } else if self.place.fill(lasts).await? {
+            self.timeline.fault("disk-full", "postgres", began, &format!("{lasts:?}"));
+        } else {
+            self.timeline.left_out("disk-full", "postgres", "the disk was not full");
         }
-        self.place.fill(lasts).await?;
-        self.timeline.fault("disk-full", "postgres", began, &format!("{lasts:?}"));
+        Ok(())
+    }
+
+    async fn roll(&self, kind: Kind) {
+        let _turn = self.rolling.lock().await;
+        let began = now();
+        let mut renewed = 0;
+        for daemon in self.fleet.all(kind) {
+            let (answer, done) = oneshot::channel();
+            daemon.order(Order::Renew(answer));
+            // A keeper that is gone has nothing to renew.
+            renewed += usize::from(done.await.unwrap_or(false));
+        }
+        let (name, build) = match self.fleet.has_other_build {
+            true => ("rolling-other-build", "the other build"),
+            false => ("rolling-same-build", "the same build"),
+        };
+        if renewed > 0 {
+            self.timeline.fault(name, word(kind), began, &format!("{renewed} with {build}"));
+        } else {
+            self.timeline.left_out(name, word(kind), "none of them ran");
+        }
+    }
+
+    async fn drain(&self, number: usize, lasts: Duration) {
+        let Some(daemon) = self.fleet.of(Target { kind: Kind::Worker, number }) else { return };
+        let apis: Vec<_> = self.fleet.all(Kind::Api).map(|api| api.address).collect();
+        let mut asked = None;
+        let mut why = String::new();
+        // It may just be starting, or the database away.
+        for _ in 0..DRAIN_TRIES {
+            let process = daemon.pid();
+            match drains::ask(&self.place, &apis, process).await {
+                Ok(worker) => {
+                    asked = Some((process, worker));
+                    break;
+                }
+                Err(error) => why = format!("{error:#}"),
+            }
+            sleep(DRAIN_PAUSE).await;
+        }
+        let Some((process, worker)) = asked else {
+            self.timeline.left_out("drain", &daemon.name, &why);
+            return;
+        };
+        let began = now();
+        sleep(lasts).await;
+        // Written down before it is taken back: from then on it may claim.
+        self.timeline.fault_of(Some(process), "drain", &daemon.name, (began, &worker));
+        drains::take_back(&self.place, &apis, Some(process)).await;
+    }
+
+    async fn hold_snapshot(&self, lasts: Duration) {
+        let mut began = None;
+        let held = snapshot::hold(&self.place, lasts, || began = Some(now())).await;
+        match (began, held) {
+            (Some(began), Ok(())) => {
+                self.timeline.fault("snapshot", "postgres", began, &format!("{lasts:?}"))
+            }
+            (Some(began), Err(error)) => {
+                self.timeline.fault(
+                    "snapshot",
+                    "postgres",
+                    began,
+                    &format!("{lasts:?}, cut short: {error:#}"),
+                );
+            }
+            (None, Err(error)) => self.timeline.left_out("snapshot", "postgres", &format!("{error:#}")),
+            (None, Ok(())) => {}
+        }
+    }
+
+    async fn step(&self, kind: Kind, seconds: i64, lasts: Duration) -> anyhow::Result<()> {
+        let Some(daemon) = self.fleet.of(Clocks::target(kind)) else { return Ok(()) };
+        let Some(clocks) = &self.fleet.clocks else {
+            self.timeline.left_out("clock", &daemon.name, "libfaketime is not installed here");
+            return Ok(());
+        };
+        let _turn = self.clock.lock().await;
+        let began = now();
+        clocks.set(&daemon.name, seconds)?;
+        sleep(lasts).await;
+        clocks.set(&daemon.name, 0)?;
+        self.timeline.fault("clock", &daemon.name, began, &format!("{seconds:+} s, then back"));
         Ok(())
     }
 }

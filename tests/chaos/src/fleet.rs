@@ -16,9 +16,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::clocks::{self, Clocks};
 use crate::place::{DATABASE, Place};
 use crate::plan::{Kind, Target, count_of};
-use crate::timeline::{Lines, now};
+use crate::timeline::{EXIT, Lines, now};
 use crate::way::{Server, Way};
 
 /// How long a daemon that is asked to end may take, work in flight included.
@@ -39,8 +40,8 @@ pub(crate) enum Order {
     Kill(Duration),
     Term(Duration),
     Freeze(Duration),
-    /// Ends it in order and starts it; answers when it is ready.
-    Renew(oneshot::Sender<()>),
+    /// Ends it in order and starts the other build of it, if there is one; answers whether it ran when it is ready.
+    Renew(oneshot::Sender<bool>),
     /// Ends it in order, for good; answers how.
     End(oneshot::Sender<Option<i32>>),
 }
@@ -75,18 +76,47 @@ impl Daemon {
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(crate) daemons: Vec<Daemon>,
+    /// Where some have clocks of their own.
+    pub(crate) clocks: Option<Clocks>,
+    /// Whether rolling restarts go from one build to another.
+    pub(crate) has_other_build: bool,
     keepers: JoinSet<()>,
 }
 
+/// What is particular about the daemons of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Choice<'a> {
+    /// Settings besides those of every run.
+    pub(crate) settings: &'a [(&'a str, &'a str)],
+    /// Where their programs lie; beside this one where nothing is said.
+    pub(crate) programs: Option<&'a Path>,
+    /// Where the programs of another build lie, to which a rolling restart goes, and back.
+    pub(crate) other_build: Option<&'a Path>,
+    /// Clocks of some daemons.
+    pub(crate) clocks: Option<Clocks>,
+}
+
 impl Fleet {
-    /// Starts all of them with settings besides those of every run; returns when they are ready.
+    /// The name of the scheduler that reaches the database through the pooler.
+    pub(crate) fn pooled_scheduler() -> String {
+        let [scheduler, _] = POOLED;
+        format!("{}-{}", word(scheduler.kind), scheduler.number)
+    }
+
+    /// Starts all of them; returns when they are ready.
     pub(crate) async fn start(
         place: &Place,
         pooler: SocketAddr,
         timeline: &Arc<Lines>,
-        more: &[(&str, &str)],
+        choice: Choice<'_>,
     ) -> anyhow::Result<Self> {
-        let mut fleet = Self { daemons: Vec::new(), keepers: JoinSet::new() };
+        let Choice { settings, programs, other_build, clocks } = choice;
+        let mut fleet = Self {
+            daemons: Vec::new(),
+            has_other_build: other_build.is_some(),
+            clocks,
+            keepers: JoinSet::new(),
+        };
         for kind in [Kind::Api, Kind::Scheduler, Kind::Worker] {
             for number in 0..count_of(kind) {
                 let target = Target { kind, number };
@@ -98,13 +128,23 @@ impl Fleet {
                 let way = Way::to(server, DATABASE).await?;
                 let name = format!("{}-{number}", word(kind));
                 let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-                let launch = launch(kind, way.url(), address, &place.file("work"))?;
-                let launch = more.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+                let clock = fleet.clocks.as_ref().map(|clocks| clocks.settings(target, &name)).transpose()?;
+                let clock = clock.unwrap_or_default();
+                let station = Station { url: way.url(), address, work: &place.file("work") };
+                let launch_of = |folder: Option<&Path>| {
+                    let launch = launch_in(folder, kind, &station)?;
+                    let launch =
+                        settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+                    anyhow::Ok(clock.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
+                };
+                let other = other_build.map(|folder| launch_of(Some(folder))).transpose()?;
+                let launch = launch_of(programs)?;
                 let pid = Arc::new(AtomicI32::new(0));
                 let (orders, told) = mpsc::unbounded_channel();
                 let keeper = Keeper {
                     name: name.clone(),
                     launch,
+                    other,
                     process: None,
                     address,
                     pid: pid.clone(),
@@ -172,6 +212,8 @@ impl Fleet {
 struct Keeper {
     name: String,
     launch: Launch,
+    /// The build that it does not run.
+    other: Option<Launch>,
     process: Option<Process>,
     address: SocketAddr,
     pid: Arc<AtomicI32>,
@@ -187,6 +229,9 @@ impl Keeper {
                 order = orders.recv() => match order {
                     Some(Order::End(answer)) => {
                         let status = self.term().await;
+                        if let Some(ended) = self.process.take() {
+                            clocks::forget(ended.id());
+                        }
                         // Whoever asked may have gone.
                         let _ = answer.send(status);
                         return;
@@ -202,35 +247,58 @@ impl Keeper {
     async fn obey(&mut self, order: Order) {
         let began = now();
         self.look_after().await;
+        let process = self.running();
         match order {
             Order::Kill(pause) => {
-                if let Some(process) = &mut self.process {
-                    process.kill9().await;
+                if let (Some(_), Some(running)) = (process, &mut self.process) {
+                    running.kill9().await;
+                    self.start_again(pause).await;
                 }
-                self.start_again(pause).await;
-                self.timeline.fault("kill", &self.name, began, &format!("{pause:?}"));
+                self.tell(process, "kill", (began, &format!("{pause:?}")));
             }
             Order::Term(pause) => {
-                let status = self.term().await;
-                self.start_again(pause).await;
-                self.timeline.fault("term", &self.name, began, &format!("{status:?}, {pause:?}"));
+                let mut status = None;
+                if process.is_some() {
+                    status = self.term().await;
+                    self.start_again(pause).await;
+                }
+                self.tell(process, "term", (began, &format!("{status:?}, {pause:?}")));
             }
             Order::Freeze(lasts) => {
-                if let Some(process) = &mut self.process {
-                    process.pause();
+                // It may be as long ago that it was told as the order waited.
+                let began = now();
+                if let (Some(_), Some(running)) = (process, &mut self.process) {
+                    running.pause();
                     sleep(lasts).await;
-                    process.resume();
+                    running.resume();
                 }
-                self.timeline.fault("freeze", &self.name, began, &format!("{lasts:?}"));
+                self.tell(process, "freeze", (began, &format!("{lasts:?}")));
             }
             Order::Renew(answer) => {
                 self.term().await;
+                if let Some(other) = self.other.take() {
+                    self.other = Some(std::mem::replace(&mut self.launch, other));
+                }
                 self.start_again(Duration::ZERO).await;
                 ready(self.address, Duration::from_secs(10)).await;
                 // Whoever asked may have gone.
-                let _ = answer.send(());
+                let _ = answer.send(process.is_some());
             }
             Order::End(_) => {}
+        }
+    }
+
+    /// The process, if it runs.
+    fn running(&mut self) -> Option<i32> {
+        let process = self.process.as_mut()?;
+        process.exited().is_none().then(|| process.id())
+    }
+
+    /// Writes down what was done to a process, or that there was none.
+    fn tell(&self, process: Option<i32>, kind: &str, what: (f64, &str)) {
+        match process {
+            Some(_) => self.timeline.fault_of(process, kind, &self.name, what),
+            None => self.timeline.left_out(kind, &self.name, "it had ended"),
         }
     }
 
@@ -240,13 +308,15 @@ impl Keeper {
         if let Some(status) = process.exited() {
             let began = now();
             self.start_again(AGAIN).await;
-            self.timeline.fault("exit", &self.name, began, &format!("{status}"));
+            self.timeline.fault(EXIT, &self.name, began, &format!("{status}"));
         }
     }
 
     async fn start_again(&mut self, pause: Duration) {
         self.keep_log();
-        self.process = None;
+        if let Some(ended) = self.process.take() {
+            clocks::forget(ended.id());
+        }
         sleep(pause).await;
         self.start();
     }
@@ -305,13 +375,28 @@ pub(crate) const fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// Leases are short, so that faults of seconds end them.
-pub(crate) fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) -> anyhow::Result<Launch> {
-    std::fs::create_dir_all(work)?;
-    let port = address.port().to_string();
-    let launch = Process::at(&program(&format!("sched-{}", word(kind)))?)
-        .env("DATABASE_URL", url)
-        .env("LOG_FORMAT", "json");
+/// Where a daemon finds its database, listens and works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Station<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) address: SocketAddr,
+    pub(crate) work: &'a Path,
+}
+
+/// A daemon of the programs beside this one. Leases are short, so that faults of seconds end them.
+pub(crate) fn launch(kind: Kind, station: &Station<'_>) -> anyhow::Result<Launch> {
+    launch_in(None, kind, station)
+}
+
+fn launch_in(folder: Option<&Path>, kind: Kind, station: &Station<'_>) -> anyhow::Result<Launch> {
+    std::fs::create_dir_all(station.work)?;
+    let port = station.address.port().to_string();
+    let name = format!("sched-{}", word(kind));
+    let program = match folder {
+        Some(folder) => program_in(folder, &name)?,
+        None => program(&name)?,
+    };
+    let launch = Process::at(&program).env("DATABASE_URL", station.url).env("LOG_FORMAT", "json");
     let settings: &[(&str, &str)] = match kind {
         Kind::Api => &[("API_PORT", &port)],
         Kind::Scheduler => &[
@@ -330,7 +415,7 @@ pub(crate) fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) ->
             ("WORKER_DRAIN_TIMEOUT", "3s"),
         ],
     };
-    let launch = launch.env("WORKER_TEMP_DIR", work);
+    let launch = launch.env("WORKER_TEMP_DIR", station.work);
     Ok(settings.iter().fold(launch, |launch, (name, value)| launch.env(name, value)))
 }
 
@@ -338,6 +423,13 @@ pub(crate) fn launch(kind: Kind, url: &str, address: SocketAddr, work: &Path) ->
 pub(crate) fn program(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is missing; scripts/chaos builds it", path.display());
+    Ok(path)
+}
+
+/// A program of another build.
+pub(crate) fn program_in(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let path = folder.canonicalize().with_context(|| format!("no folder {}", folder.display()))?.join(name);
+    ensure!(path.is_file(), "{} is missing", path.display());
     Ok(path)
 }
 

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use system_tests::Effects;
 
@@ -24,8 +25,12 @@ const CRONS: [&str; 6] =
 const POLICIES: [(&str, u32); 4] = [("skip", 1), ("queue", 1), ("allow", 3), ("skip", 2)];
 const MISFIRES: [&str; 3] = ["fire_once", "skip", "fire_all"];
 
-/// Everything that is there from the beginning, as the body of an `apply`.
-pub(crate) fn manifest(program: &Path, effects: &Path) -> Value {
+/// How often a calendar excludes four seconds of fifteen: for twenty minutes.
+const BREAKS: i64 = 80;
+const BREAK: (i64, i64) = (4, 15);
+
+/// Everything that is there from the beginning, as the body of an `apply`; `now` is about the present.
+pub(crate) fn manifest(program: &Path, effects: &Path, now: DateTime<Utc>) -> Value {
     let mut functions: Vec<Value> = FUNCTIONS
         .iter()
         .map(|(name, work, mode)| {
@@ -37,7 +42,17 @@ pub(crate) fn manifest(program: &Path, effects: &Path) -> Value {
     let command = Effects::at(effects, 0.0).command("trap '' TERM; work=60");
     functions.push(json!({"name": "stubborn", "handler_type": "process",
                           "handler_config": {"shell": true, "command": command, "grace_seconds": 1}}));
-    json!({"task_functions": functions, "jobs": jobs()})
+    json!({"calendars": [breaks(now)], "task_functions": functions, "jobs": jobs()})
+}
+
+/// A calendar of short windows.
+fn breaks(now: DateTime<Utc>) -> Value {
+    let (lasts, period) = BREAK;
+    let local = |seconds: i64| (now + TimeDelta::seconds(seconds)).format("%Y-%m-%dT%H:%M:%S").to_string();
+    let windows: Vec<Value> = (1..=BREAKS)
+        .map(|number| json!({"from": local(number * period - lasts), "until": local(number * period)}))
+        .collect();
+    json!({"name": "breaks", "timezone": "UTC", "windows": windows})
 }
 
 /// What belongs to the other tenant.
@@ -64,6 +79,10 @@ fn jobs() -> Vec<Value> {
         let zone = if n % 2 == 0 { "UTC" } else { "Europe/Berlin" };
         jobs.push(json!({"name": format!("cron-{n}"), "function": "quick", "job_type": "cron", "schedule_config": config, "timezone": zone,
                          "misfire_policy": MISFIRES.get(n % MISFIRES.len()), "retry_policy": retries(6, 1, "fixed")}));
+    }
+    for (n, policy) in MISFIRES.iter().enumerate() {
+        let more = json!({"calendars": ["breaks"], "misfire_policy": policy, "retry_policy": retries(6, 1, "fixed")});
+        jobs.push(with(interval(&format!("excluded-{n}"), 2, "quick"), &more));
     }
     for (name, kind) in [("flaky-0", "fixed"), ("flaky-1", "linear"), ("flaky-2", "exponential")] {
         jobs.push(with(interval(name, 3, "flaky"), &json!({"retry_policy": retries(4, 1, kind)})));

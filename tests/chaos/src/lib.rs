@@ -11,10 +11,13 @@
 )]
 
 mod clients;
+mod clocks;
 mod dice;
+mod drains;
 mod failover;
 mod faults;
 mod fleet;
+mod follower;
 mod jobs;
 mod mutants;
 mod place;
@@ -23,8 +26,10 @@ mod report;
 mod run;
 mod settle;
 mod setup;
+mod snapshot;
 mod soak;
 mod timeline;
+mod upgrade;
 mod watch;
 mod way;
 
@@ -70,6 +75,9 @@ struct Cli {
     /// Guards that all daemons do without, separated by commas; takes programs that were built for it
     #[arg(long, value_name = "FENCES", default_value = "")]
     without: String,
+    /// Programs of another build, to which rolling restarts go, and back
+    #[arg(long, value_name = "FOLDER")]
+    other_build: Option<PathBuf>,
     /// Breaks the product in this way, and ends with status 0 when the checker says so
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(mutants::MUTANTS.iter().map(|mutant| mutant.name)))]
     mutant: Option<String>,
@@ -83,6 +91,8 @@ struct Cli {
 enum Other {
     /// A server that takes the place of another; run by `scripts/failover`
     Failover(failover::Cli),
+    /// A release that takes the place of the one before; run by `scripts/rehearse-upgrade`
+    Upgrade(upgrade::Cli),
 }
 
 /// What `scripts/chaos` and `scripts/failover` run; the status says what came of it.
@@ -92,8 +102,10 @@ enum Other {
 #[tokio::main]
 pub async fn chaos() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    if let Some(Other::Failover(cli)) = &cli.other {
-        return Box::pin(LocalSet::new().run_until(failover::run(cli))).await;
+    match &cli.other {
+        Some(Other::Failover(cli)) => return Box::pin(LocalSet::new().run_until(failover::run(cli))).await,
+        Some(Other::Upgrade(cli)) => return Box::pin(LocalSet::new().run_until(upgrade::run(cli))).await,
+        None => {}
     }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
     // Waits of the tests are not for any thread.

@@ -53,6 +53,39 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         finding: "2: every fire time that the oracle expects",
     },
     Mutant {
+        name: "reason",
+        what: "skips are recorded with a reason that is not theirs",
+        install: "CREATE FUNCTION witness.pretext() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.reason := 'paused_job'; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON skipped_fires FOR EACH ROW WHEN (NEW.reason = 'overlap') EXECUTE FUNCTION witness.pretext()",
+        then: "",
+        finding: "2: the reason of every skip was true",
+    },
+    Mutant {
+        name: "lateness",
+        what: "what is due waits for seventeen seconds",
+        install: "",
+        then: "UPDATE scheduled_jobs SET dispatch_lock_until = now() + interval '17 seconds' WHERE name LIKE 'steady-%'",
+        finding: "2: fire times are decided about in time",
+    },
+    Mutant {
+        name: "drain",
+        what: "what a worker is told about draining is forgotten",
+        install: "CREATE FUNCTION witness.never_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.drain_requested_at := NULL; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE OF drain_requested_at ON worker_registration FOR EACH ROW EXECUTE FUNCTION witness.never_told()",
+        then: "",
+        finding: "8: a worker that was told to drain",
+    },
+    Mutant {
+        name: "event",
+        what: "some events stand before what has been told already",
+        install: "CREATE FUNCTION witness.too_early() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.transaction_id := (NEW.transaction_id::text::bigint - 500)::text::xid8; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON events FOR EACH ROW WHEN (NEW.event_type = 'schedule_execution_completed' AND NEW.id % 20 = 0)
+                  EXECUTE FUNCTION witness.too_early()",
+        then: "",
+        finding: "events: whoever follows the stream",
+    },
+    Mutant {
         name: "time",
         what: "dispatches stand a millisecond after their fire time",
         install: "CREATE FUNCTION witness.late() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -140,7 +173,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "effect",
         what: "attempts are written down as done that were not",
-        install: "CREATE FUNCTION witness.well_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.status := 'COMPLETED'; RETURN NEW; END $$;
+        install: "CREATE FUNCTION witness.well_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                      NEW.status := 'COMPLETED'; NEW.error_message := NULL; NEW.error_class := NULL; RETURN NEW; END $$;
                   CREATE TRIGGER mutant BEFORE INSERT ON job_execution_log FOR EACH ROW WHEN (NEW.status = 'FAILED') EXECUTE FUNCTION witness.well_done()",
         then: "",
         finding: "effects: an attempt is COMPLETED and was not done",

@@ -47,6 +47,19 @@ impl Place {
         may_mount: bool,
         settings: &'static [&'static str],
     ) -> anyhow::Result<Self> {
+        let place = Self::open_empty(into, may_mount, settings).await?;
+        let database = Database::new(&DatabaseSettings::new(&place.url, "chaos"))?;
+        migrations::up(&database).await.context("failed to migrate")?;
+        database.close();
+        Ok(place)
+    }
+
+    /// The same with a database that has no schema yet.
+    pub(crate) async fn open_empty(
+        into: &Path,
+        may_mount: bool,
+        settings: &'static [&'static str],
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(into).with_context(|| format!("failed to create {}", into.display()))?;
         let into = into.canonicalize()?;
         let lock = File::create(into.join("lock"))?;
@@ -66,9 +79,6 @@ impl Place {
             spawn_blocking(move || Cluster::open(options)).await?.context("failed to start PostgreSQL")?;
         let (admin, url) = (cluster.url("postgres"), cluster.url(DATABASE));
         way::connect(&admin).await?.batch_execute(&format!("CREATE DATABASE {DATABASE}")).await?;
-        let database = Database::new(&DatabaseSettings::new(&url, "chaos"))?;
-        migrations::up(&database).await.context("failed to migrate")?;
-        database.close();
         Ok(Self {
             folder,
             disk,
@@ -101,14 +111,16 @@ impl Place {
         way::connect(&self.url).await
     }
 
-    /// Stops the server and starts it after `pause`.
-    pub(crate) async fn restart(&self, mode: StopMode, pause: Duration) -> anyhow::Result<()> {
+    /// Stops the server and starts it after `pause`; whether it ran.
+    pub(crate) async fn restart(&self, mode: StopMode, pause: Duration) -> anyhow::Result<bool> {
         let mut place = self.cluster.lock().await;
+        let ran = place.as_mut().is_some_and(|cluster| !matches!(cluster.status(), Status::Gone(_)));
         if let Some(cluster) = place.take() {
             spawn_blocking(move || cluster.stop(mode)).await?.context("failed to stop PostgreSQL")?;
         }
         tokio::time::sleep(pause).await;
-        self.start(&mut place).await
+        self.start(&mut place).await?;
+        Ok(ran)
     }
 
     async fn start(&self, place: &mut Option<Cluster>) -> anyhow::Result<()> {
@@ -131,21 +143,25 @@ impl Place {
         }
     }
 
-    /// Fills the disk, empties it after `lasts`, and starts the server if it did not survive.
-    pub(crate) async fn fill(&self, lasts: Duration) -> anyhow::Result<()> {
+    /// Fills the disk, empties it after `lasts`, and starts the server if it did not survive. Whether it was full.
+    pub(crate) async fn fill(&self, lasts: Duration) -> anyhow::Result<bool> {
         let filler = self.disk.join("filler");
         let path = filler.clone();
-        spawn_blocking(move || -> std::io::Result<()> {
+        let is_full = spawn_blocking(move || -> std::io::Result<bool> {
             let mut file = File::create(path)?;
             let megabyte = vec![1_u8; 1 << 20];
-            // Until nothing fits any more, which is what this is for.
-            while file.write_all(&megabyte).is_ok() {}
-            Ok(())
+            loop {
+                // Until nothing fits any more, which is what this is for.
+                if let Err(error) = file.write_all(&megabyte) {
+                    return Ok(error.kind() == std::io::ErrorKind::StorageFull);
+                }
+            }
         })
         .await??;
         tokio::time::sleep(lasts).await;
         fs::remove_file(&filler)?;
-        self.revive().await
+        self.revive().await?;
+        Ok(is_full)
     }
 
     /// Starts the server if it is gone.

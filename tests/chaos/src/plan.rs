@@ -91,8 +91,14 @@ pub(crate) enum What {
     Pooler(Duration),
     /// The disk of the database is full for so long.
     DiskFull(Duration),
-    /// Each daemon of a kind is ended and started, one after the other.
+    /// Each daemon of a kind is ended and started, one after the other, with the other build if there is one.
     Rolling(Kind),
+    /// The worker of this number is to take nothing new for so long.
+    Drain(usize, Duration),
+    /// Somebody holds a snapshot of the database for so long.
+    Snapshot(Duration),
+    /// The clock of the daemon that has one of its own is so many seconds ahead for so long.
+    Clock(Kind, i64, Duration),
 }
 
 /// A fault and when it begins, from the start of the run on.
@@ -172,8 +178,15 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
         faults.push(Fault { at, what: fault(&mut dice) });
         at += dice.span(least, most);
     }
+    // What is rare comes once at least, early enough for something to follow.
+    for (fault, band) in faults.iter_mut().skip(1).step_by(3).zip(RARE) {
+        fault.what = what(&mut dice, band);
+    }
     faults
 }
+
+/// Faults that every run has, short ones excepted: where they stand among a hundred.
+const RARE: [u64; 4] = [95, 96, 98, 93];
 
 /// The few, light faults of a long run: some a minute. The first daemon of each kind is never ended, so that what grows in it can be seen.
 pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
@@ -183,6 +196,10 @@ pub(crate) fn light_faults(seed: u64, length: Duration) -> Vec<Fault> {
     while at + LAST < length {
         faults.push(Fault { at, what: lightened(fault(&mut dice)) });
         at += dice.span(12_000, 25_000);
+    }
+    // Every run has a worker that drains, however short it is.
+    for (fault, band) in faults.iter_mut().skip(1).zip(RARE).take(1) {
+        fault.what = lightened(what(&mut dice, band));
     }
     faults
 }
@@ -199,6 +216,10 @@ fn lightened(what: What) -> What {
         What::Network(target, weather, lasts) => What::Network(target, weather, lasts.min(LIGHT)),
         What::DiskFull(_) => What::Terminate(4),
         What::Rolling(kind) => What::Term(Target { kind, number: 1 }, Duration::ZERO),
+        What::Drain(number, lasts) => What::Drain(number, lasts.min(LIGHT)),
+        // A long run has a snapshot of its own, and no clock but the machine's.
+        What::Snapshot(_) => What::Terminate(2),
+        What::Clock(kind, ..) => What::Cut(Target { kind, number: 1 }),
         What::Cut(_) | What::Crash(_) | What::Restart(_) | What::Terminate(_) | What::Pooler(_) => what,
     }
 }
@@ -234,27 +255,41 @@ pub(crate) const fn count_of(kind: Kind) -> usize {
 }
 
 fn fault(dice: &mut Dice) -> What {
+    let band = dice.between(0, 99);
+    what(dice, band)
+}
+
+/// The fault that stands there among a hundred.
+fn what(dice: &mut Dice, band: u64) -> What {
     let target = target(dice);
-    match dice.between(0, 99) {
-        0..24 => What::Kill(target, dice.span(100, 4000)),
-        24..42 => {
+    match band {
+        0..22 => What::Kill(target, dice.span(100, 4000)),
+        22..38 => {
             let most = if dice.between(0, 3) == 0 { 20_000 } else { 7000 };
             What::Freeze(target, dice.span(1000, most))
         }
-        42..52 => What::Term(target, dice.span(0, 2000)),
-        52..60 => What::Network(target, Weather::Held, dice.span(1000, 12_000)),
-        60..65 => What::Network(target, Weather::HalfOpen, dice.span(1000, 10_000)),
-        65..70 => What::Network(target, Weather::Delayed(dice.span(20, 600)), dice.span(2000, 8000)),
-        70..75 => What::Cut(target),
-        75..78 => What::Network(target, Weather::Refused, dice.span(500, 6000)),
-        78..82 => What::Network(target, Weather::CutBeforeCommit, dice.span(500, 4000)),
-        82..86 => What::Network(target, Weather::CutAfterCommit, dice.span(500, 4000)),
-        86..90 => What::Terminate(dice.between(1, 8)),
-        90..93 => What::Crash(dice.span(0, 3000)),
-        93..95 => What::Restart(dice.span(0, 3000)),
-        95..97 => What::Pooler(dice.span(0, 2000)),
-        97 => What::DiskFull(dice.span(1000, 4000)),
-        _ => What::Rolling(target.kind),
+        38..48 => What::Term(target, dice.span(0, 2000)),
+        48..55 => What::Network(target, Weather::Held, dice.span(1000, 12_000)),
+        55..60 => What::Network(target, Weather::HalfOpen, dice.span(1000, 10_000)),
+        60..65 => What::Network(target, Weather::Delayed(dice.span(20, 600)), dice.span(2000, 8000)),
+        65..70 => What::Cut(target),
+        70..73 => What::Network(target, Weather::Refused, dice.span(500, 6000)),
+        73..77 => What::Network(target, Weather::CutBeforeCommit, dice.span(500, 4000)),
+        77..81 => What::Network(target, Weather::CutAfterCommit, dice.span(500, 4000)),
+        81..85 => What::Terminate(dice.between(1, 8)),
+        85..88 => What::Crash(dice.span(0, 3000)),
+        88..90 => What::Restart(dice.span(0, 3000)),
+        90..92 => What::Pooler(dice.span(0, 2000)),
+        92 => What::DiskFull(dice.span(1000, 4000)),
+        93 => What::Rolling(target.kind),
+        94..96 => What::Drain(dice.below(WORKERS), dice.span(2000, 10_000)),
+        96..98 => What::Snapshot(dice.span(3000, 15_000)),
+        _ => {
+            // From seconds to days, ahead or behind.
+            let seconds = [7, 90, 3_600, 10_800, 90_000][dice.below(5)];
+            let seconds = if dice.between(0, 1) == 0 { seconds } else { -seconds };
+            What::Clock(target.kind, seconds, dice.span(3000, 12_000))
+        }
     }
 }
 
@@ -315,7 +350,9 @@ mod tests {
                     What::Freeze(_, lasts) | What::Network(_, _, lasts) => {
                         assert!(lasts <= LIGHT, "{fault:?}")
                     }
-                    What::DiskFull(_) | What::Rolling(_) => panic!("{fault:?} is not light"),
+                    What::DiskFull(_) | What::Rolling(_) | What::Snapshot(_) | What::Clock(..) => {
+                        panic!("{fault:?} is not light")
+                    }
                     _ => {}
                 }
             }
@@ -336,6 +373,23 @@ mod tests {
             assert!(
                 has(|what| matches!(what, What::Crash(_))) && has(|what| matches!(what, What::Freeze(..)))
             );
+        }
+    }
+
+    #[test]
+    fn what_is_rare_comes_within_the_first_minute() {
+        for seed in 0..20 {
+            let faults = faults(seed, Duration::from_secs(60), Intensity::Normal);
+            let early: Vec<What> = faults
+                .iter()
+                .filter(|fault| fault.at < Duration::from_secs(45))
+                .map(|fault| fault.what)
+                .collect();
+            let has = |wanted: fn(&What) -> bool| early.iter().any(wanted);
+            assert!(has(|what| matches!(what, What::Drain(..))), "seed {seed}");
+            assert!(has(|what| matches!(what, What::Snapshot(_))), "seed {seed}");
+            assert!(has(|what| matches!(what, What::Clock(..))), "seed {seed}");
+            assert!(has(|what| matches!(what, What::Rolling(_))), "seed {seed}");
         }
     }
 }

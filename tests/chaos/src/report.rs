@@ -7,6 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 use test_support::Client;
 
+use crate::timeline::{EXIT, LEFT_OUT};
+
 const FIGURES: [(&str, &str); 8] = [
     (
         "fire times expected",
@@ -21,27 +23,44 @@ const FIGURES: [(&str, &str); 8] = [
     ("answers to clients", "SELECT count(*) FROM run.answers WHERE action <> 'roles' AND status IS NOT NULL"),
 ];
 
+/// What was decided about fires that were not dispatched, by reason.
+const SKIPS: &str = "SELECT reason, sum(fire_count)::bigint FROM skipped_fires GROUP BY 1 ORDER BY 2 DESC";
+
 /// The figures as text.
 pub(crate) async fn figures(sql: &Client, timeline: &Path, planned: usize) -> anyhow::Result<String> {
-    let mut kinds = BTreeMap::<String, usize>::new();
+    let (mut kinds, mut left_out) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
     for line in fs::read_to_string(timeline)?.lines() {
         let fault: Value = serde_json::from_str(line)?;
-        *kinds.entry(fault["kind"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        let kind = fault["kind"].as_str().unwrap_or_default();
+        if kind == LEFT_OUT {
+            let why = fault["detail"].as_str().unwrap_or_default().to_owned();
+            *left_out.entry(why).or_default() += 1;
+        } else {
+            *kinds.entry(kind.to_owned()).or_default() += 1;
+        }
     }
     // A daemon that ended by itself is what came of a fault.
-    let ended = kinds.remove("exit").unwrap_or(0);
+    let ended = kinds.remove(EXIT).unwrap_or(0);
     let total: usize = kinds.values().sum();
-    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let mut text = format!(
-        "{total} faults of {planned} planned: {}\n{ended} daemons ended by themselves and were started again\n",
-        kinds.join(", ")
-    );
+    let mut text = format!("{total} faults took place of {planned} planned: {}\n", list(&kinds));
+    if !left_out.is_empty() {
+        text.push_str(&format!("did not take place: {}\n", list(&left_out)));
+    }
+    text.push_str(&format!("{ended} daemons ended by themselves and were started again\n"));
     let mut figures = Vec::new();
     for (name, statement) in FIGURES {
         let count: i64 = sql.query_one(statement, &[]).await?.get(0);
         figures.push(format!("{count} {name}"));
     }
     text.push_str(&figures.join(", "));
-    text.push('\n');
+    let skips = sql.query(SKIPS, &[]).await?;
+    let skips: BTreeMap<String, usize> =
+        skips.iter().map(|row| (row.get(0), usize::try_from(row.get::<_, i64>(1)).unwrap_or(0))).collect();
+    text.push_str(&format!("\nskipped because: {}\n", list(&skips)));
     Ok(text)
+}
+
+fn list(counts: &BTreeMap<String, usize>) -> String {
+    let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    counts.join(", ")
 }

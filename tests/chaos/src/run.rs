@@ -17,13 +17,15 @@ use tokio::time::sleep;
 
 use crate::Cli;
 use crate::clients::{Client, Office};
+use crate::clocks::Clocks;
 use crate::faults::{self, Victims};
-use crate::fleet::{Fleet, program};
+use crate::fleet::{Choice, Fleet, program};
+use crate::follower::Follower;
 use crate::mutants::{self, Mutant};
 use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::timeline::{Lines, now};
-use crate::{report, settle, setup, watch};
+use crate::{drains, report, settle, setup, watch};
 
 /// On a machine that does much else, what a worker that wakes may need to act, in seconds.
 pub(crate) const WAKE: f64 = 5.0;
@@ -103,9 +105,19 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let effects = place.file("effects");
     let their_bearer = setup::arrange(&place.client().await?).await?;
     let pooler = Pooler::before(place.url(), "session").await;
-    let fleet = Fleet::start(place, pooler.address(), &timeline, &[("SCHED_BREAK", &cli.without)]).await?;
+    let clocks = Clocks::find(place.file("clocks"))?;
+    if clocks.is_none() {
+        println!("no clock is wrong in this run: libfaketime is not installed here");
+    }
+    let settings = [("SCHED_BREAK", cli.without.as_str())];
+    let choice =
+        Choice { settings: &settings, other_build: cli.other_build.as_deref(), clocks, programs: None };
+    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
-    let schedulers: Vec<_> = fleet.all(Kind::Scheduler).map(|scheduler| scheduler.address).collect();
+    let schedulers: Vec<_> =
+        fleet.all(Kind::Scheduler).map(|daemon| (daemon.name.clone(), daemon.address)).collect();
+    let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
+    let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
     setup::populate(*apis.first().context("no API")?, &program("chaos-job")?, &effects, &their_bearer)
         .await?;
 
@@ -121,6 +133,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         timeline: timeline.clone(),
         server: Mutex::new(()),
         rolling: Mutex::new(()),
+        clock: Mutex::new(()),
     });
     let faults = plan::faults(cli.seed, length, cli.intensity);
     let planned = faults.len();
@@ -138,9 +151,13 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let mut clients: Vec<Client> = clients.join_all().await;
     place.revive().await?;
     victims.fleet.heal().await?;
+    if !drains::take_back(place, &office.apis, None).await {
+        println!("some workers still drain");
+    }
     let quiet_at = now();
     println!("the faults are over; the installation settles");
     settle::settle(&place.client().await?, &office, &mut clients, mutant.is_some()).await?;
+    follower.stop(&place.client().await?).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
         anyhow::bail!("a fault goes on")
@@ -151,6 +168,8 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         effects: Effects::at(&effects, WAKE),
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
+        stream: Some(told.path().to_owned()),
+        pooled: Fleet::pooled_scheduler(),
         quiet_at,
         python: cli.python.clone().context("--python is missing")?,
     };

@@ -1,17 +1,23 @@
-//! What happened and when, as lines of JSON in a file: faults in one, the answers that clients had in another.
+//! What happened and when, as lines of JSON in a file: faults in one, the answers that clients had in another, what a follower of events was told in a third.
 //!
 //! Each line is written whole and at once, so what is there when the program dies is sound. Instants are seconds since the epoch by this machine's clock, which the
-//! database's is too.
+//! database's is too. A fault is there once it is over, and only if it took place; what could not be done is there as left out, and counts as none.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context as _;
 use sched_runtime::clock;
 use serde_json::{Value, json};
+
+/// The kind of what was planned and did not take place.
+pub(crate) const LEFT_OUT: &str = "left-out";
+/// The kind of what comes of faults: a daemon ended by itself.
+pub(crate) const EXIT: &str = "exit";
 
 /// Seconds since the epoch.
 pub(crate) fn now() -> f64 {
@@ -23,6 +29,7 @@ pub(crate) fn now() -> f64 {
 pub(crate) struct Lines {
     path: PathBuf,
     file: Mutex<(File, usize)>,
+    faults: AtomicUsize,
 }
 
 impl Lines {
@@ -30,7 +37,7 @@ impl Lines {
     pub(crate) fn create(path: PathBuf) -> anyhow::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let file = file.with_context(|| format!("failed to create {}", path.display()))?;
-        Ok(Self { path, file: Mutex::new((file, 0)) })
+        Ok(Self { path, file: Mutex::new((file, 0)), faults: AtomicUsize::new(0) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -40,6 +47,11 @@ impl Lines {
     /// How many lines there are.
     pub(crate) fn count(&self) -> usize {
         self.file.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    /// How many faults took place.
+    pub(crate) fn faults(&self) -> usize {
+        self.faults.load(Ordering::Relaxed)
     }
 
     /// Adds a line.
@@ -54,6 +66,27 @@ impl Lines {
 
     /// Adds a fault that is over.
     pub(crate) fn fault(&self, kind: &str, target: &str, began: f64, detail: &str) {
-        self.add(&json!({"kind": kind, "target": target, "began": began, "ended": now(), "detail": detail}));
+        self.fault_of(None, kind, target, (began, detail));
+    }
+
+    /// Adds a fault of a process that is over.
+    pub(crate) fn fault_of(
+        &self,
+        process: Option<i32>,
+        kind: &str,
+        target: &str,
+        (began, detail): (f64, &str),
+    ) {
+        if kind != EXIT {
+            self.faults.fetch_add(1, Ordering::Relaxed);
+        }
+        self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail}));
+    }
+
+    /// Adds what was planned and did not take place.
+    pub(crate) fn left_out(&self, kind: &str, target: &str, why: &str) {
+        let at = now();
+        let detail = format!("{kind}: {why}");
+        self.add(&json!({"kind": LEFT_OUT, "target": target, "began": at, "ended": at, "detail": detail}));
     }
 }

@@ -24,23 +24,25 @@ const TELL: Duration = Duration::from_secs(5);
 const PRESENT: Duration = Duration::from_secs(1);
 
 /// Writes down who held itself for the leader, until it is dropped.
-pub(crate) async fn roles(schedulers: Vec<SocketAddr>, answers: Arc<Lines>) {
+pub(crate) async fn roles(schedulers: Vec<(String, SocketAddr)>, answers: Arc<Lines>) {
     loop {
         sleep(ASK).await;
         let began = clock::monotonic();
         let mut leaders = Vec::new();
-        for scheduler in &schedulers {
+        for (name, scheduler) in &schedulers {
             if let Some(term) = term_of(*scheduler).await {
-                leaders.push((*scheduler, term));
+                leaders.push((name.as_str(), *scheduler, term));
             }
         }
         let mut is_doubled = false;
-        if let [(first, term), _, ..] = leaders[..] {
+        if let [(_, first, term), _, ..] = leaders[..] {
             is_doubled = term_of(first).await == Some(term) && began.elapsed() < PRESENT;
         }
         if !leaders.is_empty() {
-            let terms: Vec<i64> = leaders.iter().map(|(_, term)| *term).collect();
-            answers.add(&json!({"at": now(), "action": "roles", "target": format!("{terms:?}"), "is_foreign": is_doubled}));
+            let terms: Vec<i64> = leaders.iter().map(|(_, _, term)| *term).collect();
+            let names: Vec<&str> = leaders.iter().map(|(name, ..)| *name).collect();
+            answers.add(&json!({"at": now(), "action": "roles", "target": format!("{terms:?}"), "state": names.join(","),
+                                "is_foreign": is_doubled}));
         }
     }
 }
@@ -79,7 +81,7 @@ pub(crate) async fn progress(
             "{:>4} of {} s: {} of {planned} faults, {figures}, {} answers",
             began.elapsed().as_secs(),
             length.as_secs(),
-            timeline.count(),
+            timeline.faults(),
             answers.count()
         );
     }

@@ -5,6 +5,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use test_support::Client;
@@ -34,7 +36,20 @@ pub(crate) struct Way {
     cuts: watch::Sender<u32>,
     /// Held by whoever makes the weather.
     maker: Mutex<()>,
+    /// How often weather that was not fair was in somebody's way.
+    felt: Arc<AtomicU64>,
+    /// Every connection that is open has one of these, too.
+    open: Arc<()>,
     _accepting: JoinSet<()>,
+}
+
+/// What each connection on a way knows of it.
+#[derive(Debug, Clone)]
+struct Road {
+    server: Server,
+    weather: watch::Receiver<Weather>,
+    cuts: watch::Receiver<u32>,
+    felt: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,9 +65,12 @@ impl Way {
         let address = listener.local_addr()?;
         let url = format!("postgresql://postgres@{address}/{database}");
         let (weather, cuts) = (watch::channel(Weather::Fair).0, watch::channel(0).0);
+        let (felt, open) = (Arc::default(), Arc::new(()));
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, server, weather.subscribe(), cuts.subscribe()));
-        Ok(Self { url, address, weather, cuts, maker: Mutex::new(()), _accepting: accepting })
+        let road =
+            Road { server, weather: weather.subscribe(), cuts: cuts.subscribe(), felt: Arc::clone(&felt) };
+        accepting.spawn(accept(listener, road, open.clone()));
+        Ok(Self { url, address, weather, cuts, maker: Mutex::new(()), felt, open, _accepting: accepting })
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -64,15 +82,15 @@ impl Way {
         self.address
     }
 
-    /// Makes the weather for as long as `lasts` takes; then it is fair. One after the other.
-    pub(crate) async fn make(&self, weather: Weather, lasts: impl Future<Output = ()>) {
+    /// Makes the weather for as long as `lasts` takes; then it is fair. One after the other. Whether it was in anybody's way.
+    pub(crate) async fn make(&self, weather: Weather, lasts: impl Future<Output = ()>) -> bool {
         let _turn = self.maker.lock().await;
+        let before = self.felt.load(Ordering::Relaxed);
         self.weather.send_replace(weather);
-        if weather == Weather::Refused {
-            self.cut();
-        }
+        let cut = if weather == Weather::Refused { self.cut() } else { 0 };
         lasts.await;
         self.clear();
+        cut > 0 || self.felt.load(Ordering::Relaxed) > before
     }
 
     /// Passes everything on from now on.
@@ -80,50 +98,46 @@ impl Way {
         self.weather.send_replace(Weather::Fair);
     }
 
-    /// Breaks every connection there is.
-    pub(crate) fn cut(&self) {
+    /// Breaks every connection there is, and says how many those are.
+    pub(crate) fn cut(&self) -> usize {
+        // The way and whoever accepts have one each.
+        let open = Arc::strong_count(&self.open).saturating_sub(2);
         self.cuts.send_modify(|cuts| *cuts += 1);
+        open
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    server: Server,
-    weather: watch::Receiver<Weather>,
-    cuts: watch::Receiver<u32>,
-) {
+async fn accept(listener: TcpListener, road: Road, open: Arc<()>) {
     let mut connections = JoinSet::new();
     loop {
         // A failure to accept is the client's to notice.
         let Ok((client, _)) = listener.accept().await else { continue };
         while connections.try_join_next().is_some() {}
-        if *weather.borrow() != Weather::Refused {
-            connections.spawn(carry(client, server.clone(), weather.clone(), cuts.clone()));
+        if *road.weather.borrow() == Weather::Refused {
+            road.felt.fetch_add(1, Ordering::Relaxed);
+        } else {
+            connections.spawn(carry(client, road.clone(), open.clone()));
         }
     }
 }
 
 /// Carries one connection until either side ends it or it is cut.
-async fn carry(
-    client: TcpStream,
-    server: Server,
-    weather: watch::Receiver<Weather>,
-    mut cuts: watch::Receiver<u32>,
-) {
-    cuts.mark_unchanged();
+async fn carry(client: TcpStream, mut road: Road, _open: Arc<()>) {
+    road.cuts.mark_unchanged();
+    let mut cuts = road.cuts.clone();
     // Otherwise a small piece waits until the one before it is acknowledged, which takes 40 ms: a slow network that nobody ordered.
     if client.set_nodelay(true).is_err() {
         return;
     }
     let (from_client, to_client) = client.into_split();
     // Without a server the client sees its connection end, as it would without the proxy.
-    match server {
+    match road.server.clone() {
         Server::Socket(path) => {
             let Ok(server) = UnixStream::connect(path).await else { return };
             let (from_server, to_server) = server.into_split();
             tokio::select! {
-                () = pump(from_client, to_server, weather.clone(), Direction::Requests) => {}
-                () = pump(from_server, to_client, weather, Direction::Answers) => {}
+                () = pump(from_client, to_server, road.clone(), Direction::Requests) => {}
+                () = pump(from_server, to_client, road, Direction::Answers) => {}
                 _ = cuts.changed() => {}
             }
         }
@@ -134,8 +148,8 @@ async fn carry(
             }
             let (from_server, to_server) = server.into_split();
             tokio::select! {
-                () = pump(from_client, to_server, weather.clone(), Direction::Requests) => {}
-                () = pump(from_server, to_client, weather, Direction::Answers) => {}
+                () = pump(from_client, to_server, road.clone(), Direction::Requests) => {}
+                () = pump(from_server, to_client, road, Direction::Answers) => {}
                 _ = cuts.changed() => {}
             }
         }
@@ -145,9 +159,10 @@ async fn carry(
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    mut weather: watch::Receiver<Weather>,
+    road: Road,
     direction: Direction,
 ) {
+    let Road { mut weather, felt, .. } = road;
     let is_held = |weather: &Weather| match direction {
         Direction::Requests => *weather == Weather::Held,
         Direction::Answers => matches!(weather, Weather::Held | Weather::HalfOpen),
@@ -156,19 +171,27 @@ async fn pump(
     // An error on either side ends the connection, as its end does.
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let now = *weather.borrow();
-        if let (Weather::Delayed(delay), Direction::Requests) = (now, direction) {
+        let Some(piece) = buffer.get(..length) else { return };
+        let commits =
+            direction == Direction::Requests && piece.windows(COMMIT.len()).any(|window| window == COMMIT);
+        let is_cut = commits && matches!(now, Weather::CutBeforeCommit | Weather::CutAfterCommit);
+        let delay = match now {
+            Weather::Delayed(delay) if direction == Direction::Requests => Some(delay),
+            _ => None,
+        };
+        if is_cut || delay.is_some() || is_held(&now) {
+            felt.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(delay) = delay {
             tokio::time::sleep(delay).await;
         }
         if weather.wait_for(|weather| !is_held(weather)).await.is_err() {
             return;
         }
-        let Some(piece) = buffer.get(..length) else { return };
-        let commits =
-            direction == Direction::Requests && piece.windows(COMMIT.len()).any(|window| window == COMMIT);
-        if (commits && now == Weather::CutBeforeCommit) || to.write_all(piece).await.is_err() {
+        if is_cut && now == Weather::CutBeforeCommit {
             return;
         }
-        if commits && now == Weather::CutAfterCommit {
+        if to.write_all(piece).await.is_err() || is_cut {
             return;
         }
     }

@@ -1,11 +1,11 @@
 """Says when jobs should have fired, without any code of the product.
 
-Reads JSON from standard input: {"until": µs, "jobs": [{"id", "created_at": µs, "versions": [{"version", "changed_at": µs, "settings"}]}]}, instants as
-whole microseconds since 1970. Writes one line for each fire time up to `until`, and one for the first after it: the job, the microseconds, the version that
-was in effect.
+Reads JSON from standard input: {"until": µs, "jobs": [{"id", "created_at": µs, "calendars": {name: definition}, "versions": [{"version", "changed_at": µs,
+"settings"}]}]}, instants as whole microseconds since 1970. Writes one line for each fire time up to `until`, and one for the first after it: the job, the
+microseconds, the version that was in effect, and 1 if a calendar of that version excludes it, 0 if not.
 
 A version is in effect after the instant of its change, up to and including that of the next; the first from the creation of the job on. While a job is
-disabled it has no fire times; a pause holds them and they remain fire times. Cron expressions are read by cronsim, intervals are counted here. What is not
+disabled it has no fire times; a pause holds them and they remain fire times, and so does a calendar. Cron expressions are read by cronsim, intervals are counted here. What is not
 understood ends the program: a fire time that is left out would pass for one that nobody owed.
 """
 
@@ -19,7 +19,7 @@ from cronsim import CronSim
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 SECONDS = {"weeks": 604800, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
-UNKNOWN = ("start_at", "end_at", "max_runs", "calendars", "dst_gap", "dst_overlap")
+UNKNOWN = ("start_at", "end_at", "max_runs", "dst_gap", "dst_overlap")
 
 
 def micros(at):
@@ -69,6 +69,24 @@ def fires(settings, created_at, after):
     raise ValueError(f"a kind of schedule that is not understood: {kind}")
 
 
+def windows(definition):
+    """What a calendar excludes, as pairs of microseconds, the second of which is not excluded any more."""
+    if not definition.keys() <= {"windows", "timezone"} or definition.get("timezone") != "UTC":
+        raise ValueError(f"a calendar that is not understood: {definition}")
+    for window in definition["windows"]:
+        if window.keys() != {"from", "until"}:
+            raise ValueError(f"a window that is not understood: {window}")
+        yield tuple(micros(datetime.fromisoformat(window[end]).replace(tzinfo=timezone.utc)) for end in ("from", "until"))
+
+
+def excluded(settings, calendars):
+    """The windows that a version excludes."""
+    names = settings.get("calendars") or []
+    if names and settings.get("calendar_roll", "skip") != "skip":
+        raise ValueError(f"a roll that is not understood: {settings}")
+    return [window for name in names for window in windows(calendars[name])]
+
+
 def main():
     run = json.load(sys.stdin)
     for job in run["jobs"]:
@@ -78,11 +96,12 @@ def main():
         ends = [version["changed_at"] for version in versions[1:]] + [run["until"]]
         for version, end in zip(versions, ends):
             after = job["created_at"] if version["version"] == 1 else version["changed_at"]
+            breaks = excluded(version["settings"], job["calendars"])
             for at in fires(version["settings"], job["created_at"], after):
                 is_next = at > min(end, run["until"])
                 # The first that is to come is what the cursor names.
                 if not is_next or version is versions[-1]:
-                    print(job["id"], at, version["version"])
+                    print(job["id"], at, version["version"], int(any(begin <= at < finish for begin, finish in breaks)))
                 if is_next:
                     break
 

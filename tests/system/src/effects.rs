@@ -42,9 +42,11 @@ struct Effect {
     is_complete: bool,
 }
 
-/// From when to when, in seconds since the epoch, a worker was frozen or the machine kept from acting otherwise.
+/// From when to when, in seconds since the epoch, a process was frozen or kept from acting otherwise.
 #[derive(Debug, Clone, Copy)]
 pub struct Frozen {
+    /// The process.
+    pub process: i32,
     /// When it was frozen.
     pub from: f64,
     /// When it could act again.
@@ -131,7 +133,7 @@ impl Effects {
     }
 
     /// What the effects say against the history, each with the rule it breaks; nothing when all is well. A worker that is frozen
-    /// cannot kill its work, so what overlaps while it is, or just afterwards, is nobody's fault.
+    /// cannot kill its work, so what that work overlaps with while it is, or just afterwards, is nobody's fault.
     ///
     /// # Panics
     /// When the database cannot be asked.
@@ -155,7 +157,7 @@ impl Effects {
         let attempts = attempts(sql).await;
         let excuse = Excuse { frozen, wake: self.wake };
         vec![
-            overlaps(&effects, &excuse),
+            overlaps(&effects, &attempts, &excuse),
             repeated(&effects),
             unaccounted(&effects, &attempts),
             undone(&effects, &attempts),
@@ -171,8 +173,11 @@ struct Excuse<'a> {
 }
 
 impl Excuse<'_> {
-    fn holds(&self, at: f64) -> bool {
-        self.frozen.iter().any(|frozen| (frozen.from..frozen.until + self.wake).contains(&at))
+    /// Whether the worker that was to prevent what went on from one instant to another was frozen all that time, or had just woken.
+    fn holds(&self, attempt: Option<&Attempt>, from: f64, until: f64) -> bool {
+        let Some(process) = attempt.and_then(|attempt| attempt.process) else { return false };
+        let mut of_it = self.frozen.iter().filter(|frozen| frozen.process == process);
+        of_it.any(|frozen| frozen.from <= from && until < frozen.until + self.wake)
     }
 }
 
@@ -181,6 +186,8 @@ struct Attempt {
     status: String,
     /// Seconds since the epoch; `None` while it runs.
     ended: Option<f64>,
+    /// Process of the worker that had it.
+    process: Option<i32>,
 }
 
 impl Default for Effects {
@@ -193,24 +200,35 @@ fn verdict(rule: &str, checked: usize, rows: Vec<String>) -> Verdict {
     Verdict::new(&format!("effects: {rule}"), checked, rows)
 }
 
+/// What the history says of the attempt that an effect belongs to.
+fn attempt_of<'a>(effect: &Effect, attempts: &'a Attempts) -> Option<&'a Attempt> {
+    attempts.get(&(effect.dispatch.clone(), effect.attempt))
+}
+
 /// Effects of one dispatch that were there at the same time.
-fn overlaps(effects: &[Effect], excuse: &Excuse<'_>) -> Verdict {
+fn overlaps(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
     let mut of_dispatch = BTreeMap::<&str, Vec<&Effect>>::new();
     for effect in effects {
         of_dispatch.entry(&effect.dispatch).or_default().push(effect);
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut excused) = (Vec::new(), 0);
     for effects in of_dispatch.values() {
         for earlier in effects {
             for later in effects {
                 let is_later = (later.began, later.pid) > (earlier.began, earlier.pid);
-                if is_later && earlier.seen > later.began && !excuse.holds(earlier.seen) {
+                if !is_later || earlier.seen <= later.began {
+                    continue;
+                }
+                // The later one may run; whoever had the earlier was to end it.
+                if excuse.holds(attempt_of(earlier, attempts), later.began, earlier.seen) {
+                    excused += 1;
+                } else {
                     rows.push(format!("{earlier:?} and {later:?}"));
                 }
             }
         }
     }
-    verdict("two of one dispatch overlap", effects.len(), rows)
+    verdict("two of one dispatch overlap", effects.len(), rows).with_excused(excused)
 }
 
 /// Attempts that ran more than once.
@@ -253,13 +271,20 @@ fn undone(effects: &[Effect], attempts: &Attempts) -> Verdict {
 
 /// Programs that outlive their attempts.
 fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
-    let ended = |effect: &Effect| attempts.get(&(effect.dispatch.clone(), effect.attempt))?.ended;
-    let outlives = effects.iter().filter(|effect| {
-        ended(effect).is_some_and(|ended| effect.seen > ended + AFTERLIFE) && !excuse.holds(effect.seen)
-    });
-    let rows =
-        outlives.map(|effect| format!("{effect:?}, and its attempt ended at {:?}", ended(effect))).collect();
-    verdict("a program outlives its attempt", effects.len(), rows)
+    let (mut rows, mut excused) = (Vec::new(), 0);
+    for effect in effects {
+        let attempt = attempt_of(effect, attempts);
+        let Some(ended) = attempt.and_then(|attempt| attempt.ended) else { continue };
+        if effect.seen <= ended + AFTERLIFE {
+            continue;
+        }
+        if excuse.holds(attempt, ended, effect.seen) {
+            excused += 1;
+        } else {
+            rows.push(format!("{effect:?}, and its attempt ended at {ended:?}"));
+        }
+    }
+    verdict("a program outlives its attempt", effects.len(), rows).with_excused(excused)
 }
 
 type Attempts = BTreeMap<(String, i32), Attempt>;
@@ -271,12 +296,54 @@ async fn attempts(sql: &Client) -> Attempts {
         WITH ends AS (
             SELECT dispatch_id, at, row_number() OVER (PARTITION BY dispatch_id ORDER BY id) AS attempt
             FROM witness.transitions WHERE was = 'IN_PROGRESS' AND became <> 'IN_PROGRESS')
-        SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision
+        SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision, w.process_id
         FROM job_execution_log l LEFT JOIN ends e ON e.dispatch_id = l.dispatch_id AND e.attempt = l.attempt
+        LEFT JOIN witness.workers w ON w.worker_id = l.worker_id
         WHERE l.job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
-        UNION ALL SELECT id::text, attempt, status, NULL FROM job_dispatch WHERE status = 'IN_PROGRESS'";
+        UNION ALL SELECT d.id::text, d.attempt, d.status, NULL, w.process_id
+        FROM job_dispatch d LEFT JOIN witness.workers w ON w.worker_id = d.worker_id WHERE d.status = 'IN_PROGRESS'";
     let rows = sql.query(statement, &[]).await.expect("the history can be read");
     rows.into_iter()
-        .map(|row| ((row.get(0), row.get(1)), Attempt { status: row.get(2), ended: row.get(3) }))
+        .map(|row| {
+            let attempt = Attempt { status: row.get(2), ended: row.get(3), process: row.get(4) };
+            ((row.get(0), row.get(1)), attempt)
+        })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(attempt: i32, began: f64, seen: f64) -> Effect {
+        Effect { dispatch: "d".to_owned(), attempt, pid: attempt, began, seen, is_complete: true }
+    }
+
+    fn had_by(process: i32, ended: f64) -> Attempt {
+        Attempt { status: "LOST".to_owned(), ended: Some(ended), process: Some(process) }
+    }
+
+    /// The first attempt was worker 7's until 13, and its program lived from 10 to 20; the second began at 15.
+    fn decided(frozen: &[Frozen]) -> [(i64, i64); 2] {
+        let effects = [effect(1, 10.0, 20.0), effect(2, 15.0, 16.0)];
+        let attempts = [("d".to_owned(), 1), ("d".to_owned(), 2)].into_iter();
+        let attempts: Attempts = attempts.zip([had_by(7, 13.0), had_by(8, 17.0)]).collect();
+        let excuse = Excuse { frozen, wake: 1.0 };
+        [overlaps(&effects, &attempts, &excuse), undead(&effects, &attempts, &excuse)]
+            .map(|verdict| (verdict.excused, verdict.violations))
+    }
+
+    #[test]
+    fn only_the_freeze_of_the_worker_that_had_the_work_excuses_and_only_while_it_lasts() {
+        assert_eq!(decided(&[]), [(0, 1), (0, 1)]);
+        let of_it = Frozen { process: 7, from: 12.0, until: 19.5 };
+        assert_eq!(decided(&[of_it]), [(1, 0), (1, 0)]);
+        assert_eq!(decided(&[Frozen { process: 9, ..of_it }]), [(0, 1), (0, 1)], "another worker");
+        assert_eq!(
+            decided(&[Frozen { from: 16.0, ..of_it }]),
+            [(0, 1), (0, 1)],
+            "frozen when it was too late"
+        );
+        assert_eq!(decided(&[Frozen { until: 18.0, ..of_it }]), [(0, 1), (0, 1)], "awake for two seconds");
+    }
 }

@@ -11,7 +11,8 @@ use std::{fs, io::Write, thread};
 use serde_json::Value;
 use test_support::Client;
 
-use crate::finished_checks::OF_RUN;
+use crate::finished_checks::{OF_RUN, OF_STREAM};
+use crate::lateness::{self, Outage};
 use crate::{Effects, Frozen, Verdict, checks};
 
 /// How far beyond what is settled the oracle looks, in seconds: to the next fire of each job.
@@ -20,17 +21,43 @@ const AHEAD: i64 = 300;
 const SCHEMA: &str = "
     DROP SCHEMA IF EXISTS run CASCADE;
     CREATE SCHEMA run;
-    CREATE TABLE run.fires (job_id uuid, at timestamptz, version bigint, PRIMARY KEY (job_id, at));
-    CREATE TABLE run.faults (kind text, target text, began timestamptz, ended timestamptz);
+    CREATE TABLE run.fires (job_id uuid, at timestamptz, version bigint, is_excluded boolean, PRIMARY KEY (job_id, at));
+    CREATE TABLE run.faults (kind text, target text, began timestamptz, ended timestamptz, detail text, process integer);
     CREATE TABLE run.answers (at timestamptz, action text, tenant text, target text, key text, status integer, id uuid, version bigint,
                               state text, is_foreign boolean);
-    CREATE TABLE run.quiet (at timestamptz);";
+    CREATE TABLE run.quiet (at timestamptz);
+    CREATE TABLE run.stream (line bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, connection integer, message text, position text, event_type text);
+    -- Positions are server, transaction, event and instant, in hexadecimal digits.
+    CREATE FUNCTION run.part(position_ text, number integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
+        $$ SELECT ('x' || lpad(split_part(position_, '.', number), 16, '0'))::bit(64)::bigint $$;
+    CREATE VIEW run.told AS SELECT line, connection, event_type, run.part(position, 2) AS transaction_id, run.part(position, 3) AS id
+        FROM run.stream WHERE message = 'event';
+    -- From the first message, which stands before all events that follow, to the last event that was there when the follower was told to stop.
+    CREATE VIEW run.followed AS SELECT run.part(o.position, 2) AS from_transaction, run.part(o.position, 3) AS from_id,
+               run.part(u.position, 2) AS until_transaction, run.part(u.position, 3) AS until_id
+        FROM (SELECT position FROM run.stream WHERE message = 'open' ORDER BY line LIMIT 1) o,
+             (SELECT position FROM run.stream WHERE message = 'until' ORDER BY line DESC LIMIT 1) u;
+    -- A scheduler that was frozen tells what it knew then, until it has looked.
+    CREATE VIEW run.doubled AS SELECT a.at, a.target, a.state, EXISTS (
+            SELECT FROM run.faults f WHERE f.kind = 'freeze' AND f.target = ANY (string_to_array(a.state, ','))
+               AND a.at BETWEEN f.began AND f.ended + interval '2 seconds') AS is_excused
+        FROM run.answers a WHERE a.action = 'roles' AND a.is_foreign;";
+
+/// Fire times of the schedule and what became of them, where that took longer than any excuse asks for: when they were due, and when they were recorded.
+const LATE: &str = "
+    SELECT j.name, extract(epoch FROM f.due)::double precision, extract(epoch FROM f.made)::double precision, f.what FROM (
+        SELECT job_id, scheduled_for AS due, created_at AS made, 'dispatched' AS what FROM job_dispatch WHERE trigger_id IS NULL
+        UNION ALL SELECT job_id, first_fire_at, at, 'skipped: ' || reason FROM witness.skips WHERE trigger_id IS NULL AND reason = 'misfire') f
+    JOIN scheduled_jobs j ON j.id = f.job_id AND j.scope = 'project'
+    WHERE f.made > f.due + $1::double precision * interval '1 second'";
 
 /// The jobs whose fire times the oracle is asked for, with all they have been set to. What is built in is left out.
 const JOBS: &str = "
     WITH input AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint + $1::bigint * 1000000 AS until)
     SELECT jsonb_build_object('until', input.until, 'jobs', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object('id', j.id, 'created_at', (extract(epoch FROM j.created_at) * 1000000)::bigint, 'versions', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object('id', j.id, 'created_at', (extract(epoch FROM j.created_at) * 1000000)::bigint,
+            'calendars', (SELECT coalesce(jsonb_object_agg(c.name, c.definition), '{}') FROM calendars c WHERE c.tenant_id = j.tenant_id AND EXISTS (
+                SELECT FROM scheduled_job_versions v WHERE v.tenant_id = j.tenant_id AND v.job_id = j.id AND v.settings->'calendars' ? c.name)), 'versions', (
             SELECT coalesce(jsonb_agg(jsonb_build_object('version', v.version, 'settings', v.settings,
                                                          'changed_at', (extract(epoch FROM v.changed_at) * 1000000)::bigint)), '[]')
             FROM scheduled_job_versions v WHERE v.tenant_id = j.tenant_id AND v.job_id = j.id))), '[]')
@@ -42,10 +69,15 @@ const JOBS: &str = "
 pub struct FinishedRun {
     /// What jobs did.
     pub effects: Effects,
-    /// The faults: JSON lines with `kind`, `target`, and `began` and `ended` in seconds since the epoch.
+    /// The faults that took place: JSON lines with `kind`, `target`, `detail`, `process` where it was done to one, and `began` and `ended` in seconds
+    /// since the epoch.
     pub timeline: PathBuf,
     /// What clients were answered: JSON lines with the columns of `run.answers`, `at` in seconds since the epoch.
     pub answers: PathBuf,
+    /// What whoever followed the stream of events was told, if anybody did: JSON lines with the columns of `run.stream`, `at` in seconds since the epoch.
+    pub stream: Option<PathBuf>,
+    /// The name of the scheduler that reaches the database through the pooler.
+    pub pooled: String,
     /// When the last fault was over, in seconds since the epoch.
     pub quiet_at: f64,
     /// The Python that has what the oracle needs.
@@ -63,15 +95,27 @@ impl FinishedRun {
         self.load(sql, &faults).await;
         self.expect_fires(sql).await;
         let mut verdicts = checks::decide(sql, checks::OF_HISTORY).await;
+        verdicts.push(self.timeliness(sql, &faults).await);
         verdicts.extend(checks::decide(sql, OF_RUN).await);
+        let excused = sql.query_one("SELECT count(*) FROM run.doubled WHERE is_excused", &[]).await;
+        let excused: i64 = excused.expect("the roles can be read").get(0);
+        for verdict in
+            verdicts.iter_mut().filter(|verdict| verdict.invariant.starts_with("1: no two schedulers"))
+        {
+            verdict.excused = excused;
+        }
+        if self.stream.is_some() {
+            verdicts.extend(checks::decide(sql, OF_STREAM).await);
+        }
         verdicts.extend(self.effects.verdicts(sql, &frozen(&faults)).await);
         verdicts
     }
 
     async fn load(&self, sql: &Client, faults: &[Value]) {
         let faults = Value::Array(faults.to_vec()).to_string();
-        let into_faults = "INSERT INTO run.faults SELECT f.kind, f.target, to_timestamp(f.began), to_timestamp(f.ended)
-             FROM jsonb_to_recordset($1::text::jsonb) AS f (kind text, target text, began double precision, ended double precision)";
+        let into_faults = "INSERT INTO run.faults SELECT f.kind, f.target, to_timestamp(f.began), to_timestamp(f.ended), f.detail, f.process
+             FROM jsonb_to_recordset($1::text::jsonb) AS f (kind text, target text, began double precision, ended double precision, detail text,
+                                                            process integer)";
         sql.execute(into_faults, &[&faults]).await.expect("the faults can be loaded");
         let answers = Value::Array(lines(&self.answers)).to_string();
         let into_answers = "INSERT INTO run.answers
@@ -79,26 +123,67 @@ impl FinishedRun {
              FROM jsonb_to_recordset($1::text::jsonb) AS a (at double precision, action text, tenant text, target text, key text, status integer,
                                                             id uuid, version bigint, state text, is_foreign boolean)";
         sql.execute(into_answers, &[&answers]).await.expect("the answers can be loaded");
+        if let Some(stream) = &self.stream {
+            let told = Value::Array(lines(stream)).to_string();
+            let into_stream = "INSERT INTO run.stream (at, connection, message, position, event_type)
+                 SELECT to_timestamp((s.told->>'at')::double precision), (s.told->>'connection')::integer, s.told->>'message', s.told->>'position', s.told->>'event_type'
+                 FROM jsonb_array_elements($1::text::jsonb) WITH ORDINALITY AS s (told, line) ORDER BY s.line";
+            sql.execute(into_stream, &[&told]).await.expect("the stream can be loaded");
+        }
         let quiet = "INSERT INTO run.quiet VALUES (to_timestamp($1::double precision))";
         sql.execute(quiet, &[&self.quiet_at]).await.expect("the end of the faults can be loaded");
+    }
+
+    /// Whether fire times were decided about in time, unless faults kept everybody from that.
+    async fn timeliness(&self, sql: &Client, faults: &[Value]) -> Verdict {
+        let outages: Vec<Outage> = faults
+            .iter()
+            .filter_map(|fault| {
+                let (kind, target) = (fault["kind"].as_str()?, fault["target"].as_str()?);
+                Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, &self.pooled)
+            })
+            .collect();
+        let schedulers =
+            "SELECT DISTINCT unnest(string_to_array(state, ',')) FROM run.answers WHERE action = 'roles'";
+        let schedulers = sql.query(schedulers, &[]).await.expect("the roles can be read");
+        let schedulers: Vec<String> = schedulers.iter().map(|row| row.get(0)).collect();
+        let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");
+        let (mut rows, mut excused) = (Vec::new(), 0);
+        for row in late {
+            let (job, due, made, what): (String, f64, f64, String) =
+                (row.get(0), row.get(1), row.get(2), row.get(3));
+            if lateness::is_excused(due, made, &outages, &schedulers) {
+                excused += 1;
+            } else {
+                rows.push(format!("{job}, due at {due:.3}, {:.1} s later {what}", made - due));
+            }
+        }
+        let count = "SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL";
+        let count: i64 = sql.query_one(count, &[]).await.expect("the dispatches can be counted").get(0);
+        let rule = "2: fire times are decided about in time (15 s), wherever the database and a scheduler were left alone for so long";
+        Verdict::new(rule, usize::try_from(count).unwrap_or(0), rows).with_excused(excused)
     }
 
     /// Asks the oracle when every job should have fired.
     async fn expect_fires(&self, sql: &Client) {
         let jobs: String = sql.query_one(JOBS, &[&AHEAD]).await.expect("the jobs can be read").get(0);
         let told = ask(&self.python, jobs);
-        let (mut ids, mut instants, mut versions) = (Vec::new(), Vec::<i64>::new(), Vec::<i64>::new());
+        let (mut ids, mut instants, mut versions, mut exclusions) =
+            (Vec::new(), Vec::<i64>::new(), Vec::<i64>::new(), Vec::new());
         for line in told.lines() {
             let words: Vec<&str> = line.split(' ').collect();
-            let [id, at, version] = words[..] else { panic!("the oracle says {line:?}") };
+            let [id, at, version, is_excluded] = words[..] else { panic!("the oracle says {line:?}") };
             ids.push(id.to_owned());
             instants.push(at.parse().expect("microseconds"));
             versions.push(version.parse().expect("a version"));
+            exclusions.push(is_excluded == "1");
         }
         let into_fires = "INSERT INTO run.fires
-             SELECT f.id::uuid, timestamptz 'epoch' + f.at * interval '1 microsecond', f.version
-             FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS f (id, at, version)";
-        sql.execute(into_fires, &[&ids, &instants, &versions]).await.expect("the fire times can be loaded");
+             SELECT f.id::uuid, timestamptz 'epoch' + f.at * interval '1 microsecond', f.version, f.is_excluded
+             FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::boolean[]) AS f (id, at, version, is_excluded)";
+        sql.execute(into_fires, &[&ids, &instants, &versions, &exclusions])
+            .await
+            .expect("the fire times can be loaded");
         sql.batch_execute(
             // The product has no use for these; the checker of a long run has.
             "CREATE INDEX ON job_execution_log (dispatch_id); CREATE INDEX ON maintenance.job_execution_log (dispatch_id);
@@ -145,6 +230,10 @@ fn frozen(faults: &[Value]) -> Vec<Frozen> {
     });
     of_worker
         .map(|fault| Frozen {
+            process: fault["process"]
+                .as_i64()
+                .and_then(|id| i32::try_from(id).ok())
+                .expect("the id of a process"),
             from: fault["began"].as_f64().expect("an instant"),
             until: fault["ended"].as_f64().expect("an instant"),
         })

@@ -29,10 +29,20 @@ pub(crate) const OF_RUN: &[Invariant] = &[
         checked: "SELECT count(*) FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project' WHERE s.trigger_id IS NULL",
         broken: "SELECT j.name, s.first_fire_at, s.last_fire_at, s.reason, s.fire_count, held.fires
                  FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
-                 CROSS JOIN LATERAL (SELECT count(*) AS fires, min(f.at) AS first, max(f.at) AS last FROM run.fires f
-                                     WHERE f.job_id = s.job_id AND f.at BETWEEN s.first_fire_at AND s.last_fire_at) held
+                 -- An excluded one inside another range belongs to it, and is none of the fires that it counts.
+                 CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE f.is_excluded = (s.reason = 'calendar')) AS fires, min(f.at) AS first, max(f.at) AS last
+                                     FROM run.fires f WHERE f.job_id = s.job_id AND f.at BETWEEN s.first_fire_at AND s.last_fire_at) held
                  WHERE s.trigger_id IS NULL AND s.is_count_exact
                    AND (held.fires, held.first, held.last) IS DISTINCT FROM (s.fire_count, s.first_fire_at, s.last_fire_at)",
+    },
+    Invariant {
+        name: "2: what calendars exclude by the oracle is not dispatched, and nothing else is skipped because of a calendar",
+        checked: "SELECT count(*) FROM run.fires f JOIN scheduled_jobs j ON j.id = f.job_id WHERE f.is_excluded AND f.at <= j.settled_until",
+        broken: "SELECT f.job_id, f.at, 'dispatched' FROM run.fires f
+                 JOIN job_dispatch d ON d.job_id = f.job_id AND d.scheduled_for = f.at AND d.trigger_id IS NULL WHERE f.is_excluded
+                 UNION ALL SELECT f.job_id, f.at, 'skipped' FROM run.fires f
+                 JOIN skipped_fires s ON s.job_id = f.job_id AND s.trigger_id IS NULL AND f.at BETWEEN s.first_fire_at AND s.last_fire_at
+                 WHERE s.reason = 'calendar' AND NOT f.is_excluded",
     },
     Invariant {
         name: "2: books of what fires are settled up to the end of the faults at least",
@@ -44,7 +54,7 @@ pub(crate) const OF_RUN: &[Invariant] = &[
         name: "10: next_run_at is the first fire time, as the oracle expects them, after the last one handled",
         checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND job_type IN ('cron', 'interval') AND is_enabled",
         broken: "SELECT j.name, j.settled_until, j.next_run_at, next.at FROM scheduled_jobs j
-                 CROSS JOIN LATERAL (SELECT min(f.at) AS at FROM run.fires f WHERE f.job_id = j.id AND f.at > j.settled_until) next
+                 CROSS JOIN LATERAL (SELECT min(f.at) AS at FROM run.fires f WHERE f.job_id = j.id AND f.at > j.settled_until AND NOT f.is_excluded) next
                  WHERE j.scope = 'project' AND j.job_type IN ('cron', 'interval') AND j.is_enabled AND j.next_run_at IS DISTINCT FROM next.at",
     },
     Invariant {
@@ -122,9 +132,47 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     Invariant {
         name: "1: no two schedulers held themselves for the leader within a second",
         checked: "SELECT count(*) FROM run.answers WHERE action = 'roles'",
-        // One that was frozen tells what it knew then, until it has looked.
-        broken: "SELECT * FROM run.answers a WHERE a.action = 'roles' AND a.is_foreign
-                   AND NOT EXISTS (SELECT FROM run.faults f WHERE f.kind = 'freeze' AND f.target LIKE 'scheduler-%'
-                                   AND a.at BETWEEN f.began AND f.ended + interval '2 seconds')",
+        broken: "SELECT * FROM run.doubled WHERE NOT is_excused",
+    },
+    Invariant {
+        name: "8: a worker that was told to drain claims nothing until that is taken back",
+        checked: "SELECT count(*) FROM run.faults WHERE kind = 'drain'",
+        // A claim that was under way when the request was answered has its own snapshot.
+        broken: "SELECT f.target, f.began, f.ended, t.dispatch_id, t.at
+                 FROM run.faults f JOIN witness.transitions t
+                   ON t.worker_id::text = f.detail AND t.became = 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
+                 WHERE f.kind = 'drain'",
+    },
+];
+
+/// What the follower of the stream of events tells.
+pub(crate) const OF_STREAM: &[Invariant] = &[
+    Invariant {
+        name: "events: whoever follows the stream, over restarts of the API, is told every event that was committed",
+        checked: "SELECT count(*) FROM run.told",
+        broken: "SELECT e.transaction_id, e.id, e.created_at, e.event_type FROM run.followed f
+                 JOIN events e ON (e.transaction_id::text::bigint, e.id) > (f.from_transaction, f.from_id)
+                              AND (e.transaction_id::text::bigint, e.id) <= (f.until_transaction, f.until_id)
+                 WHERE (e.tenant_id IS NULL OR e.tenant_id = (SELECT id FROM tenants WHERE slug = 'default'))
+                   AND NOT EXISTS (SELECT FROM run.told t WHERE t.transaction_id = e.transaction_id::text::bigint AND t.id = e.id
+                                     AND t.event_type = e.event_type)",
+    },
+    Invariant {
+        name: "events: none is told twice, none that is not there, and none of another tenant",
+        checked: "SELECT count(*) FROM run.told",
+        broken: "SELECT t.transaction_id, t.id, t.event_type, count(*) FROM run.told t GROUP BY 1, 2, 3
+                 HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM events e WHERE e.transaction_id = t.transaction_id::text::xid8 AND e.id = t.id
+                     AND (e.tenant_id IS NULL OR e.tenant_id = (SELECT id FROM tenants WHERE slug = 'default')))",
+    },
+    Invariant {
+        name: "events: they are told in the order of the transactions that wrote them",
+        checked: "SELECT count(*) FROM run.told",
+        broken: "SELECT * FROM (SELECT t.*, lag((t.transaction_id, t.id)) OVER (ORDER BY t.line) AS before FROM run.told t) o
+                 WHERE (o.transaction_id, o.id) < o.before",
+    },
+    Invariant {
+        name: "events: the stream goes on where it was, on either API, and is never begun anew",
+        checked: "SELECT greatest(max(connection), 0)::bigint FROM run.stream",
+        broken: "SELECT * FROM run.stream WHERE message = 'reset'",
     },
 ];

@@ -13,7 +13,9 @@ mod checks;
 mod effects;
 mod finished;
 mod finished_checks;
+mod lateness;
 pub mod processes;
+mod skip_checks;
 mod verdict;
 mod witness;
 

@@ -12,6 +12,8 @@ pub struct Verdict {
     pub invariant: String,
     /// How many things it was held against.
     pub checked: i64,
+    /// How many would break it, were it not for a fault that kept whoever was to prevent it from acting just then.
+    pub excused: i64,
     /// How many break it.
     pub violations: i64,
     /// Some of them.
@@ -25,7 +27,13 @@ impl Verdict {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let violations = count(rows.len());
         rows.truncate(SHOWN);
-        Self { invariant: invariant.to_owned(), checked: count(checked), violations, rows }
+        Self { invariant: invariant.to_owned(), checked: count(checked), excused: 0, violations, rows }
+    }
+
+    /// The same, with so many that a fault excuses.
+    #[must_use]
+    pub fn with_excused(self, excused: usize) -> Self {
+        Self { excused: i64::try_from(excused).unwrap_or(i64::MAX), ..self }
     }
 
     /// Whether it was decided, and holds.
@@ -37,10 +45,12 @@ impl Verdict {
     /// All verdicts as a table, and below it what breaks them.
     #[must_use]
     pub fn table(verdicts: &[Self]) -> String {
-        let mut text = format!("{:<112} {:>9} {:>10}\n", "INVARIANT", "CHECKED", "VIOLATIONS");
+        let mut text =
+            format!("{:<112} {:>9} {:>8} {:>10}\n", "INVARIANT", "CHECKED", "EXCUSED", "VIOLATIONS");
         for verdict in verdicts {
+            let Self { checked, excused, violations, .. } = verdict;
             let name: String = verdict.invariant.chars().take(112).collect();
-            text.push_str(&format!("{name:<112} {:>9} {:>10}\n", verdict.checked, verdict.violations));
+            text.push_str(&format!("{name:<112} {checked:>9} {excused:>8} {violations:>10}\n"));
         }
         for verdict in verdicts.iter().filter(|verdict| !verdict.holds()) {
             let why = if verdict.violations == 0 { "was held against nothing" } else { "is broken:" };
@@ -64,5 +74,7 @@ mod tests {
         let broken = Verdict::new("a", 9, vec!["row".to_owned(); 7]);
         assert_eq!((broken.holds(), broken.violations, broken.rows.len()), (false, 7, 5));
         assert!(Verdict::table(&[broken]).contains("a is broken:\n  row"));
+        let excused = Verdict::new("a", 9, Vec::new()).with_excused(4);
+        assert!(excused.holds() && Verdict::table(&[excused]).contains(" 9        4          0"));
     }
 }

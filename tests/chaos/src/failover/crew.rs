@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use test_support::Process;
 
-use crate::fleet::{free_port, launch, ready, word};
+use crate::fleet::{Station, free_port, launch, ready, word};
 use crate::plan::Kind;
 
 /// How many there are of each kind.
@@ -41,7 +41,7 @@ impl Crew {
         for (kind, count) in CREW {
             for number in 0..count {
                 let address = SocketAddr::from(([127, 0, 0, 1], free_port()?));
-                let process = launch(kind, url, address, &folder.join("work"))?.start();
+                let process = launch(kind, &Station { url, address, work: &folder.join("work") })?.start();
                 crew.push(Member { kind, name: format!("{}-{number}", word(kind)), address, process });
             }
         }
@@ -58,6 +58,12 @@ impl Crew {
     /// Where those of a kind listen.
     pub(super) fn addresses(&self, kind: Kind) -> Vec<SocketAddr> {
         self.0.iter().filter(|member| member.kind == kind).map(|member| member.address).collect()
+    }
+
+    /// The same with their names.
+    pub(super) fn named(&self, kind: Kind) -> Vec<(String, SocketAddr)> {
+        let of_kind = self.0.iter().filter(|member| member.kind == kind);
+        of_kind.map(|member| (member.name.clone(), member.address)).collect()
     }
 
     /// Waits until all are ready.

@@ -84,7 +84,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     let length = Duration::from_secs(cli.seconds.max(6));
     let start = clock::monotonic();
     let mut watching = JoinSet::new();
-    watching.spawn(watch::roles(crew.addresses(Kind::Scheduler), answers.clone()));
+    watching.spawn(watch::roles(crew.named(Kind::Scheduler), answers.clone()));
     let probes = probe::start(&apis, &answers);
     let office = Arc::new(Office { apis, answers: answers.clone(), their_bearer });
     let mut clients = JoinSet::new();
@@ -111,6 +111,8 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         effects: Effects::at(&effects, WAKE),
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
+        stream: None,
+        pooled: String::new(),
         quiet_at,
         python: cli.python.clone(),
     };

@@ -32,12 +32,13 @@ use self::bounds::{Finding, Retained};
 use self::samples::Sample;
 use crate::clients::{Client, Office};
 use crate::faults::{self, Victims};
-use crate::fleet::{Fleet, program};
+use crate::fleet::{Choice, Fleet, program};
+use crate::follower::Follower;
 use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::run::{WAKE, decide};
-use crate::timeline::{Lines, now};
-use crate::{report, settle, setup, watch};
+use crate::timeline::{LEFT_OUT, Lines, now};
+use crate::{drains, report, settle, setup, snapshot, watch};
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -141,9 +142,11 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let keys = format!("{days}d");
     // As short as they can be: nothing of the run itself is old enough to go.
     let ages = [("CLEANUP_RETENTION_DAYS", days.as_str()), ("IDEMPOTENCY_KEY_RETENTION", keys.as_str())];
-    let fleet = Fleet::start(place, pooler.address(), &timeline, &ages).await?;
+    let choice = Choice { settings: &ages, ..Choice::default() };
+    let fleet = Fleet::start(place, pooler.address(), &timeline, choice).await?;
     let apis: Vec<_> = fleet.all(Kind::Api).map(|api| api.address).collect();
-    let schedulers: Vec<_> = fleet.all(Kind::Scheduler).map(|scheduler| scheduler.address).collect();
+    let schedulers: Vec<_> =
+        fleet.all(Kind::Scheduler).map(|daemon| (daemon.name.clone(), daemon.address)).collect();
     let api = *apis.first().context("no API")?;
     let job = program("chaos-job")?;
     println!("putting {} jobs in", cli.jobs);
@@ -151,6 +154,9 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     jobs::populate(api, &job, &effects, cli.jobs).await?;
     setup::populate(api, &job, &effects, &their_bearer).await?;
     println!("that took {:.0} s", began.elapsed().as_secs_f64());
+    // From here on: the stream of the many that were put in is nobody's concern.
+    let told = Arc::new(Lines::create(place.file("stream.jsonl"))?);
+    let follower = Follower::start(apis.clone(), Arc::clone(&told)).await?;
     history::fill(&place.client().await?, length, jobs::rate(cli.jobs) + THEIR_RATE).await?;
     // A leader that has looked at the oldest looks there again after an hour; the next one begins there.
     let step_down = "/api/v1/scheduler-instances/leader/step-down";
@@ -165,6 +171,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
         timeline: timeline.clone(),
         server: Mutex::new(()),
         rolling: Mutex::new(()),
+        clock: Mutex::new(()),
     });
     let faults = plan::light_faults(cli.seed, length);
     let planned = faults.len();
@@ -194,11 +201,15 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     }
     place.revive().await?;
     victims.fleet.heal().await?;
+    if !drains::take_back(place, &office.apis, None).await {
+        println!("some workers still drain");
+    }
     let quiet_at = now();
     println!("the faults are over; the installation settles");
     let sql = place.client().await?;
     let (overdue, left) = history::look(&sql, length).await?;
     settle::settle(&place.client().await?, &office, &mut clients, false).await?;
+    follower.stop(&sql).await?;
     watching.shutdown().await;
     let Some(Victims { fleet, pooler, .. }) = Arc::into_inner(victims) else {
         anyhow::bail!("a fault goes on")
@@ -210,6 +221,8 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
         effects: Effects::at(&effects, WAKE),
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
+        stream: Some(told.path().to_owned()),
+        pooled: Fleet::pooled_scheduler(),
         quiet_at,
         python: cli.python.clone(),
     };
@@ -227,22 +240,14 @@ async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Dura
     let (from, share) = SNAPSHOT;
     sleep(length.mul_f64(from)).await;
     let until = clock::monotonic() + length.mul_f64(share).min(SNAPSHOT_LIMIT);
-    while clock::monotonic() < until {
-        let holding = async {
-            let sql = place.client().await?;
-            sql.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scheduled_jobs")
-                .await?;
-            is_held.store(true, Ordering::Relaxed);
-            while clock::monotonic() < until {
-                sleep(Duration::from_secs(1)).await;
-                sql.batch_execute("SELECT 1").await?;
-            }
-            anyhow::Ok(())
-        };
-        if let Err(error) = holding.await {
-            println!("the old snapshot is lost and held anew: {error:#}");
-            sleep(Duration::from_secs(1)).await;
+    loop {
+        let left = until.saturating_duration_since(clock::monotonic());
+        match snapshot::hold(&place, left, || is_held.store(true, Ordering::Relaxed)).await {
+            _ if left.is_zero() => break,
+            Ok(()) => break,
+            Err(error) => println!("the old snapshot is lost and held anew: {error:#}"),
         }
+        sleep(Duration::from_secs(1)).await;
     }
     is_held.store(false, Ordering::Relaxed);
 }
@@ -252,6 +257,9 @@ fn spans(timeline: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut spans = Vec::new();
     for line in fs::read_to_string(timeline)?.lines() {
         let fault: Value = serde_json::from_str(line)?;
+        if fault["kind"] == LEFT_OUT {
+            continue;
+        }
         let instant = |name: &str| fault[name].as_f64().with_context(|| format!("{line} has no {name}"));
         spans.push((instant("began")?, instant("ended")?));
     }

@@ -30,6 +30,7 @@ mod restart;
 mod scenarios;
 mod secrets;
 mod timetables;
+mod upgrade;
 mod waiting;
 mod worker_database;
 mod worker_faults;

@@ -20,7 +20,8 @@ fn schema_dump(url: &str) -> String {
         .join("\n")
 }
 
-async fn migrate(url: &str, arguments: &[&str]) {
+/// Runs `schedctl migrate`.
+pub(crate) async fn migrate(url: &str, arguments: &[&str]) {
     let done = Process::program("schedctl")
         .arg("migrate")
         .args(arguments)

@@ -44,6 +44,7 @@ async fn worker_frozen_past_its_lease_leaves_one_result_and_no_process_of_the_fi
     let dispatch = system.trigger("frozen").await;
     effects.wait("begin", 2).await;
     let from = system.now().await;
+    let process = system.workers[0].id();
     system.workers[0].pause();
     system.wait_count("the lost attempt", LOST, 1).await;
     system.start_worker(&[]).await;
@@ -55,7 +56,7 @@ async fn worker_frozen_past_its_lease_leaves_one_result_and_no_process_of_the_fi
     assert_eq!(system.count(&history).await, 2);
     let second = format!("{history} AND (attempt, status) IN ((1, 'LOST'), (2, 'COMPLETED'))");
     assert_eq!(system.count(&second).await, 2);
-    system.check_what_is_left(&effects, &[Frozen { from, until }], files).await;
+    system.check_what_is_left(&effects, &[Frozen { process, from, until }], files).await;
 }
 
 /// Programs die with their worker at once; what they had started besides, at the latest when a worker starts again.

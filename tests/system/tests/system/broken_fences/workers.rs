@@ -143,6 +143,7 @@ async fn freeze_past_the_lease(broken: &str) -> Vec<String> {
     system.trigger("frozen").await;
     effects.wait("begin", 1).await;
     let from = system.now().await;
+    let process = system.workers[0].id();
     system.workers[0].pause();
     system.wait_count("the lost attempt", LOST, 1).await;
     system.start_worker(&[]).await;
@@ -153,7 +154,7 @@ async fn freeze_past_the_lease(broken: &str) -> Vec<String> {
     if !broken.is_empty() {
         effects.wait("end", 2).await;
     }
-    system.broken_with_effects(&effects, &[Frozen { from, until }]).await
+    system.broken_with_effects(&effects, &[Frozen { process, from, until }]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

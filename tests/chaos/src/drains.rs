@@ -1,0 +1,65 @@
+//! A worker is told to take nothing new, and some time later that it may again, through whichever API answers.
+//!
+//! The note is that of a registration: a worker that loses its lease meanwhile takes it along to the next, so taking it back asks for all registrations of
+//! the process that have one. Who drains and is not told so any more would leave work undone: what cannot be taken back now is taken back when the faults are over.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::json;
+use test_support::http;
+use tokio::time::sleep;
+
+use crate::place::Place;
+
+/// How often taking back is tried.
+const TRIES: usize = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Asks the worker that runs as `process` to drain; its id.
+///
+/// # Errors
+/// When no such worker is registered, or no API takes the request.
+pub(crate) async fn ask(place: &Place, apis: &[SocketAddr], process: i32) -> anyhow::Result<String> {
+    let worker = "SELECT worker_id::text FROM worker_registration WHERE process_id = $1 AND status <> 'OFFLINE' AND drain_requested_at IS NULL
+                  ORDER BY started_at DESC LIMIT 1";
+    let worker = place.client().await?.query_opt(worker, &[&process]).await?;
+    let worker: String = worker.context("it is not registered")?.get(0);
+    tell(apis, &worker, "drain").await?;
+    Ok(worker)
+}
+
+/// Takes back all requests of a process, or of all; false when some may be left.
+pub(crate) async fn take_back(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> bool {
+    for _ in 0..TRIES {
+        if once(place, apis, process).await.is_ok_and(|left| left == 0) {
+            return true;
+        }
+        sleep(PAUSE).await;
+    }
+    false
+}
+
+/// Takes back what there is; how many those were.
+async fn once(place: &Place, apis: &[SocketAddr], process: Option<i32>) -> anyhow::Result<usize> {
+    let asked = "SELECT worker_id::text FROM worker_registration
+                 WHERE process_id = coalesce($1, process_id) AND status <> 'OFFLINE' AND drain_requested_at IS NOT NULL";
+    let asked = place.client().await?.query(asked, &[&process]).await?;
+    for row in &asked {
+        tell(apis, row.get(0), "undrain").await?;
+    }
+    Ok(asked.len())
+}
+
+async fn tell(apis: &[SocketAddr], worker: &str, what: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/workers/{worker}/{what}");
+    for api in apis {
+        if let Ok(answer) = http::request(*api, "POST", &path, &[], Some(&json!({}))).await
+            && answer.status == 202
+        {
+            return Ok(());
+        }
+    }
+    bail!("no API does it")
+}

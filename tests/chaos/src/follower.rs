@@ -1,0 +1,172 @@
+//! One who follows the stream of events all the time, over restarts of the API, and writes down what he is told.
+//!
+//! Server-sent events as a browser reads them: a message counts once it is whole, its id is kept, and after every end of a connection the next one, to the next API, goes on
+//! after that id. Nothing is asked of the database, so that what is written down can be held against it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use test_support::{Client, identity};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::timeline::{Lines, now};
+
+/// An API that says nothing for longer than that has gone: it shows a sign of life every 15 seconds.
+const SILENCE: Duration = Duration::from_secs(20);
+/// How long a connection may take to be answered.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long he waits before he comes again.
+const AGAIN: Duration = Duration::from_millis(300);
+/// How long after the end of everything the stream may take to be told whole.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The newest event that he may see, as a position.
+const NEWEST: &str = "SELECT transaction_id::text::bigint, id FROM events
+    WHERE tenant_id IS NULL OR tenant_id = (SELECT id FROM tenants WHERE slug = 'default') ORDER BY transaction_id DESC, id DESC LIMIT 1";
+
+/// Where an event stands: its transaction, and its number there.
+type Place = (i64, i64);
+
+/// One who follows; he ends with the value.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    told: Arc<Lines>,
+    seen: watch::Receiver<Place>,
+    _following: JoinSet<()>,
+}
+
+impl Follower {
+    /// Begins to follow, and returns when the stream is open.
+    ///
+    /// # Errors
+    /// When it is not in time.
+    pub(crate) async fn start(apis: Vec<SocketAddr>, told: Arc<Lines>) -> anyhow::Result<Self> {
+        let (seen, mut is_open) = watch::channel((0, 0));
+        let mut following = JoinSet::new();
+        following.spawn(follow(apis, Arc::clone(&told), seen));
+        timeout(LIMIT, is_open.changed()).await.context("the stream of events does not open")??;
+        Ok(Self { told, seen: is_open, _following: following })
+    }
+
+    /// Waits until he has been told what there is by now, and stops him. What he was not told in time is missing.
+    ///
+    /// # Errors
+    /// When the database cannot be asked.
+    pub(crate) async fn stop(mut self, sql: &Client) -> anyhow::Result<()> {
+        let newest = sql.query_one(NEWEST, &[]).await?;
+        let newest: Place = (newest.get(0), newest.get(1));
+        if timeout(LIMIT, self.seen.wait_for(|seen| *seen >= newest)).await.is_err() {
+            println!(
+                "the follower of events has come to {:?} of {newest:?} in {LIMIT:?}",
+                *self.seen.borrow()
+            );
+        }
+        let (transaction, id) = newest;
+        self.told.add(
+            &json!({"at": now(), "message": "until", "position": format!("0.{transaction:x}.{id:x}.0")}),
+        );
+        Ok(())
+    }
+}
+
+/// Where he is: how often he has come, and the id of the last whole message.
+struct Stand {
+    connection: usize,
+    last: Option<String>,
+}
+
+async fn follow(apis: Vec<SocketAddr>, told: Arc<Lines>, seen: watch::Sender<Place>) {
+    let mut stand = Stand { connection: 0, last: None };
+    for api in apis.iter().cycle() {
+        stand.connection += 1;
+        // However a connection ends, the next one goes on where it was.
+        drop(read(*api, &mut stand, &told, &seen).await);
+        sleep(AGAIN).await;
+    }
+}
+
+/// Reads one connection to its end.
+async fn read(
+    api: SocketAddr,
+    stand: &mut Stand,
+    told: &Lines,
+    seen: &watch::Sender<Place>,
+) -> anyhow::Result<()> {
+    let mut stream = timeout(ANSWER, TcpStream::connect(api)).await??;
+    let last = stand.last.as_ref().map_or_else(String::new, |last| format!("last-event-id: {last}\r\n"));
+    let request = format!(
+        "GET /api/v1/events/stream HTTP/1.0\r\nhost: {api}\r\naccept: text/event-stream\r\nauthorization: {}\r\n{last}\r\n",
+        identity::bearer()
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let (mut text, mut buffer, mut is_begun) = (Vec::new(), vec![0; 64 * 1024], false);
+    loop {
+        let length = timeout(if is_begun { SILENCE } else { ANSWER }, stream.read(&mut buffer)).await??;
+        ensure!(length > 0, "it has ended");
+        text.extend_from_slice(buffer.get(..length).unwrap_or_default());
+        if !is_begun {
+            let Some(head) = cut(&mut text, b"\r\n\r\n") else { continue };
+            ensure!(
+                head.starts_with("HTTP/1.1 200") || head.starts_with("HTTP/1.0 200"),
+                "it is refused: {head}"
+            );
+            is_begun = true;
+        }
+        while let Some(message) = cut(&mut text, b"\n\n") {
+            note(&message, stand, told);
+            if let Some(place) = stand.last.as_deref().and_then(place_of) {
+                seen.send_replace(place);
+            }
+        }
+    }
+}
+
+/// What stands before a mark, which is taken away with it.
+fn cut(text: &mut Vec<u8>, mark: &[u8]) -> Option<String> {
+    let at = text.windows(mark.len()).position(|window| window == mark)?;
+    let rest = text.split_off(at + mark.len());
+    let piece = std::mem::replace(text, rest);
+    Some(String::from_utf8_lossy(piece.get(..at).unwrap_or_default()).into_owned())
+}
+
+/// Takes a whole message in.
+fn note(message: &str, stand: &mut Stand, told: &Lines) {
+    let field = |name: &str| message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    if let Some(id) = field("id") {
+        stand.last = Some(id.to_owned());
+    }
+    // Signs of life have no data.
+    let Some(data) = field("data").and_then(|data| serde_json::from_str::<Value>(data).ok()) else { return };
+    told.add(&json!({"at": now(), "connection": stand.connection, "message": data["message"], "position": data["id"], "event_type": data["type"],
+                     "reason": data["reason"]}));
+}
+
+/// Where a position stands: four numbers or five in hexadecimal digits, of which the second and the third say it.
+fn place_of(position: &str) -> Option<Place> {
+    let mut parts = position.split('.').skip(1).map(|part| i64::from_str_radix(part, 16));
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_counts_once_it_is_whole() {
+        let mut text = b"id: 5a.1f.2.0\nevent: open\ndata: {}\n\nid: 5a.2".to_vec();
+        let message = cut(&mut text, b"\n\n").unwrap();
+        assert_eq!(
+            (message.lines().next(), text.as_slice()),
+            (Some("id: 5a.1f.2.0"), b"id: 5a.2".as_slice())
+        );
+        assert_eq!(cut(&mut text, b"\n\n"), None);
+        assert_eq!((place_of("5a.1f.2.0"), place_of("nothing")), (Some((31, 2)), None));
+    }
+}
