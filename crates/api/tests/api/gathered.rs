@@ -202,7 +202,7 @@ async fn one_that_the_database_refuses_is_alone_in_it() {
         .unwrap();
     let poison = json!({"task_args": {"poison": true}});
     let asked = |n: usize| {
-        let (job, body) = if n % 5 == 0 { ("poison", poison.clone()) } else { ("good", json!({})) };
+        let (job, body) = if n.is_multiple_of(5) { ("poison", poison.clone()) } else { ("good", json!({})) };
         let app = &app;
         async move { app.post(&format!("/api/v1/jobs/{job}/trigger"), &body).await }
     };

@@ -71,7 +71,9 @@ pub enum SchemaError {
     Database(#[from] DbError),
 }
 
-/// Why migrating failed. What had been applied before stays applied; the failed migration left nothing, but for one that
+/// Why migrating failed.
+///
+/// What had been applied before stays applied; the failed migration left nothing, but for one that
 /// makes an index beside those who write: its index is invalid then, and is to be dropped (`migrations/README.md`).
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {

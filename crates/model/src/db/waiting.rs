@@ -83,7 +83,9 @@ statement! {
     Look = "waiting_look.sql", (seconds: f64 as Double) -> (Nullable<Text>, Bool)
 }
 
-/// Looks for dispatches that have expired, at the end of an index, and for unserved queues: those in which something could have been
+/// Looks for dispatches that have expired, at the end of an index, and for unserved queues.
+///
+/// Those are queues in which something could have been
 /// claimed for as long as `patience` and that no living worker serves. A worker that drains takes nothing new and does not count.
 ///
 /// # Errors
