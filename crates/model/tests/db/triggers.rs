@@ -53,7 +53,7 @@ async fn each_has_its_own_fate_and_what_one_is_refused_for_stops_no_other() {
     let by_id = world.job("by-id").await.id;
     world.job("by-name").await;
     world.job("gone").await;
-    world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'gone'").await;
+    world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL WHERE name = 'gone'").await;
     let (id, nobodys) = (by_id.to_string(), Uuid::new_v4().to_string());
     let fates =
         trigger(&world, &["missing", &id, "off", "by-name", "built-in", "gone", "a\0b", &nobodys, &id]).await;

@@ -24,6 +24,9 @@ use super::crew::Crew;
 use super::losses::{self, Losses};
 use super::{Cli, Mode, probe};
 
+/// What every run is about, however short: held against nothing it is broken.
+const DECIDED: [&str; 2] = ["11: every trigger that was accepted", "effects: an attempt ran more than once"];
+
 /// What nobody waits for is held back for so long before the primary is killed.
 const HELD: Duration = Duration::from_millis(1500);
 /// How long nobody notices that the primary is gone.
@@ -158,11 +161,18 @@ async fn judge(
     // In so short a run some rules are held against nothing.
     let decided: Vec<Verdict> =
         verdicts.iter().filter(|verdict| verdict.checked > 0 || verdict.violations > 0).cloned().collect();
+    let undecided: Vec<&Verdict> =
+        verdicts.iter().filter(|verdict| verdict.checked == 0 && verdict.violations == 0).collect();
+    let has_to_be = |verdict: &&Verdict| DECIDED.iter().any(|rule| verdict.invariant.starts_with(rule));
     let broken: Vec<&Verdict> = decided
         .iter()
         .filter(|verdict| verdict.violations > 0 && !(mode == Mode::Asynchronous && is_outside(verdict)))
+        .chain(undecided.iter().copied().filter(has_to_be))
         .collect();
     print!("{}", Verdict::table(&decided));
+    for verdict in &undecided {
+        println!("held against nothing: {}", verdict.invariant);
+    }
     let after = async |statement: &str| -> anyhow::Result<String> {
         let at: Option<f64> = sql.query_one(statement, &[&moments.promoted]).await?.get(0);
         Ok(since(moments.promoted, at))
