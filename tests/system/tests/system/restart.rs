@@ -95,9 +95,14 @@ async fn restart_with_term_drains_the_worker_and_hands_back_what_does_not_finish
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_with_term_lets_running_work_finish() {
     let mut system = Installation::with(1, 1).await;
-    system.apply(&shell_jobs("sleep 2", &[manual("short")])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let begun = folder.path().join("begun");
+    let command = format!("touch {}; sleep 2", begun.display());
+    system.apply(&shell_jobs(&command, &[manual("short")])).await;
     system.trigger("short").await;
-    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    // Not only claimed: what a worker has not begun when it is told to stop it hands back.
+    wait_for("the program", PATIENCE, async || if begun.exists() { Ok(()) } else { Err("not begun".into()) })
+        .await;
     let status = system.workers[0].stop_gracefully(PATIENCE).await;
     assert!(status.success(), "{status}");
     assert_eq!(
