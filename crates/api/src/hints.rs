@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::state::ApiState;
 
-/// Between two notifications: next to nothing beside what starting an attempt takes.
+/// Between two notifications. A trigger that finds none underway is told of at once; one that comes right after another waits so long at most.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The queues in which something waits of which the workers were not told yet.
