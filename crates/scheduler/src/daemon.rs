@@ -4,8 +4,8 @@
 //! Run: the election, the leader's tasks, the listener for hints. Stop: first the leader's tasks, then leadership is handed
 //! over, then the rest. A task that ends by itself ends the process: it is never left silently without one of its parts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use sched_model::db::housekeeping::Housekeeping;
@@ -29,6 +29,7 @@ use crate::config::Config;
 use crate::leader_scope::{self, Board, Starting};
 use crate::leadership::{Leadership, Timing};
 use crate::status::{Phase, SchedulerStatus};
+use crate::tasks::batch::Batches;
 use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
 use crate::tasks::lines::{self, Lines};
@@ -213,11 +214,10 @@ impl Parts {
             let poll_interval = config.poll_interval;
             starting.start(
                 Dispatch {
-                    scope: scope.clone(),
+                    batches: Batches { scope: scope.clone(), calendars: Arc::default() },
                     batch_size: config.batch_size,
                     poll_interval,
                     lanes: lanes(&config),
-                    calendars: RwLock::default(),
                     seen: seen.clone(),
                 },
                 poll_interval,

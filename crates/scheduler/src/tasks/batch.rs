@@ -3,7 +3,7 @@
 //! Fence, lock the due jobs, decide (pure), insert, record, advance. Knows nothing of when batches are taken or how many at once.
 //! If the process dies before the commit, nothing has happened and the next leader finds the same jobs due.
 
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
 use sched_model::db::events::{self, NewEvent};
@@ -18,11 +18,12 @@ use crate::calendars::Calendars;
 use crate::plan::{Disabled, disable_all, plan_batch};
 
 /// Takes batches, for one or several at once.
-#[derive(Debug)]
-pub(super) struct Batches<'a> {
-    pub(super) scope: &'a Scope,
+#[derive(Debug, Clone)]
+pub struct Batches {
+    /// The term they are taken in.
+    pub scope: Scope,
     /// Calendars read so far in this term. Locked only while a batch is decided, never across an await.
-    pub(super) calendars: &'a RwLock<Calendars>,
+    pub calendars: Arc<RwLock<Calendars>>,
 }
 
 /// A batch that failed.
@@ -42,7 +43,7 @@ impl Failed {
     }
 }
 
-impl Batches<'_> {
+impl Batches {
     /// Up to `limit` jobs that are due; `None` if none is.
     pub(super) async fn take(&self, conn: &mut Conn, limit: i64) -> Result<Option<Done>, Failed> {
         let first = Mutex::new(None);
@@ -68,7 +69,7 @@ impl Batches<'_> {
         limit: i64,
         first: &Mutex<Option<JobId>>,
     ) -> Result<Option<Done>, DbError> {
-        let Scope { instance, term, .. } = *self.scope;
+        let Scope { instance, term, .. } = self.scope;
         let mut phases = Phases::start();
         let now = tick::fence(conn, instance, term).await?;
         phases.end("fence");
@@ -103,7 +104,7 @@ impl Batches<'_> {
     pub(super) async fn disable(&self, conn: &mut Conn, failed: &Failed) -> Result<(), DbError> {
         let reason = format!("dispatching it was refused: {}", failed.error.with_causes());
         transact(conn, "disable_job", async |conn: &mut Conn| {
-            let Scope { instance, term, .. } = *self.scope;
+            let Scope { instance, term, .. } = self.scope;
             let now = tick::fence(conn, instance, term).await?;
             let jobs = tick::lock_due(conn, now, 1).await?;
             if jobs.first().map(|job| job.id) != failed.first {

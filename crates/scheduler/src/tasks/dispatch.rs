@@ -1,12 +1,12 @@
 //! The tick: due fire times become dispatches.
 //!
-//! Batches ([`super::batch`]) one after the other until one is not full; in a burst several at once, each on a connection of its
-//! own: they lock different jobs, and the fence of the term holds for all. Between batches the queues touched are notified,
+//! Batches ([`super::batch`]) one after the other until one is not full; in a burst several at once, each on a connection and in a task of its
+//! own: while one decides, the others go on. They lock different jobs, and the fence of the term holds for all. They end with the run. Between batches the queues touched are notified,
 //! each once and outside of the transaction: a notification takes a lock that serialises commits, and losing one costs nothing but
 //! latency. If the process dies after a commit, the dispatches are there and only the hint is missing.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -14,13 +14,12 @@ use sched_model::db::tick::{self, Outlook};
 use sched_model::db::{Conn, DbError, notify};
 use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
-use sched_runtime::tasks::BoxError;
+use sched_runtime::tasks::{BoxError, spawn_owned};
 use serde_json::json;
 use tokio::sync::watch;
 
 use super::batch::{Batches, Done, Failed};
-use super::{Scope, tell_waiting, within};
-use crate::calendars::Calendars;
+use super::{tell_waiting, within};
 use crate::plan::MAX_DISPATCHES;
 
 /// A run may take no longer; what it has committed stays.
@@ -35,16 +34,14 @@ const LEAST_PER_LANE: i64 = 100;
 /// Turns due fire times into dispatches.
 #[derive(Debug)]
 pub struct Dispatch {
-    /// The term it works in.
-    pub scope: Scope,
+    /// How a batch is taken, in the term it works in.
+    pub batches: Batches,
     /// Most jobs per transaction.
     pub batch_size: i64,
     /// Most transactions at once.
     pub lanes: u32,
     /// Longest sleep; the task asks for a shorter one when a job is due earlier.
     pub poll_interval: Duration,
-    /// Calendars read so far in this term.
-    pub calendars: RwLock<Calendars>,
     /// Where what was seen last is shown.
     pub seen: Arc<watch::Sender<Option<Outlook>>>,
 }
@@ -96,15 +93,15 @@ impl Sum {
 }
 
 impl Dispatch {
-    async fn run(&self) -> Result<Report, DbError> {
-        let mut conn = self.scope.database.conn().await?;
+    async fn run(&self) -> Result<Report, BoxError> {
+        let mut conn = self.batches.scope.database.conn().await?;
         let mut sum = Sum::default();
         // A look that finds nothing due costs one statement and no transaction of its own.
         let mut outlook = self.look(&mut conn).await?;
         if outlook.due > 0 {
             drop(conn);
             self.work_off(outlook.due, &mut sum).await?;
-            conn = self.scope.database.conn().await?;
+            conn = self.batches.scope.database.conn().await?;
             outlook = self.look(&mut conn).await?;
         }
         Ok(self.report(&sum, outlook))
@@ -144,53 +141,28 @@ impl Dispatch {
 
     /// Works off what is due, in as many lanes as that is worth. What one of them is refused is taken one job at a time after the others
     /// have ended, so that the job that is refused is found and disabled and the others go on.
-    async fn work_off(&self, due: i64, sum: &mut Sum) -> Result<(), DbError> {
+    async fn work_off(&self, due: i64, sum: &mut Sum) -> Result<(), BoxError> {
         let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
         let per_batch = due.div_euclid(lanes).clamp(1, self.batch_size);
         // Rounded up: two jobs in one lane are one batch.
         let per_batch =
             if per_batch * lanes < due { (per_batch + 1).min(self.batch_size) } else { per_batch };
         let started = monotonic();
-        let ends = join_all((0..lanes).map(|_| self.lane(per_batch, started))).await;
+        let lane = Lane { batches: self.batches.clone(), per_batch, started };
+        let lanes = (0..lanes).map(|_| spawn_owned("dispatch_lane", lane.clone().run()));
         let mut refused = None;
-        for (done, end) in ends {
+        for ended in join_all(lanes).await {
+            let (done, end) = ended?;
             sum.add(&done);
             match end {
                 Ok(()) => {}
                 Err(failed) if failed.is_of_the_batch() => refused = Some(failed),
-                Err(failed) => return Err(failed.error),
+                Err(failed) => return Err(failed.error.into()),
             }
         }
         match refused {
-            Some(failed) => self.one_by_one(sum, &failed).await,
+            Some(failed) => Ok(self.one_by_one(sum, &failed).await?),
             None => Ok(()),
-        }
-    }
-
-    fn batches(&self) -> Batches<'_> {
-        Batches { scope: &self.scope, calendars: &self.calendars }
-    }
-
-    /// Batches until one is not full or the run has lasted long enough.
-    async fn lane(&self, per_batch: i64, started: Instant) -> (Sum, Result<(), Failed>) {
-        let mut sum = Sum::default();
-        let end = self.lane_into(per_batch, started, &mut sum).await;
-        (sum, end)
-    }
-
-    async fn lane_into(&self, per_batch: i64, started: Instant, sum: &mut Sum) -> Result<(), Failed> {
-        let conn = self.scope.database.conn().await;
-        let mut conn = conn.map_err(|error| Failed { error, first: None })?;
-        loop {
-            let Some(done) = self.batches().take(&mut conn, per_batch).await? else { return Ok(()) };
-            sum.count(&done);
-            // The hint goes out with each batch: workers need not wait for the whole burst.
-            tell(&mut conn, &done).await;
-            let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= per_batch
-                || done.batch.dispatches.len() >= MAX_DISPATCHES;
-            if !is_full || started.elapsed() > RUN_FOR || self.scope.stop.is_cancelled() {
-                return Ok(());
-            }
         }
     }
 
@@ -199,25 +171,61 @@ impl Dispatch {
             error = refused.error.with_causes(),
             "A batch of due jobs was refused; taking them one at a time."
         );
-        let mut conn = self.scope.database.conn().await?;
+        let mut conn = self.batches.scope.database.conn().await?;
         for _ in 0..self.batch_size {
-            if self.scope.stop.is_cancelled() {
+            if self.batches.scope.stop.is_cancelled() {
                 return Ok(());
             }
-            match self.batches().take(&mut conn, 1).await {
+            match self.batches.take(&mut conn, 1).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(done)) => {
                     sum.count(&done);
                     tell(&mut conn, &done).await;
                 }
                 Err(failed) if failed.is_of_the_batch() => {
-                    self.batches().disable(&mut conn, &failed).await?;
+                    self.batches.disable(&mut conn, &failed).await?;
                     sum.disabled += 1;
                 }
                 Err(failed) => return Err(failed.error),
             }
         }
         Ok(())
+    }
+}
+
+/// Batches one after the other on one connection.
+#[derive(Debug, Clone)]
+struct Lane {
+    batches: Batches,
+    /// Most jobs per transaction.
+    per_batch: i64,
+    /// When the run began.
+    started: Instant,
+}
+
+impl Lane {
+    /// Batches until one is not full or the run has lasted long enough.
+    async fn run(self) -> (Sum, Result<(), Failed>) {
+        let mut sum = Sum::default();
+        let end = self.run_into(&mut sum).await;
+        (sum, end)
+    }
+
+    async fn run_into(&self, sum: &mut Sum) -> Result<(), Failed> {
+        let Self { batches, per_batch, started } = self;
+        let conn = batches.scope.database.conn().await;
+        let mut conn = conn.map_err(|error| Failed { error, first: None })?;
+        loop {
+            let Some(done) = batches.take(&mut conn, *per_batch).await? else { return Ok(()) };
+            sum.count(&done);
+            // The hint goes out with each batch: workers need not wait for the whole burst.
+            tell(&mut conn, &done).await;
+            let is_full = i64::try_from(done.jobs.len()).unwrap_or(i64::MAX) >= *per_batch
+                || done.batch.dispatches.len() >= MAX_DISPATCHES;
+            if !is_full || started.elapsed() > RUN_FOR || batches.scope.stop.is_cancelled() {
+                return Ok(());
+            }
+        }
     }
 }
 

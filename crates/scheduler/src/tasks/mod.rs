@@ -1,7 +1,7 @@
 //! The leader's tasks. Each looks at what is stored and does what is to be done: the first run of a new leader is like
 //! every other, and a run that dies half-way is made good by the next.
 
-mod batch;
+pub mod batch;
 pub mod dependents;
 pub mod dispatch;
 pub mod lines;
