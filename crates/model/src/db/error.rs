@@ -168,11 +168,15 @@ fn classify(message: &str) -> Class {
         "permission denied",
         "read-only transaction",
     ];
+    // Who may not act as the owner of the tables will not be let to by waiting.
+    const REFUSALS: &[&str] = &["permission denied to set role"];
     const TIME_OUTS: &[&str] = &["canceling statement due to", "idle-in-transaction"];
     if message.contains("deadlock detected") {
         Class::Collision
     } else if TIME_OUTS.iter().any(|text| message.contains(text)) {
         Class::TimeOut
+    } else if REFUSALS.iter().any(|text| message.contains(text)) {
+        Class::Other
     } else if OUTAGES.iter().any(|text| message.contains(text)) {
         Class::Outage
     } else {

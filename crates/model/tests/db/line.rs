@@ -1,7 +1,6 @@
 //! The line behind `max_instances`, and what makes room in it.
 
-use std::time::Duration;
-
+use diesel_async::SimpleAsyncConnection as _;
 use sched_model::db::attempts::{self, Ended, Record};
 use sched_model::db::cancellations::{self, MakeRoom};
 use sched_model::db::claims::Claimed;
@@ -11,6 +10,7 @@ use sched_model::domain::attempt::{AttemptOutcome, Verdict};
 use sched_model::domain::dispatch::{DispatchEvent, Trigger};
 use sched_model::domain::ids::{JobId, execution_id};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use std::time::Duration;
 
 use crate::fixture::{TENANT, World, settings};
 
@@ -199,7 +199,15 @@ async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker
             ["dispatch_cancelled", "CANCELLED", "scheduler"]
         ]
     );
+    // The next fire, while it still stops: it is not asked again.
+    let again = "UPDATE job_dispatch SET error_message = 'cancelled by ada' WHERE status = 'IN_PROGRESS'";
+    world.conn().await.batch_execute(again).await.unwrap();
+    let message = "SELECT error_message FROM job_dispatch WHERE status = 'IN_PROGRESS'";
+    let one = MakeRoom { count: 1, ..room };
     let mut conn = world.conn().await;
+    let told = cancellations::cancel_oldest(&mut conn, &[one]).await.unwrap();
+    assert_eq!((told.len(), world.rows(events).await.len()), (0, 2));
+    assert_eq!(world.rows(message).await, [["cancelled by ada"]]);
     assert_eq!(cancellations::requested(&mut conn, worker).await.unwrap(), [running.token]);
 
     // Lost or handed back, it does not come again: somebody wants it cancelled.

@@ -65,7 +65,7 @@ impl Activation for Strays {
 
 impl Strays {
     async fn run(&mut self) -> Result<Report, DbError> {
-        let Some(seen) = self.seen.clone() else {
+        let Some(seen) = self.seen.take() else {
             // Who asks while this looks is looked for again.
             if !self.asked.swap(false, Ordering::Relaxed) {
                 return Ok(Report::idle());
@@ -79,17 +79,24 @@ impl Strays {
         };
         let rest = self.worker_lease.saturating_sub(monotonic().saturating_duration_since(seen.at));
         if !rest.is_zero() {
+            self.seen = Some(seen);
             return Ok(Report::idle().next_in(rest));
         }
-        let mut conn = self.scope.database.conn().await?;
-        // Without the fence, which nobody is to wait for while a whole table is read. Nothing makes a claim of an attempt that has none, and one
-        // that has ended meanwhile is told by its token.
-        let found = recovery::strays(&mut conn, self.unknown_limit, BATCH).await?;
-        let found: Vec<StrayAttempt> =
-            found.into_iter().filter(|stray| seen.claims.contains(&claim(stray))).collect();
-        let ended =
-            transact(&mut conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await?;
-        self.seen = None;
+        let mut conn = match self.scope.database.conn().await {
+            Ok(conn) => conn,
+            Err(error) => {
+                self.seen = Some(seen);
+                return Err(error);
+            }
+        };
+        let ended = match self.second_look(&mut conn, &seen).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                // As of the first look: what cannot be read in time is not read again and again.
+                self.seen = Some(seen).filter(|_| error.is_outage());
+                return Err(error);
+            }
+        };
         ended.iter().for_each(Lost::tell);
         if ended.is_empty() {
             let again = self.asked.load(Ordering::Relaxed);
@@ -103,6 +110,15 @@ impl Strays {
         // There may be more than one look takes.
         self.asked.store(true, Ordering::Relaxed);
         Ok(Report::worked(json!({"attempts_stray": ended.len()})).next_in(Duration::ZERO))
+    }
+
+    /// Ends those that are still there. Looks without the fence, which nobody is to wait for while a whole table is read: nothing makes a claim of
+    /// an attempt that has none, and one that has ended meanwhile is told by its token.
+    async fn second_look(&self, conn: &mut Conn, seen: &Sighting) -> Result<Vec<Lost>, DbError> {
+        let found = recovery::strays(conn, self.unknown_limit, BATCH).await?;
+        let found: Vec<StrayAttempt> =
+            found.into_iter().filter(|stray| seen.claims.contains(&claim(stray))).collect();
+        transact(conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await
     }
 
     /// The first look. Decides nothing, so it needs no fence.

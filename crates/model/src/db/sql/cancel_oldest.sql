@@ -1,4 +1,5 @@
--- What waits is closed at once; what runs is asked to stop, and closed by its worker. A dispatch that is claimed while this runs is
+-- What waits is closed at once; what runs is asked to stop, once, and closed by its worker: one that somebody has asked already counts among
+-- the oldest, and is left as it is. A dispatch that is claimed while this runs is
 -- judged as it then is: the row is read again under its lock. What is open is found as in cancel_open.sql, without reading what has
 -- finished: a retry has the fire time of the dispatch that it runs again, however old. What runs is read once for all jobs.
 WITH input AS (
@@ -34,10 +35,10 @@ cancelled AS (
     SET status = CASE WHEN d.status = 'PENDING' THEN 'CANCELLED' ELSE d.status END,
         claimable_at = NULL,
         completed_at = CASE WHEN d.status = 'PENDING' THEN clock_timestamp() END,
-        cancel_requested_at = coalesce(d.cancel_requested_at, clock_timestamp()),
+        cancel_requested_at = clock_timestamp(),
         error_message = 'cancelled: a later fire of the job took its place (overlap policy cancel_oldest)'
     FROM oldest o
-    WHERE d.id = o.id AND d.completed_at IS NULL
+    WHERE d.id = o.id AND d.completed_at IS NULL AND d.cancel_requested_at IS NULL
     RETURNING d.id, d.tenant_id, d.job_id, d.worker_id, d.status, o.is_in_line
 ),
 told AS (
