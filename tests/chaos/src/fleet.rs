@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::clocks::{self, Clocks};
 use crate::place::{DATABASE, Place};
 use crate::plan::{Kind, Target, count_of};
-use crate::timeline::{EXIT, Lines, now};
+use crate::timeline::{EXIT, Lines, RENEW, now};
 use crate::way::{Server, Way};
 
 /// How long a daemon that is asked to end may take, work in flight included.
@@ -101,6 +101,11 @@ impl Fleet {
     pub(crate) fn pooled_scheduler() -> String {
         let [scheduler, _] = POOLED;
         format!("{}-{}", word(scheduler.kind), scheduler.number)
+    }
+
+    /// The names of all schedulers.
+    pub(crate) fn schedulers() -> Vec<String> {
+        (0..count_of(Kind::Scheduler)).map(|number| format!("{}-{number}", word(Kind::Scheduler))).collect()
     }
 
     /// Starts all of them; returns when they are ready.
@@ -275,12 +280,13 @@ impl Keeper {
                 self.tell(process, "freeze", (began, &format!("{lasts:?}")));
             }
             Order::Renew(answer) => {
-                self.term().await;
+                let status = self.term().await;
                 if let Some(other) = self.other.take() {
                     self.other = Some(std::mem::replace(&mut self.launch, other));
                 }
                 self.start_again(Duration::ZERO).await;
                 ready(self.address, Duration::from_secs(10)).await;
+                self.tell(process, RENEW, (began, &format!("{status:?}")));
                 // Whoever asked may have gone.
                 let _ = answer.send(process.is_some());
             }

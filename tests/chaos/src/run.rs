@@ -169,6 +169,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
         stream: Some(told.path().to_owned()),
+        schedulers: Fleet::schedulers(),
         pooled: Fleet::pooled_scheduler(),
         quiet_at,
         python: cli.python.clone().context("--python is missing")?,

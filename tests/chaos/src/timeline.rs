@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 pub(crate) const LEFT_OUT: &str = "left-out";
 /// The kind of what comes of faults: a daemon ended by itself.
 pub(crate) const EXIT: &str = "exit";
+/// What a rolling restart does to each daemon; the restart is the fault.
+pub(crate) const RENEW: &str = "renew";
 
 /// Seconds since the epoch.
 pub(crate) fn now() -> f64 {
@@ -77,7 +79,7 @@ impl Lines {
         target: &str,
         (began, detail): (f64, &str),
     ) {
-        if kind != EXIT {
+        if kind != EXIT && kind != RENEW {
             self.faults.fetch_add(1, Ordering::Relaxed);
         }
         self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail}));

@@ -38,9 +38,15 @@ const SCHEMA: &str = "
         FROM (SELECT position FROM run.stream WHERE message = 'open' ORDER BY line LIMIT 1) o,
              (SELECT position FROM run.stream WHERE message = 'until' ORDER BY line DESC LIMIT 1) u;
     -- A scheduler that was frozen tells what it knew then, until it has looked.
-    CREATE VIEW run.doubled AS SELECT a.at, a.target, a.state, EXISTS (
-            SELECT FROM run.faults f WHERE f.kind = 'freeze' AND f.target = ANY (string_to_array(a.state, ','))
-               AND a.at BETWEEN f.began AND f.ended + interval '2 seconds') AS is_excused
+    -- The one with the latest term leads; each of the others has to have been.
+    CREATE VIEW run.doubled AS SELECT a.at, a.target, a.state, NOT EXISTS (
+            SELECT FROM (
+                SELECT l.name, row_number() OVER (ORDER BY l.term DESC) AS nth, rank() OVER (ORDER BY l.term DESC) AS rank
+                FROM unnest(string_to_array(a.state, ','), ARRAY(SELECT t::bigint FROM jsonb_array_elements_text(a.target::jsonb) AS t)) AS l (name, term)
+            ) AS l
+            WHERE l.nth > 1 AND (l.rank = 1 OR NOT EXISTS (
+                SELECT FROM run.faults f WHERE f.kind = 'freeze' AND f.target = l.name
+                   AND a.at BETWEEN f.began AND f.ended + interval '2 seconds'))) AS is_excused
         FROM run.answers a WHERE a.action = 'roles' AND a.is_foreign;";
 
 /// Fire times of the schedule and what became of them, where that took longer than any excuse asks for: when they were due, and when they were recorded.
@@ -76,12 +82,22 @@ pub struct FinishedRun {
     pub answers: PathBuf,
     /// What whoever followed the stream of events was told, if anybody did: JSON lines with the columns of `run.stream`, `at` in seconds since the epoch.
     pub stream: Option<PathBuf>,
+    /// The names of all schedulers, of which any may lead; empty where no fault strikes a single one.
+    pub schedulers: Vec<String>,
     /// The name of the scheduler that reaches the database through the pooler.
     pub pooled: String,
     /// When the last fault was over, in seconds since the epoch.
     pub quiet_at: f64,
     /// The Python that has what the oracle needs.
     pub python: PathBuf,
+}
+
+/// Whether every daemon ran until it was told or made to end.
+fn ended_by_themselves(faults: &[Value]) -> Verdict {
+    let of_exit = faults.iter().filter(|fault| fault["kind"] == "exit");
+    let rows =
+        of_exit.map(|fault| format!("{} ended by itself: {}", fault["target"], fault["detail"])).collect();
+    Verdict::new("stop: no daemon ended by itself", faults.len(), rows)
 }
 
 impl FinishedRun {
@@ -96,6 +112,7 @@ impl FinishedRun {
         self.expect_fires(sql).await;
         let mut verdicts = checks::decide(sql, checks::OF_HISTORY).await;
         verdicts.push(self.timeliness(sql, &faults).await);
+        verdicts.push(ended_by_themselves(&faults));
         verdicts.extend(checks::decide(sql, OF_RUN).await);
         let excused = sql.query_one("SELECT count(*) FROM run.doubled WHERE is_excused", &[]).await;
         let excused: i64 = excused.expect("the roles can be read").get(0);
@@ -143,16 +160,12 @@ impl FinishedRun {
                 Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, &self.pooled)
             })
             .collect();
-        let schedulers =
-            "SELECT DISTINCT unnest(string_to_array(state, ',')) FROM run.answers WHERE action = 'roles'";
-        let schedulers = sql.query(schedulers, &[]).await.expect("the roles can be read");
-        let schedulers: Vec<String> = schedulers.iter().map(|row| row.get(0)).collect();
         let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");
         let (mut rows, mut excused) = (Vec::new(), 0);
         for row in late {
             let (job, due, made, what): (String, f64, f64, String) =
                 (row.get(0), row.get(1), row.get(2), row.get(3));
-            if lateness::is_excused(due, made, &outages, &schedulers) {
+            if lateness::is_excused(due, made, &outages, &self.schedulers) {
                 excused += 1;
             } else {
                 rows.push(format!("{job}, due at {due:.3}, {:.1} s later {what}", made - due));

@@ -137,10 +137,10 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     Invariant {
         name: "8: a worker that was told to drain claims nothing until that is taken back",
         checked: "SELECT count(*) FROM run.faults WHERE kind = 'drain'",
-        // A claim that was under way when the request was answered has its own snapshot.
+        // A claim that was under way when the request was answered has its own snapshot. A process that registers anew drains on.
         broken: "SELECT f.target, f.began, f.ended, t.dispatch_id, t.at
-                 FROM run.faults f JOIN witness.transitions t
-                   ON t.worker_id::text = f.detail AND t.became = 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
+                 FROM run.faults f JOIN witness.workers w ON w.process_id = f.process JOIN witness.transitions t
+                   ON t.worker_id = w.worker_id AND t.became = 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
                  WHERE f.kind = 'drain'",
     },
 ];

@@ -30,11 +30,12 @@ impl Outage {
     /// The fault of that kind and target, if it keeps any scheduler from its work. `pooled` reach the database through the pooler.
     pub(crate) fn of(kind: &str, target: &str, began: f64, ended: f64, pooled: &str) -> Option<Self> {
         let struck = match (kind, target) {
+            // What was not done, and what a daemon did to itself. A rolling restart has a line for each that is renewed.
+            ("left-out" | "exit" | "rolling-same-build" | "rolling-other-build", _) => return None,
             // Who holds an old snapshot, or has a clock that is wrong, is in nobody's way.
             ("snapshot" | "clock", _) => return None,
             // A leader whose every request takes a while renews its lease, and nobody else may do its work.
             ("delay", target) if target.starts_with("scheduler") => Struck::Everybody,
-            ("rolling" | "rolling-other-build", "scheduler") => Struck::Everybody,
             (_, "postgres" | "database") => Struck::Everybody,
             (_, "pgbouncer") => Struck::Scheduler(pooled.to_owned()),
             (_, target) if target.starts_with("scheduler-") => Struck::Scheduler(target.to_owned()),
@@ -100,7 +101,16 @@ mod tests {
         let pooled = [out("freeze", "scheduler-0", 99.0, 136.0), out("pooler", "pgbouncer", 110.0, 122.0)];
         assert!(!is_late(&pooled));
         assert!(!is_late(&[out("delay", "scheduler-0", 112.0, 122.0)]), "it leads and is slow");
-        assert!(Outage::of("freeze", "worker-0", 100.0, 125.0, "").is_none());
+        let third = [out("renew", "scheduler-0", 99.0, 125.0), out("kill", "scheduler-1", 105.0, 134.0)];
+        assert!(!is_late(&third));
+        for (kind, target) in [
+            ("freeze", "worker-0"),
+            ("left-out", "postgres"),
+            ("exit", "scheduler-0"),
+            ("rolling-same-build", "scheduler"),
+        ] {
+            assert!(Outage::of(kind, target, 100.0, 125.0, "").is_none(), "{kind} of {target}");
+        }
     }
 
     #[test]

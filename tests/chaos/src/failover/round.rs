@@ -115,6 +115,8 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
         stream: None,
+        // What is done here strikes all of them.
+        schedulers: Vec::new(),
         pooled: String::new(),
         quiet_at,
         python: cli.python.clone(),

@@ -222,6 +222,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
         timeline: timeline.path().to_owned(),
         answers: answers.path().to_owned(),
         stream: Some(told.path().to_owned()),
+        schedulers: Fleet::schedulers(),
         pooled: Fleet::pooled_scheduler(),
         quiet_at,
         python: cli.python.clone(),
