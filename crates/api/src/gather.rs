@@ -1,39 +1,42 @@
 //! Triggers that are gathered: those that arrive while a transaction of their tenant is under way go together into the next one.
 //!
 //! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction cost little more than one. Nobody waits
-//! for others to come: the first goes at once, alone. Each is answered when the transaction that has it is committed, with its own dispatch or
-//! its own refusal, and has its own entry in the audit log.
+//! for others to come: the first goes at once, alone. When as many wait as are under way, they go too, beside those: one transaction is written while
+//! the other one waits for the disk. Two that are under way have no job in common, since the one would wait for the other. Each
+//! trigger is answered when the transaction that has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log.
 //!
 //! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
-//! all of a transaction that fails before its commit: each is then done by itself, in a transaction of its own, where it waits as long as it has to and
+//! all of a transaction that is refused before its commit, and did not wait in vain: each is then done by itself, in a transaction of its own, where it waits as long as it has to and
 //! is told what becomes of it alone. After a failure *of* the commit nobody knows what was written; that is what each is told, and nothing
 //! is tried again. Who has gone by the time their trigger would be written (the client, or its time) has none. A process that dies has
 //! answered nobody whose trigger it did not commit.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use sched_model::db::audit::{self, AuditEntry};
 use sched_model::db::triggers::{self, Fate};
-use sched_model::db::{Conn, audit};
+use sched_model::db::{Conn, DbError};
 use sched_model::domain::dispatch::Trigger;
-use sched_model::domain::ids::TenantId;
+use sched_model::domain::ids::{DispatchId, JobId, TenantId};
 use sched_runtime::exit::BoxError;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ApiError;
 use crate::identity::{By, Identity};
-use crate::routes::{operates, trigger_entry};
 use crate::session::{Sessions, SharedError};
 
 /// Most triggers in one transaction: beyond this the work counts, and no longer the commit.
 const MOST: usize = 100;
 /// Longest arguments of a trigger that goes with others, as a body in bytes: a transaction of many is to stay small.
 pub(crate) const LONGEST_ARGS: usize = 16 * 1024;
+/// Most transactions of a tenant at once.
+const AT_ONCE: usize = 2;
 /// Triggers that may be on their way to the gatherer; each is a request that waits.
 const ON_THEIR_WAY: usize = 1000;
 
@@ -54,7 +57,7 @@ impl Order {
         Self {
             tenant: who.tenant(),
             job: job.to_owned(),
-            may_run_built_in: operates(who),
+            may_run_built_in: who.operates(),
             args,
             traceparent: by.trace.to_string(),
             by: by.clone(),
@@ -119,33 +122,36 @@ impl Gatherer {
     /// # Errors
     /// None; it is a task as others.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
-        // A tenant is in it while a transaction of its triggers is under way, with those that wait for the next.
-        let mut lines: HashMap<TenantId, Vec<Waiting>> = HashMap::new();
-        let mut under_way: FuturesUnordered<BoxFuture<'static, TenantId>> = FuturesUnordered::new();
+        // A tenant is in it while a transaction of its triggers is under way.
+        let mut lines: HashMap<TenantId, Line> = HashMap::new();
+        let mut under_way: FuturesUnordered<BoxFuture<'static, (TenantId, Vec<String>)>> =
+            FuturesUnordered::new();
         loop {
-            tokio::select! {
+            let tenant = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 one = self.orders.recv() => {
                     let Some(one) = one else { return Ok(()) };
-                    match lines.entry(one.order.tenant) {
-                        Entry::Occupied(mut line) => line.get_mut().push(one),
-                        Entry::Vacant(place) => {
-                            under_way.push(self.write(*place.key(), vec![one]));
-                            place.insert(Vec::new());
-                        }
-                    }
+                    let tenant = one.order.tenant;
+                    lines.entry(tenant).or_default().add(one);
+                    tenant
                 }
-                Some(tenant) = under_way.next() => {
-                    match lines.get_mut(&tenant).map(next).filter(|batch| !batch.is_empty()) {
-                        Some(batch) => under_way.push(self.write(tenant, batch)),
-                        None => drop(lines.remove(&tenant)),
-                    }
+                Some((tenant, jobs)) = under_way.next() => {
+                    lines.entry(tenant).or_default().ended(&jobs);
+                    tenant
                 }
+            };
+            let Entry::Occupied(mut line) = lines.entry(tenant) else { continue };
+            while let Some(batch) = line.get_mut().next() {
+                under_way.push(self.write(tenant, batch));
+            }
+            if line.get().transactions == 0 {
+                line.remove();
             }
         }
     }
 
-    fn write(&self, tenant: TenantId, batch: Vec<Waiting>) -> BoxFuture<'static, TenantId> {
+    /// Writes triggers of a tenant and tells who waits for them; the tenant, and which jobs they were for.
+    fn write(&self, tenant: TenantId, batch: Vec<Waiting>) -> BoxFuture<'static, (TenantId, Vec<String>)> {
         let sessions = self.sessions.clone();
         async move {
             let (orders, answers): (Vec<Order>, Vec<_>) =
@@ -155,17 +161,71 @@ impl Gatherer {
                 // Who has gone meanwhile hears as little as of any commit that was under way.
                 drop(answer.send(fate));
             }
-            tenant
+            (tenant, orders.into_iter().map(|order| order.job).collect())
         }
         .boxed()
     }
 }
 
-/// Those of a line that go next, first come, first served; nobody who has gone.
-fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
-    line.retain(|one| !one.answer.is_closed());
-    let rest = line.split_off(line.len().min(MOST));
-    std::mem::replace(line, rest)
+/// The triggers of a tenant.
+#[derive(Debug, Default)]
+struct Line {
+    /// Those that wait, first come, first served.
+    waiting: Vec<Waiting>,
+    /// How many of them are for jobs of which none is under way.
+    free: usize,
+    /// The jobs of those under way, as they were asked for. One that is asked for by its name and by its id is found to be the same
+    /// by the database, where the later comes back undone.
+    jobs: HashSet<String>,
+    /// How many are under way.
+    under_way: usize,
+    /// In how many transactions.
+    transactions: usize,
+}
+
+impl Line {
+    fn add(&mut self, one: Waiting) {
+        self.free += usize::from(!self.jobs.contains(&one.order.job));
+        self.waiting.push(one);
+    }
+
+    /// Those that go now, if some do; nobody who has gone.
+    fn next(&mut self) -> Option<Vec<Waiting>> {
+        if self.transactions >= AT_ONCE || self.free < self.under_way.max(1) {
+            return None;
+        }
+        let (mut batch, mut rest) = (Vec::new(), Vec::new());
+        for one in std::mem::take(&mut self.waiting) {
+            if one.answer.is_closed() {
+                continue;
+            }
+            let goes = batch.len() < MOST && !self.jobs.contains(&one.order.job);
+            if goes { batch.push(one) } else { rest.push(one) }
+        }
+        self.waiting = rest;
+        self.jobs.extend(batch.iter().map(|one: &Waiting| one.order.job.clone()));
+        self.count();
+        if batch.is_empty() {
+            return None;
+        }
+        self.under_way += batch.len();
+        self.transactions += 1;
+        Some(batch)
+    }
+
+    /// A transaction has ended that had triggers of these jobs.
+    fn ended(&mut self, jobs: &[String]) {
+        self.transactions -= 1;
+        self.under_way -= jobs.len();
+        for job in jobs {
+            self.jobs.remove(job);
+        }
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.free = self.waiting.iter().filter(|one| !self.jobs.contains(&one.order.job)).count();
+    }
 }
 
 /// Writes the triggers of a tenant, and says what became of each.
@@ -179,7 +239,7 @@ async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<A
             .zip(&fates)
             .filter_map(|(order, fate)| match fate {
                 Fate::Created(made) => {
-                    Some(trigger_entry(tenant, made.job, made.dispatch, order.args.is_some(), &order.by))
+                    Some(entry(tenant, made.job, made.dispatch, order.args.is_some(), &order.by))
                 }
                 _ => None,
             })
@@ -189,19 +249,39 @@ async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<A
     });
     match written.await {
         Ok(fates) => fates.into_iter().map(Ok).collect(),
+        // Each alone would wait as long for what they waited for together.
+        Err(SharedError::Undone(error)) if matches!(error, DbError::TimedOut(_)) => told_all(orders, error),
         Err(SharedError::Undone(error)) => {
             let (cause, count) = (error.with_causes(), orders.len());
-            tracing::debug!(
-                error = cause,
-                triggers = count,
-                "Triggers failed together; each is tried alone."
-            );
+            tracing::warn!(error = cause, triggers = count, "Triggers failed together; each is tried alone.");
             orders.iter().map(|_| Ok(Fate::Busy)).collect()
         }
-        Err(SharedError::Unknown(error)) => {
-            let error = Arc::new(ApiError::from(error));
-            orders.iter().map(|_| Err(error.clone())).collect()
-        }
+        Err(SharedError::Unknown(error)) => told_all(orders, error),
+    }
+}
+
+fn told_all(orders: &[Order], error: DbError) -> Vec<Answer> {
+    let error = Arc::new(ApiError::from(error));
+    orders.iter().map(|_| Err(error.clone())).collect()
+}
+
+/// A trigger that made a dispatch, as the audit log has it.
+pub(crate) fn entry(
+    tenant: TenantId,
+    job: JobId,
+    dispatch: DispatchId,
+    has_own_args: bool,
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "trigger_job",
+        target_type: "job",
+        target_id: job.to_string(),
+        before: None,
+        after: Some(json!({"dispatch_id": dispatch, "has_own_args": has_own_args})),
+        request_id: Some(by.request.clone()),
     }
 }
 
@@ -227,15 +307,74 @@ mod tests {
         (Waiting { order, answer }, fate)
     }
 
+    /// A line to which triggers of these jobs have come, and who waits for them.
+    fn line(jobs: impl IntoIterator<Item = usize>) -> (Line, Vec<oneshot::Receiver<Answer>>) {
+        let (mut line, mut fates) = (Line::default(), Vec::new());
+        come(&mut line, &mut fates, jobs);
+        (line, fates)
+    }
+
+    fn come(
+        line: &mut Line,
+        fates: &mut Vec<oneshot::Receiver<Answer>>,
+        jobs: impl IntoIterator<Item = usize>,
+    ) {
+        for job in jobs {
+            let (one, fate) = waiting(job);
+            line.add(one);
+            fates.push(fate);
+        }
+    }
+
+    fn next(line: &mut Line) -> Vec<String> {
+        line.next().into_iter().flatten().map(|one| one.order.job).collect()
+    }
+
+    const NOBODY: [&str; 0] = [];
+
     #[test]
     fn the_first_of_a_line_go_next_and_nobody_who_has_gone() {
-        let (mut line, mut fates): (Vec<_>, Vec<_>) = (0..MOST + 10).map(waiting).unzip();
+        let (mut line, mut fates) = line(0..MOST + 10);
         fates.drain(2..5);
-        let jobs = |batch: &[Waiting]| batch.iter().map(|one| one.order.job.clone()).collect::<Vec<_>>();
-        let first = jobs(&next(&mut line));
+        let first = next(&mut line);
         assert_eq!((first.len(), &first[..3]), (MOST, &["0".to_owned(), "1".to_owned(), "5".to_owned()][..]));
-        let rest = jobs(&next(&mut line));
+        line.ended(&first);
+        let rest = next(&mut line);
         assert_eq!((rest.len(), rest.last()), (7, Some(&(MOST + 9).to_string())));
-        assert!(next(&mut line).is_empty() && line.is_empty());
+        fates.clear();
+        line.ended(&rest);
+        assert_eq!(next(&mut line), NOBODY);
+        assert_eq!((line.waiting.len(), line.transactions, line.under_way), (0, 0, 0));
+    }
+
+    #[test]
+    fn as_many_as_are_under_way_go_beside_them() {
+        let (mut line, mut fates) = line(0..3);
+        let first = next(&mut line);
+        assert_eq!(first, ["0", "1", "2"]);
+        come(&mut line, &mut fates, [3, 4]);
+        assert_eq!(next(&mut line), NOBODY, "2 wait, 3 are under way");
+        come(&mut line, &mut fates, [5]);
+        assert_eq!(next(&mut line), ["3", "4", "5"]);
+        come(&mut line, &mut fates, 6..20);
+        assert_eq!(next(&mut line), NOBODY, "two are under way");
+        line.ended(&first);
+        assert_eq!(next(&mut line).len(), 14);
+    }
+
+    #[test]
+    fn no_two_under_way_have_a_job_in_common() {
+        let (mut line, mut fates) = line([1, 1]);
+        let first = next(&mut line);
+        assert_eq!(first, ["1", "1"]);
+        come(&mut line, &mut fates, [1, 3, 1]);
+        assert_eq!(next(&mut line), NOBODY, "one of those that wait may go, two are under way");
+        come(&mut line, &mut fates, [4]);
+        let beside = next(&mut line);
+        assert_eq!(beside, ["3", "4"]);
+        line.ended(&beside);
+        assert_eq!(next(&mut line), NOBODY);
+        line.ended(&first);
+        assert_eq!(next(&mut line), ["1", "1"]);
     }
 }

@@ -22,6 +22,7 @@ mod peer;
 mod permit;
 mod places;
 mod plainly;
+mod reply;
 mod routes;
 mod server;
 mod session;

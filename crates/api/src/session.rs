@@ -10,9 +10,7 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
-use actix_web::http::header::{ETAG, HeaderName, HeaderValue, LOCATION};
-use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
+use sched_model::db::kept_answers::{self, Asked, Begun};
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
 use sched_model::db::pool::{InvalidDatabaseSettings, PoolStatus};
@@ -22,116 +20,19 @@ use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, clock
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
 use sched_wire::IDEMPOTENCY_KEY;
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::events::reads::STATEMENT_WITHIN;
 use crate::identity::{By, Identity, Recognising};
 use crate::mistake::{Mistake, Reason};
 use crate::permit::{Needs, allowed};
+use crate::reply::{Reply, note_replay};
 use crate::state::ApiState;
 
 /// How long a look at the installation may take; who asked has given up then.
 const SURVEY_WITHIN: Duration = Duration::from_secs(5);
 /// How long counting may take.
 const TOTALS_WITHIN: Duration = Duration::from_secs(10);
-
-/// An answer that can be kept: no more than what a client is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reply {
-    status: StatusCode,
-    location: Option<String>,
-    etag: Option<String>,
-    body: Option<Value>,
-    /// What stands in place of the body when the same request is answered again.
-    again: Option<Value>,
-}
-
-/// Says in an answer that it was given before, to the same request.
-pub(crate) fn note_replay(response: &mut HttpResponse) {
-    let name = HeaderName::from_static("idempotency-replayed");
-    response.headers_mut().insert(name, HeaderValue::from_static("true"));
-}
-
-impl Reply {
-    /// 200 with a body.
-    pub(crate) fn ok(body: &impl Serialize) -> Result<Self, ApiError> {
-        Self::with(StatusCode::OK, body)
-    }
-
-    /// 201 with a body; say where it is with [`Self::location`].
-    pub(crate) fn created(body: &impl Serialize) -> Result<Self, ApiError> {
-        Self::with(StatusCode::CREATED, body)
-    }
-
-    /// Any status with a body.
-    pub(crate) fn with(status: StatusCode, body: &impl Serialize) -> Result<Self, ApiError> {
-        let body = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
-        Ok(Self { status, location: None, etag: None, body: Some(body), again: None })
-    }
-
-    /// 204.
-    pub(crate) const fn no_content() -> Self {
-        Self { status: StatusCode::NO_CONTENT, location: None, etag: None, body: None, again: None }
-    }
-
-    /// Where the thing is that was made.
-    pub(crate) fn location(self, location: String) -> Self {
-        Self { location: Some(location), ..self }
-    }
-
-    /// The entity tag of what is shown, with its quotes.
-    pub(crate) fn etag(self, etag: String) -> Self {
-        Self { etag: Some(etag), ..self }
-    }
-
-    /// The same with another body for whoever sends the request again.
-    pub(crate) fn or_again(self, body: &impl Serialize) -> Result<Self, ApiError> {
-        let again = serde_json::to_value(body).map_err(ApiError::Unwritten)?;
-        Ok(Self { again: Some(again), ..self })
-    }
-
-    /// The answer as it is kept for the same request.
-    fn to_kept(&self) -> KeptAnswer {
-        KeptAnswer {
-            // Below 1000 by its type.
-            status: i16::try_from(self.status.as_u16()).unwrap_or_default(),
-            location: self.location.clone(),
-            etag: self.etag.clone(),
-            body: self.again.as_ref().or(self.body.as_ref()).map(Value::to_string),
-        }
-    }
-
-    /// An answer that was kept.
-    fn of_kept(kept: KeptAnswer) -> Result<Self, ApiError> {
-        let corrupt = |reason: String| DbError::Corrupt { what: "a kept answer".to_owned(), reason };
-        let status = u16::try_from(kept.status).ok().and_then(|status| StatusCode::from_u16(status).ok());
-        let body = kept.body.as_deref().map(serde_json::from_str).transpose();
-        Ok(Self {
-            status: status.ok_or_else(|| corrupt(format!("its status is {}", kept.status)))?,
-            location: kept.location,
-            etag: kept.etag,
-            body: body.map_err(|error| corrupt(error.to_string()))?,
-            again: None,
-        })
-    }
-
-    /// The answer itself, where none is kept.
-    pub(crate) fn into_response(self) -> HttpResponse {
-        let mut response = HttpResponse::build(self.status);
-        if let Some(location) = self.location {
-            response.insert_header((LOCATION, location));
-        }
-        if let Some(etag) = self.etag {
-            response.insert_header((ETAG, etag));
-        }
-        match self.body {
-            Some(body) => response.json(body),
-            None => response.finish(),
-        }
-    }
-}
 
 /// What became of a change.
 #[derive(Debug)]
@@ -228,7 +129,8 @@ impl Sessions {
         self.database.close();
     }
 
-    /// Runs `work` as one change in a tenant that several requests share, each of which was let in by itself. It may be run again.
+    /// Runs `work` as one change in a tenant that several requests share, each of which was let in by itself. It may be run again. Its
+    /// statements are planned once: they take lists of keys, however long.
     ///
     /// # Errors
     /// What `work` returns, which is to say of its own errors that nothing was written, or that the database cannot be asked.
@@ -245,7 +147,7 @@ impl Sessions {
             + Send
             + Sync,
     {
-        self.run(Scope::tenant(tenant), name, work).await
+        self.run(Scope::tenant(tenant).with_general_plans(), name, work).await
     }
 
     async fn run<T, E, F>(&self, scope: Scope, name: &'static str, work: F) -> Result<T, E>
@@ -442,7 +344,7 @@ impl ApiState {
                 return Ok((reply, None));
             }
             let (reply, extra) = work(conn).await?;
-            if let Some(asked) = asked.as_ref().filter(|_| reply.status.is_success()) {
+            if let Some(asked) = asked.as_ref().filter(|_| reply.is_success()) {
                 kept_answers::keep(conn, asked, &reply.to_kept()).await?;
             }
             Ok::<_, ApiError>((reply, Some(extra)))

@@ -224,6 +224,7 @@ fn jobs() -> Vec<Path> {
             P::JobsTrigger,
             triggers::trigger,
             says("Run a job now, whatever its schedule says")
+                .if_match()
                 .may_take::<wire::TriggerRequest>()
                 .repeatable()
                 .gives::<wire::Triggered>(StatusCode::ACCEPTED),

@@ -72,6 +72,13 @@ pub(crate) struct Known {
     actor: String,
 }
 
+impl Known {
+    /// Whether a token says who acts: neither a key of ours nor somebody who has signed in here.
+    pub(crate) const fn is_by_token(&self) -> bool {
+        self.api_key.is_none() && self.session.is_none()
+    }
+}
+
 impl Identity {
     /// The identity of a key that is kept, once it has been judged.
     fn of_key(found: FoundKey, prefix: &str, permissions: Permissions) -> Self {
@@ -164,6 +171,11 @@ impl Identity {
     /// The tenant in which the request acts.
     pub(crate) fn tenant(&self) -> TenantId {
         self.0.tenant
+    }
+
+    /// Whether who acts operates the installation.
+    pub(crate) fn operates(&self) -> bool {
+        self.0.permissions.has(Permission::SystemOperate)
     }
 
     /// All that is known.

@@ -2,7 +2,9 @@
 //!
 //! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
 //! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. Whoever acts as a person has keys of their own,
-//! whatever their role; those of others take a permission, which a key that is bounded to scopes needs for every one. A revoked key is refused by this process at once and by all others within five seconds.
+//! whatever their role, but a bounded number; those of others take a permission, which a key that is bounded to scopes needs for every one. A token
+//! lives for minutes and cannot be taken back: it makes no key without that permission. A revoked key is refused by this process at once and by
+//! all others within five seconds.
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
@@ -19,9 +21,12 @@ use crate::dto::identity::{api_key, scopes};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{Identity, Known};
-use crate::mistake::{self, Mistake};
+use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
-use crate::session::Reply;
+use crate::reply::Reply;
+
+/// Most keys of one's own that can be used at once, for who may not handle all of the tenant: each may send as many requests as any.
+const MOST_OWN: i64 = 20;
 
 /// `GET /api-keys`
 pub(crate) async fn list(
@@ -67,7 +72,8 @@ pub(crate) async fn create(
     let asked = scopes(&spec).map_err(ApiError::Refused)?;
     let known = identity.known();
     let whose = Whose::of(known, Permission::KeysWrite);
-    if whose == Whose::Nobodys || (spec.of_tenant && whose != Whose::All) {
+    let makes_own = matches!(whose, Whose::Own(_)) && !spec.of_tenant && !known.is_by_token();
+    if !makes_own && whose != Whose::All {
         return Err(ApiError::Forbidden(Permission::KeysWrite));
     }
     let user = known.user.filter(|_| !spec.of_tenant);
@@ -88,6 +94,11 @@ pub(crate) async fn create(
     };
     let written = state
         .write(&identity, &request.0, "create_api_key", async |conn: &mut Conn| {
+            if let Whose::Own(user) = whose
+                && api_keys::living(conn, new.tenant, user).await? >= MOST_OWN
+            {
+                return Err(too_many());
+            }
             let made = api_keys::create(conn, new).await.map_err(refused)?;
             audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
             let prefix = made.key_prefix.clone();
@@ -157,6 +168,12 @@ fn no_longer(
         }
         (maker, asked) => Ok(asked.or(maker)),
     }
+}
+
+fn too_many() -> ApiError {
+    let message =
+        format!("you have {MOST_OWN} API keys that can be used; revoke one, or let one expire, first");
+    ApiError::Refused(vec![Mistake { reason: Reason::QuotaExceeded, pointer: String::new(), message }])
 }
 
 fn refused(error: DbError) -> ApiError {

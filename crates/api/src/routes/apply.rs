@@ -29,7 +29,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `POST /apply`
 pub(crate) async fn apply(

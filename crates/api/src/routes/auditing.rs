@@ -234,26 +234,6 @@ fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
     json!({"name": secret.name, "project": project, "version": secret.version, "key": secret.key_id})
 }
 
-/// A trigger that made a dispatch.
-pub(crate) fn of_trigger(
-    tenant: TenantId,
-    job: JobId,
-    dispatch: DispatchId,
-    has_own_args: bool,
-    by: &By,
-) -> AuditEntry {
-    AuditEntry {
-        tenant_id: Some(tenant),
-        actor: by.actor.clone(),
-        action: "trigger_job",
-        target_type: "job",
-        target_id: job.to_string(),
-        before: None,
-        after: Some(json!({"dispatch_id": dispatch, "has_own_args": has_own_args})),
-        request_id: Some(by.request.clone()),
-    }
-}
-
 /// A dispatch that was cancelled, or is to be by its worker.
 pub(super) fn of_cancelled_dispatch(
     tenant: TenantId,

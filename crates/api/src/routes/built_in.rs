@@ -10,22 +10,17 @@ use crate::identity::Identity;
 
 /// Refuses unless who asks may have these functions run.
 pub(super) async fn functions(conn: &mut Conn, who: &Identity, names: &[&str]) -> Result<(), ApiError> {
-    judge(!operates(who) && functions::any_is_system(conn, who.tenant(), names).await?)
+    judge(!who.operates() && functions::any_is_system(conn, who.tenant(), names).await?)
 }
 
 /// Refuses unless who asks may change these jobs, of which some may not be there.
 pub(super) async fn jobs(conn: &mut Conn, who: &Identity, names: &[&str]) -> Result<(), ApiError> {
-    judge(!operates(who) && !functions::system_jobs_among(conn, who.tenant(), names).await?.is_empty())
+    judge(!who.operates() && !functions::system_jobs_among(conn, who.tenant(), names).await?.is_empty())
 }
 
 /// Refuses unless who asks may have these run again, or stop them. Some may not be there.
 pub(super) async fn dispatches(conn: &mut Conn, who: &Identity, ids: &[DispatchId]) -> Result<(), ApiError> {
-    judge(!operates(who) && functions::any_runs_system(conn, who.tenant(), ids).await?)
-}
-
-/// Whether who asks operates the installation.
-pub(crate) fn operates(who: &Identity) -> bool {
-    who.known().permissions.has(Permission::SystemOperate)
+    judge(!who.operates() && functions::any_runs_system(conn, who.tenant(), ids).await?)
 }
 
 fn judge(is_refused: bool) -> Result<(), ApiError> {

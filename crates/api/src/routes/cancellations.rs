@@ -21,7 +21,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::Identity;
 use crate::mistake::Mistake;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// Longest reason of a command, in characters.
 const LONGEST_REASON: usize = 500;

@@ -27,7 +27,7 @@ use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::Identity;
 use crate::mistake::Mistake;
 use crate::page::{Limit, id_cursor};
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// Dead letters that one request decides about.
 const PAGE: i64 = 500;
@@ -265,7 +265,7 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
         error => error,
     })?;
     // Those of built-in jobs are not meant by who may not decide about them.
-    let without = match built_in::operates(who) {
+    let without = match who.operates() {
         true => Vec::new(),
         false => functions::system_jobs(conn, who.tenant()).await?,
     };

@@ -17,7 +17,7 @@ use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{self, Body, NoParameters, Query};
 use crate::identity::{By, Identity};
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `POST /workers/{id}/drain`
 pub(crate) async fn drain(

@@ -32,20 +32,23 @@ pub(super) async fn page(
 ) -> Answer<Page<sched_wire::Execution>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
     let before = id_cursor(query.cursor.as_deref())?.map(ExecutionId);
-    let (rows, counted) = state
-        .read(identity, "list_executions", async |conn: &mut Conn| {
-            let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
-            let dispatch = query.dispatch.map(DispatchId);
-            let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
-            let status = query.status.map(IntoDomain::into_domain);
-            let filter = Filter { job, dispatch, status, since, until, before };
-            let counted = match query.total {
-                Some(true) => Some(executions::count(conn, tenant, &filter, ROWS_COUNTED).await?),
-                Some(false) | None => None,
-            };
-            Ok((executions::list(conn, tenant, &filter, limit.rows()).await?, counted))
-        })
-        .await?;
+    let read = async |conn: &mut Conn| {
+        let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
+        let dispatch = query.dispatch.map(DispatchId);
+        let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
+        let status = query.status.map(IntoDomain::into_domain);
+        let filter = Filter { job, dispatch, status, since, until, before };
+        let counted = match query.total {
+            Some(true) => Some(executions::count(conn, tenant, &filter, ROWS_COUNTED).await?),
+            Some(false) | None => None,
+        };
+        Ok((executions::list(conn, tenant, &filter, limit.rows()).await?, counted))
+    };
+    // The attempts of a dispatch that is gone are looked for in the whole history.
+    let (rows, counted) = match query.dispatch {
+        Some(_) => state.read_totals(identity, "list_executions", read).await?,
+        None => state.read(identity, "list_executions", read).await?,
+    };
     let page = limit.page(rows, |execution| execution.id.to_string(), show::execution);
     Ok(web::Json(with_total(page, counted)))
 }

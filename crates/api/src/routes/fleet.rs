@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::whole;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// Most jobs that the status names of those the scheduler has disabled; it counts them all.
 const SHOWN_QUARANTINED: i64 = 20;

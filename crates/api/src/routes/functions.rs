@@ -26,7 +26,7 @@ use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
 use crate::mistake::{Mistake, Reason};
 use crate::page::Limit;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// What it is, in messages.
 const KIND: &str = "task function";

@@ -62,7 +62,8 @@ pub(crate) async fn metrics(
         })
         .await;
     match counted {
-        Err(ApiError::Busy(_)) if hours > 1 => {
+        // Who asked for no span of time has nothing to mend, and asks again.
+        Err(ApiError::Busy(_)) if query.hours.is_some_and(|hours| hours > 1) => {
             let message = format!("of {hours} hours there is too much to count at once; ask for fewer");
             Err(ApiError::parameter("hours", message))
         }

@@ -14,7 +14,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake;
 use crate::page::whole;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// What it is, in messages.
 const KIND: &str = "job type";

@@ -14,7 +14,7 @@ use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `POST /maintenance/tick`
 pub(crate) async fn tick(

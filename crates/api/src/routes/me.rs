@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{self, Claim, Identity, Vain, Verdict};
 use crate::mistake::Mistake;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `GET /me`
 pub(crate) async fn get(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Me> {

@@ -47,9 +47,6 @@ use actix_web::web;
 use chrono::{DateTime, Utc};
 use sched_model::db::{Conn, clock};
 
-pub(crate) use auditing::of_trigger as trigger_entry;
-pub(crate) use built_in::operates;
-
 use crate::dto::moment;
 use crate::error::ApiError;
 use crate::identity::Signed;

@@ -17,7 +17,7 @@ use crate::dto::queue::show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// What it is, in messages.
 const KIND: &str = "queue";

@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::page::Limit;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `GET /queues`
 pub(crate) async fn list(

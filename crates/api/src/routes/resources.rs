@@ -14,7 +14,6 @@ use sched_model::domain::system;
 use serde_json::{Value, json};
 
 use super::auditing::plain;
-use super::built_in::operates;
 use crate::error::ApiError;
 use crate::identity::{By, Identity};
 use crate::mistake::{Mistake, Reason};
@@ -75,7 +74,7 @@ pub(super) fn refused(error: ChangeError, kind: &'static str, name: &str) -> Api
 
 /// Refuses who does not operate the installation what concerns its built-in jobs.
 pub(super) fn may_touch_built_in(identity: &Identity, is_built_in: bool) -> Result<(), ApiError> {
-    if is_built_in && !operates(identity) {
+    if is_built_in && !identity.operates() {
         return Err(ApiError::Forbidden(Permission::SystemOperate));
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::conflict::Conflict;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::{By, Identity};
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `POST /dispatches/{id}/retry`
 pub(crate) async fn dispatch(

@@ -18,7 +18,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 use crate::page::Limit;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `GET /secrets`
 pub(crate) async fn list(

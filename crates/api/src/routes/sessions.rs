@@ -25,7 +25,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{self, By, Claim, Identity, Vain, Verdict};
 use crate::mistake::Mistake;
 use crate::peer;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// Most characters that are kept of what a browser says that it is.
 const LONGEST_USER_AGENT: usize = 200;

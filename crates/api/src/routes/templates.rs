@@ -25,7 +25,7 @@ use crate::extract::{Body, NoParameters, Query, condition, if_match};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// What it is, in messages.
 const KIND: &str = "template";

@@ -20,7 +20,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake};
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// What it is, in messages.
 const KIND: &str = "tenant";

@@ -15,7 +15,7 @@ use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
-use crate::session::Reply;
+use crate::reply::Reply;
 
 /// `GET /tenants`
 pub(crate) async fn list(

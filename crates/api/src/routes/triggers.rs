@@ -6,39 +6,40 @@
 
 use std::sync::Arc;
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
 use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::triggers::{Created, Fate};
-use sched_model::db::{Conn, audit};
+use sched_model::db::{Conn, audit, jobs};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
-use sched_model::domain::ids::{DispatchId, JobId};
+use sched_model::domain::ids::{DispatchId, JobId, TenantId};
 use sched_wire::{IDEMPOTENCY_KEY, TriggerRequest};
 use serde_json::Value;
 
 use super::jobs::{find, no_such_job};
 use super::retries::accepted;
-use super::{Id, State, auditing, built_in};
+use super::{Id, State, built_in};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
-use crate::gather::{LONGEST_ARGS, Order};
+use crate::extract::{Body, NoParameters, Query, if_match};
+use crate::gather::{self, LONGEST_ARGS, Order};
 use crate::identity::{By, Identity};
 use crate::mistake::{Mistake, Reason};
-use crate::session::note_replay;
+use crate::reply::note_replay;
 
 /// `POST /jobs/{id-or-name}/trigger`
 pub(crate) async fn trigger(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     job: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let by = &request.0;
-    // With a key the answer is kept in the transaction of the trigger, which is then its own.
-    let goes_with_others = by.once.is_none() && body.length() <= LONGEST_ARGS;
+    let (version, by) = (if_match(&http)?, &request.0);
+    // With a key the answer is kept in the transaction of the trigger, which is then its own; so is that of one version.
+    let goes_with_others = by.once.is_none() && version.is_none() && body.length() <= LONGEST_ARGS;
     let args = body.read_or_default::<TriggerRequest>()?.task_args.map(Value::Object).map(Arc::new);
     if goes_with_others {
         let fate = state.gathering.trigger(Order::new(&identity, by, &job, args.clone())).await?;
@@ -55,7 +56,7 @@ pub(crate) async fn trigger(
             Fate::Busy => {}
         }
     }
-    alone(&state, &identity, by, &job, args.as_deref()).await
+    alone(&state, &identity, by, &job, version, args.as_deref()).await
 }
 
 /// A trigger in a transaction of its own, which waits for whoever holds the job.
@@ -64,6 +65,7 @@ async fn alone(
     identity: &Identity,
     by: &By,
     job: &str,
+    version: Option<i64>,
     args: Option<&Value>,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
@@ -83,7 +85,10 @@ async fn alone(
             };
             match dispatches::trigger(conn, &new).await? {
                 Triggered::Created(dispatch, queue) => {
-                    let entry = auditing::of_trigger(tenant, found.id, dispatch, args.is_some(), by);
+                    if let Some(version) = version {
+                        still_is(conn, tenant, found.id, version).await?;
+                    }
+                    let entry = gather::entry(tenant, found.id, dispatch, args.is_some(), by);
                     audit::write(conn, &[entry]).await?;
                     Ok((accepted(dispatch, false)?, Some((found.id, dispatch, queue))))
                 }
@@ -103,6 +108,14 @@ async fn alone(
         None => {}
     }
     Ok(response)
+}
+
+/// Whether this is the version of a job, now that the trigger holds it and nobody changes it any more.
+async fn still_is(conn: &mut Conn, tenant: TenantId, id: JobId, version: i64) -> Result<(), ApiError> {
+    match jobs::by_id(conn, tenant, id).await? {
+        Some(job) if job.state.version != version => Err(ApiError::OtherVersion { found: job.state.version }),
+        _ => Ok(()),
+    }
 }
 
 /// Tells of a dispatch that is committed.

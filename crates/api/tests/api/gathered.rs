@@ -58,8 +58,9 @@ async fn those_that_arrive_together_are_written_together_and_answered_each() {
     let (app, holder) = held_by_quota(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let asked = join_all((0..40).map(|n| trigger(&app, &names[n % names.len()])));
     let release = async {
-        wait_for_blocked(&app, 1).await;
-        // Each is on its way by now, and those whose turn has not come wait for the one that has.
+        // The first alone, another one beside it.
+        wait_for_blocked(&app, 2).await;
+        // Each is on its way by now, and those whose turn has not come wait for these two.
         let_the_others_arrive(&app).await;
         holder.batch_execute("COMMIT").await.unwrap();
     };

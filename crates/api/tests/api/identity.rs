@@ -268,6 +268,33 @@ async fn everybody_has_keys_of_their_own_and_sees_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn own_keys_that_can_be_used_are_bounded() {
+    let app = TestApp::start().await;
+    let viewer = member(&app, "eve@example.com", "default", "viewer").await;
+    // One was made for them.
+    let mut made = Vec::new();
+    for n in 1..20 {
+        made.push(make_key(&app, &viewer, &json!({"name": format!("k{n}")})).await.1);
+    }
+    let refused = post_as(&app, &viewer, "/api/v1/api-keys", &json!({"name": "more"})).await;
+    assert_eq!(
+        (refused.status, &refused.json()["code"]),
+        (409, &json!("quota_exceeded")),
+        "{}",
+        refused.body
+    );
+    let path = format!("/api/v1/api-keys/{}", made[0]["prefix"].as_str().unwrap());
+    let headers = [("authorization", viewer.as_str())];
+    assert_eq!(send(app.addr, "DELETE", &path, &headers, None).await.status, 204);
+    make_key(&app, &viewer, &json!({"name": "in its place"})).await;
+    // Who handles all keys of the tenant is not bounded.
+    for n in 0..25 {
+        let answer = app.post("/api/v1/api-keys", &json!({"name": format!("o{n}")})).await;
+        assert_eq!(answer.status, 201, "{}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_acts_in_its_own_tenant_and_sees_nothing_of_another() {
     let app = TestApp::start().await;
     app.with_jobs(&["ours"]).await;

@@ -60,6 +60,23 @@ async fn a_token_acts_as_the_member_it_names_and_never_more() {
     let seen = seen.json();
     assert_eq!((&seen["role"], &seen["tenant"]["slug"]), (&json!("owner"), &json!("default")));
     assert_eq!((&seen["api_key"], &seen["actor"]), (&Value::Null, &json!(format!("{OWNER} via token"))));
+    // A key outlives a token: only who handles the tenant's keys makes one with it.
+    let make = async |changes: Value| {
+        let token = format!("Bearer {}", with_secret(&changes));
+        let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
+        app.send("POST", "/api/v1/api-keys", &headers, Some(r#"{"name": "k"}"#)).await.status
+    };
+    app.db
+        .client()
+        .await
+        .batch_execute(
+            "INSERT INTO users (email, display_name) VALUES ('eve@example.com', 'Eve');
+             INSERT INTO memberships (tenant_id, user_id, role) SELECT t.id, u.id, 'viewer'
+             FROM tenants t, users u WHERE t.slug = 'default' AND u.email = 'eve@example.com'",
+        )
+        .await
+        .unwrap();
+    assert_eq!((make(json!({"email": "eve@example.com"})).await, make(json!({})).await), (403, 201));
     let bounded = me(&app, &with_secret(&json!({"sched_scope": "jobs:read"}))).await;
     assert_eq!(bounded.json()["permissions"], json!(["jobs:read"]));
     for (changes, part) in [

@@ -75,6 +75,29 @@ async fn arguments_of_a_trigger_stand_in_place_of_the_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_of_another_version_is_refused_and_makes_nothing() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    let of_version = async |tag: &str| app.send("POST", TRIGGER, &[("if-match", tag)], None).await;
+    let job = app.get("/api/v1/jobs/report").await;
+    let tag = job.header("etag").unwrap().to_owned();
+    let refused = of_version("\"99\"").await;
+    assert_eq!(
+        (refused.status, &refused.json()["code"]),
+        (412, &json!("version_mismatch")),
+        "{}",
+        refused.body
+    );
+    assert_eq!(app.count(DISPATCHES).await, 0);
+    for tag in [tag.as_str(), "*"] {
+        let done = of_version(tag).await;
+        assert_eq!(done.status, 202, "{tag}: {}", done.body);
+    }
+    assert_eq!(app.count(DISPATCHES).await, 2);
+    assert_eq!(of_version("3").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_same_key_is_the_same_dispatch_even_at_the_same_moment() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;

@@ -79,6 +79,25 @@ pub async fn create(conn: &mut Conn, new: NewApiKey<'_>) -> DbResult<ApiKeyRecor
     Ok(made.get_result(conn).await?)
 }
 
+/// How many keys of a member can be used. Holds their membership until the end of the transaction, so that those who make keys at the
+/// same moment count one after the other.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn living(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<i64> {
+    use super::schema::memberships as m;
+    use api_keys as k;
+    let held = m::table.filter(m::tenant_id.eq(tenant)).filter(m::user_id.eq(user)).select(m::user_id);
+    held.for_no_key_update().load::<UserId>(conn).await?;
+    let ends_later = k::expires_at.is_null().or(k::expires_at.gt(diesel::dsl::now));
+    let living = k::table
+        .filter(k::tenant_id.eq(tenant))
+        .filter(k::user_id.eq(user))
+        .filter(k::revoked_at.is_null())
+        .filter(ends_later);
+    Ok(living.count().get_result(conn).await?)
+}
+
 statement! {
     /// Raw because every request may need it: one prepared statement for what decides over a key.
     Find<'a> = "api_keys_find.sql", (prefix: &'a str as Text) -> (

@@ -25,6 +25,7 @@ pub struct Scope {
     is_system: bool,
     is_read_only: bool,
     is_following: bool,
+    has_general_plans: bool,
     within: Option<Duration>,
 }
 
@@ -38,7 +39,14 @@ impl Scope {
     /// Nobody's: what the doors find, which need no tenant.
     #[must_use]
     pub const fn nobody() -> Self {
-        Self { tenant: None, is_system: false, is_read_only: false, is_following: false, within: None }
+        Self {
+            tenant: None,
+            is_system: false,
+            is_read_only: false,
+            is_following: false,
+            has_general_plans: false,
+            within: None,
+        }
     }
 
     /// Besides, what belongs to the installation, and what makes and leads tenants. For system operators.
@@ -65,6 +73,13 @@ impl Scope {
         Self { within: Some(limit), ..self }
     }
 
+    /// Its statements are planned once for a connection, and not anew for what is asked each time. For those whose plan is the same in any
+    /// case and takes longer to find than to follow.
+    #[must_use]
+    pub const fn with_general_plans(self) -> Self {
+        Self { has_general_plans: true, ..self }
+    }
+
     /// Begins a transaction and says all of this, in one message. Its parts are of our own making, so nothing has to be escaped.
     pub(super) fn begin(self) -> String {
         let mode = if self.is_read_only { " READ ONLY" } else { "" };
@@ -72,13 +87,18 @@ impl Scope {
         let system = if self.is_system { "on" } else { "" };
         // Set only where it is wanted, and gone with the transaction.
         let follow = if self.is_following { ", set_config('sched.follow', 'on', true)" } else { "" };
+        let plans = if self.has_general_plans {
+            ", set_config('plan_cache_mode', 'force_generic_plan', true)"
+        } else {
+            ""
+        };
         let limit = self
             .within
             .map(|limit| format!(", set_config('statement_timeout', '{}', true)", limit.as_millis().max(1)));
         let limit = limit.unwrap_or_default();
         format!(
             "BEGIN{mode}; SELECT set_config('role', '{API_ROLE}', true), set_config('sched.tenant', '{tenant}', true), \
-             set_config('sched.system', '{system}', true){follow}{limit}"
+             set_config('sched.system', '{system}', true){follow}{plans}{limit}"
         )
     }
 }

@@ -20,8 +20,9 @@ use crate::error::ApiError;
 use crate::extract::{Body, Condition, NoParameters, Query, condition};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake};
+use crate::reply::Reply;
 use crate::routes::{Id, State};
-use crate::session::{Reply, Written};
+use crate::session::Written;
 
 /// How often a change is computed anew because somebody else was faster.
 const ATTEMPTS: usize = 5;

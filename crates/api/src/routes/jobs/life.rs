@@ -17,8 +17,8 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, if_match};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
+use crate::reply::Reply;
 use crate::routes::{Id, State};
-use crate::session::Reply;
 
 /// Longest name of a job; its column says the same.
 const LONGEST_NAME: usize = 200;

@@ -19,7 +19,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::{Limit, ROWS_COUNTED, with_total};
-use crate::session::Reply;
+use crate::reply::Reply;
 use crate::{cursor, mistake};
 
 pub(crate) use change::{patch, put, rollback};

@@ -1,6 +1,6 @@
 -- Attempts of a tenant, newest first.
 -- No join with the parameters, and conditions that vanish where a filter is not set and are taken for an even chance where nobody knows: every plan
--- reads the index in the order of the ids and stops at the limit, however long the history is.
+-- reads the index in the order of the ids and stops at the limit. What is rare, a status or a dispatch that is gone, is looked for up to there.
 SELECT p.id, p.job_id, j.name, p.dispatch_id, p.attempt, p.status, p.scheduled_for, p.started_at, p.completed_at, p.duration_ms, p.exit_code,
        p.result, p.error_class, p.error_message, p.output_bytes, p.worker_id, p.triggered_by,
        -- A fire time begins a trace of its own, so there is nothing to look up for it; empty where something else has no context.
