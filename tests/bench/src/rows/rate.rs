@@ -14,6 +14,9 @@ use crate::limit::{self, Script};
 use crate::seed::{self, Jobs};
 use crate::sql::Db;
 
+/// Jobs that fire before each burst: as many as make the leader use all of its connections.
+const WARM: usize = 400;
+
 /// Fills a fresh database with jobs that bursts will make due, and starts a leader that has dispatched them once.
 pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(Db, Scheduler, Flush)> {
     let db = bench.place.database().await?;
@@ -28,6 +31,7 @@ pub(super) async fn prepare(bench: &Bench<'_>, jobs: usize) -> anyhow::Result<(D
 pub(super) async fn due_jobs(db: &Db, jobs: usize) -> anyhow::Result<()> {
     seed::tenants(db, 1).await?;
     seed::jobs(db, &Jobs { prefix: "due", count: jobs, ..Jobs::default() }).await?;
+    seed::jobs(db, &Jobs { prefix: burst::WARM, count: WARM, ..Jobs::default() }).await?;
     seed::choose_due(db, "due-").await?;
     seed::settle(db).await
 }
