@@ -1,6 +1,7 @@
 //! Triggers that are gathered: those that arrive while a transaction of their tenant is under way go together into the next one.
 //!
-//! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction cost little more than one. Nobody waits
+//! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost little more
+//! than one. Nobody waits
 //! for others to come: the first goes at once, alone. When as many wait as are under way, they go too, beside those: one transaction is written while
 //! the other one waits for the disk. Two that are under way have no job in common, since the one would wait for the other. Each
 //! trigger is answered when the transaction that has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log.
@@ -71,6 +72,8 @@ impl Order {
             user: &self.by.source,
             args: self.args.as_deref(),
             traceparent: &self.traceparent,
+            actor: &self.by.actor,
+            request: &self.by.request,
         }
     }
 }
@@ -230,8 +233,14 @@ impl Line {
 
 /// Writes the triggers of a tenant, and says what became of each.
 async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<Answer> {
-    let written = sessions.share(tenant, "trigger_jobs", async |conn: &mut Conn| {
-        let asked: Vec<triggers::Order<'_>> = orders.iter().map(Order::as_asked).collect();
+    let asked: Vec<triggers::Order<'_>> = orders.iter().map(Order::as_asked).collect();
+    match sessions.trigger(tenant, &asked).await {
+        Ok(Some(fates)) => return fates.into_iter().map(Ok).collect(),
+        Ok(None) => {}
+        Err(error) if error.is_outage() => return told_all(orders, error),
+        Err(error) => return undone(orders, error),
+    }
+    let written = sessions.share(tenant, "trigger_jobs_by_quota", async |conn: &mut Conn| {
         let done = triggers::trigger_all(conn, tenant, Trigger::Api, &asked).await;
         let fates = done.map_err(SharedError::Undone)?;
         let entries: Vec<_> = orders
@@ -249,15 +258,20 @@ async fn fates(sessions: &Sessions, tenant: TenantId, orders: &[Order]) -> Vec<A
     });
     match written.await {
         Ok(fates) => fates.into_iter().map(Ok).collect(),
-        // Each alone would wait as long for what they waited for together.
-        Err(SharedError::Undone(error)) if matches!(error, DbError::TimedOut(_)) => told_all(orders, error),
-        Err(SharedError::Undone(error)) => {
-            let (cause, count) = (error.with_causes(), orders.len());
-            tracing::warn!(error = cause, triggers = count, "Triggers failed together; each is tried alone.");
-            orders.iter().map(|_| Ok(Fate::Busy)).collect()
-        }
+        Err(SharedError::Undone(error)) => undone(orders, error),
         Err(SharedError::Unknown(error)) => told_all(orders, error),
     }
+}
+
+/// What becomes of triggers of which the database has refused one, or did not do them in time.
+fn undone(orders: &[Order], error: DbError) -> Vec<Answer> {
+    // Each alone would wait as long for what they waited for together.
+    if matches!(error, DbError::TimedOut(_)) {
+        return told_all(orders, error);
+    }
+    let (cause, count) = (error.with_causes(), orders.len());
+    tracing::warn!(error = cause, triggers = count, "Triggers failed together; each is tried alone.");
+    orders.iter().map(|_| Ok(Fate::Busy)).collect()
 }
 
 fn told_all(orders: &[Order], error: DbError) -> Vec<Answer> {

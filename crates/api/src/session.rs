@@ -15,8 +15,11 @@ use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
 use sched_model::db::pool::{InvalidDatabaseSettings, PoolStatus};
 use sched_model::db::roles::{API_ROLE, Scope};
-use sched_model::db::tx::{TransactionError, Work, transact_in};
-use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, clock, startup, tenants};
+use sched_model::db::tx::{TransactionError, Work, measured, transact_in};
+use sched_model::db::{
+    Conn, Database, DatabaseSettings, DbError, DbResult, clock, startup, tenants, triggers,
+};
+use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
 use sched_wire::IDEMPOTENCY_KEY;
@@ -127,6 +130,20 @@ impl Sessions {
     /// Gives the connections back.
     pub(crate) fn close(&self) {
         self.database.close();
+    }
+
+    /// Triggers jobs of a tenant, each for a request that was let in by itself, as one statement that names the tenant itself; `None` where that
+    /// takes a transaction of several ([`Self::share`]).
+    ///
+    /// # Errors
+    /// As of [`triggers::at_once`].
+    pub(crate) async fn trigger(
+        &self,
+        tenant: TenantId,
+        orders: &[triggers::Order<'_>],
+    ) -> DbResult<Option<Vec<triggers::Fate>>> {
+        let mut conn = self.database.conn().await?;
+        measured("trigger_jobs", triggers::at_once(&mut conn, tenant, Trigger::Api, orders)).await
     }
 
     /// Runs `work` as one change in a tenant that several requests share, each of which was let in by itself. It may be run again. Its

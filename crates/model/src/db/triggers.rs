@@ -3,7 +3,11 @@
 //! What [`dispatches::trigger`](super::dispatches::trigger) does for one trigger, by the same rules and under the same locks, in as many
 //! statements for a hundred of them as for one. Each has a fate of its own: what one is refused for stops no other. Nobody waits for a job that
 //! somebody else holds, a tick or the end of an attempt: its triggers are left alone ([`Fate::Busy`]) and have to wait by themselves. Triggers with an
-//! `Idempotency-Key` are not taken. All of it is one transaction of the caller's: who dies before the commit has made nothing.
+//! `Idempotency-Key` are not taken.
+//!
+//! Most go as one statement ([`at_once`]), because each message between two processes costs more than a trigger does. Those of a tenant with a quota
+//! of dispatches go in a transaction of the caller's ([`trigger_all`]). In either all of it is one transaction: who dies before the commit has
+//! made nothing.
 
 use std::collections::HashMap;
 
@@ -16,7 +20,7 @@ use uuid::Uuid;
 
 use super::dispatches::STANDARD_PRIORITY;
 use super::quotas::{self, DispatchesUsedUp};
-use super::{Conn, DbError, DbResult};
+use super::{Conn, DbError, DbResult, tx};
 use crate::domain::dispatch::Trigger;
 use crate::domain::ids::{DispatchId, JobId, TenantId, time_ordered};
 
@@ -33,6 +37,10 @@ pub struct Order<'a> {
     pub args: Option<&'a serde_json::Value>,
     /// W3C trace context.
     pub traceparent: &'a str,
+    /// Who asks, as the audit log says it.
+    pub actor: &'a str,
+    /// The id of the request, for the audit log.
+    pub request: &'a str,
 }
 
 /// A dispatch that a trigger made.
@@ -63,6 +71,98 @@ pub enum Fate {
     Busy,
 }
 
+statement! {
+    /// Raw because it calls a function that does everything at once.
+    AtOnce<'a> = "triggers_at_once.sql", (
+        tenant: TenantId as SqlUuid,
+        standard_priority: i16 as SmallInt,
+        triggered_by: Trigger as Text,
+        ids: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
+        names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        may_run_built_in: &'a [bool] as Array<Bool>,
+        users: &'a [&'a str] as Array<Text>,
+        args: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        traceparents: &'a [&'a str] as Array<Text>,
+        actors: &'a [&'a str] as Array<Text>,
+        requests: &'a [&'a str] as Array<Text>,
+    ) -> (Text, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>)
+}
+
+/// The fate, the job, the dispatch, its queue, and the name of the function of the job.
+type Done = (String, Option<JobId>, Option<DispatchId>, Option<String>, Option<String>);
+
+/// Creates a dispatch for each job that is asked for, with its entry in the audit log, in a transaction of its own.
+///
+/// In it the connection is what the API is ([`super::roles::API_ROLE`]). Says what became of each order, in their order; `None` where the
+/// tenant has a quota of dispatches, and nothing was done. Tell the workers after it.
+///
+/// # Errors
+/// When the database refuses one of them, so that none was done; or cannot be asked, so that nobody knows ([`DbError::is_outage`]).
+pub async fn at_once(
+    conn: &mut Conn,
+    tenant: TenantId,
+    triggered_by: Trigger,
+    orders: &[Order<'_>],
+) -> DbResult<Option<Vec<Fate>>> {
+    fn column<'a, T>(orders: &[Order<'a>], value: impl Fn(&Order<'a>) -> T) -> Vec<T> {
+        orders.iter().map(value).collect()
+    }
+    let (ids, names) = (asked_ids(orders), asked_names(orders));
+    let statement = AtOnce {
+        tenant,
+        standard_priority: STANDARD_PRIORITY,
+        triggered_by,
+        ids: &ids,
+        names: &names,
+        may_run_built_in: &column(orders, |order| order.may_run_built_in),
+        users: &column(orders, |order| order.user),
+        args: &column(orders, |order| order.args),
+        traceparents: &column(orders, |order| order.traceparent),
+        actors: &column(orders, |order| order.actor),
+        requests: &column(orders, |order| order.request),
+    };
+    let done: Vec<Done> = match statement.load(conn).await.map_err(DbError::from) {
+        Ok(done) => done,
+        Err(error) => {
+            tx::leave_read_only(conn, &error);
+            return Err(error);
+        }
+    };
+    if matches!(&done[..], [(fate, ..)] if fate == "quota") {
+        return Ok(None);
+    }
+    if done.len() != orders.len() {
+        return Err(corrupt(format!("{} orders have {} fates", orders.len(), done.len())));
+    }
+    done.into_iter().map(fate).collect::<DbResult<Vec<Fate>>>().map(Some)
+}
+
+fn fate((fate, job, dispatch, queue, function): Done) -> DbResult<Fate> {
+    match (fate.as_str(), job, dispatch, queue, function) {
+        ("created", Some(job), Some(dispatch), Some(queue), _) => {
+            Ok(Fate::Created(Created { job, dispatch, queue }))
+        }
+        ("no_such_job", ..) => Ok(Fate::NoSuchJob),
+        ("busy", ..) => Ok(Fate::Busy),
+        ("built_in", ..) => Ok(Fate::BuiltIn),
+        ("inactive", _, _, _, Some(function)) => Ok(Fate::FunctionInactive(function)),
+        (other, ..) => Err(corrupt(format!("one has the fate {other:?}"))),
+    }
+}
+
+fn corrupt(reason: String) -> DbError {
+    DbError::Corrupt { what: "triggers".to_owned(), reason }
+}
+
+fn asked_ids(orders: &[Order<'_>]) -> Vec<Option<Uuid>> {
+    orders.iter().map(|order| order.job.parse().ok()).collect()
+}
+
+/// No name holds a NUL, and the database takes none.
+fn asked_names<'a>(orders: &[Order<'a>]) -> Vec<Option<&'a str>> {
+    orders.iter().map(|order| Some(order.job).filter(|name| !name.contains('\0'))).collect()
+}
+
 /// Creates a dispatch for each job that is asked for, and says what became of each order, in their order. Call it in a transaction, and tell
 /// the workers after it ([`super::notify::dispatches_waiting`]).
 ///
@@ -74,10 +174,7 @@ pub async fn trigger_all(
     triggered_by: Trigger,
     orders: &[Order<'_>],
 ) -> DbResult<Vec<Fate>> {
-    let ids: Vec<Option<Uuid>> = orders.iter().map(|order| order.job.parse().ok()).collect();
-    // No name holds a NUL, and the database takes none.
-    let names: Vec<Option<&str>> =
-        orders.iter().map(|order| Some(order.job).filter(|name| !name.contains('\0'))).collect();
+    let (ids, names) = (asked_ids(orders), asked_names(orders));
     let lock = Lock { tenant, standard_priority: STANDARD_PRIORITY, ids: &ids, names: &names };
     let found: Vec<Found> = lock.load(conn).await?;
     let Some(now) = found.iter().map(|found| found.9).max() else { return Ok(Vec::new()) };
