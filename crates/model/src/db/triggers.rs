@@ -124,7 +124,7 @@ pub async fn at_once(
     let done: Vec<Done> = match statement.load(conn).await.map_err(DbError::from) {
         Ok(done) => done,
         Err(error) => {
-            tx::leave_read_only(conn, &error);
+            tx::leave_lost(conn, &error);
             return Err(error);
         }
     };

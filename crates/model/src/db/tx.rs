@@ -102,6 +102,15 @@ pub(super) fn leave_read_only<E: TransactionError>(conn: &mut Conn, error: &E) {
     }
 }
 
+/// After an error of a statement that is a transaction of its own: has the pool drop a connection that is lost.
+///
+/// It would notice by itself, but a moment later, and give it to the next who asks.
+pub(super) fn leave_lost(conn: &mut Conn, error: &DbError) {
+    if error.is_outage() {
+        Manager::transaction_manager_status_mut(conn).set_in_error();
+    }
+}
+
 /// An async closure whose future can be sent between threads; the language cannot say this of `AsyncFn` itself yet.
 pub trait Work<A, R>: Fn(A) -> <Self as Work<A, R>>::Fut {
     /// The future.
