@@ -108,8 +108,10 @@ async fn decide_in_between(broken: &str) -> Vec<String> {
     system.apply(&pulses(1)).await;
     system.start_scheduler(&[("SCHED_BREAK", broken), PATIENT, ("LEADER_LEASE", "10s")]).await;
     system.wait_count("a fire", "SELECT count(*) FROM scheduled_jobs WHERE fired_count > 0", 1).await;
-    // Nothing overlaps with a dispatch that nobody runs.
-    system.execute("UPDATE scheduled_jobs SET overlap_policy = 'allow', max_instances = 1000").await;
+    // Nothing overlaps with a dispatch that nobody runs, and the skips below have their reason.
+    let settings =
+        "overlap_policy = 'allow', max_instances = 1000, misfire_policy = 'skip', misfire_grace_seconds = 1";
+    system.execute(&format!("UPDATE scheduled_jobs SET {settings}")).await;
     let other = system.database.client().await;
     other.batch_execute("BEGIN; LOCK TABLE job_dispatch IN SHARE ROW EXCLUSIVE MODE").await.unwrap();
     system.wait_count("the leader to be inside its tick", IN_TICK, 1).await;
