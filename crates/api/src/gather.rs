@@ -1,16 +1,17 @@
 //! Triggers that are gathered: those that arrive while a transaction of their tenant is under way go together into the next one.
 //!
-//! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost little more
-//! than one. Nobody waits
-//! for others to come: the first goes at once, alone. When as many wait as are under way, they go too, beside those: one transaction is written while
-//! the other one waits for the disk. Two that are under way have no job in common, since the one would wait for the other. Each
-//! trigger is answered when the transaction that has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log.
+//! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost
+//! little more than one. Nobody waits for others to come: the first goes at once, alone. When as many wait as are under way, they go too,
+//! beside those: one transaction is written while the other one waits for the disk. Two that are under way have no job in common, since the
+//! one would wait for the other. Each trigger is answered when the transaction that has it is committed, with its own dispatch or its own
+//! refusal, and has its own entry in the audit log.
 //!
 //! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
-//! all of a transaction that is refused before its commit, and did not wait in vain: each is then done by itself, in a transaction of its own, where it waits as long as it has to and
-//! is told what becomes of it alone. After a failure *of* the commit nobody knows what was written; that is what each is told, and nothing
-//! is tried again. Who has gone by the time their trigger would be written (the client, or its time) has none. A process that dies has
-//! answered nobody whose trigger it did not commit.
+//! all of a transaction that is refused before its commit: each is then done by itself, in a transaction of its own, where it waits as long as
+//! it has to and is told what becomes of it alone. Those that waited in vain together are told so, since each alone would wait as long. When
+//! the connection breaks, or the commit fails, nobody knows what was written; that is what each is told, and nothing is tried again. Who has
+//! gone by the time their trigger would be written (the client, or its time) has none. A process that dies has answered nobody whose trigger
+//! it did not commit.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
