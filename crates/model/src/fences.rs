@@ -76,11 +76,13 @@ impl Fence {
             Self::ClaimLock => &[
                 ("claim.sql", "FOR UPDATE SKIP LOCKED", ""),
                 ("claim_limited.sql", "FOR UPDATE SKIP LOCKED", ""),
+                ("claim_lone.sql", "FOR UPDATE SKIP LOCKED", ""),
             ],
             // With where it was locked, which refuses a row that was changed since as well.
             Self::ClaimStatus => &[
                 ("claim.sql", PICKED, "d.id = picked.id"),
                 ("claim_limited.sql", PICKED, "d.id = picked.id"),
+                ("claim_lone.sql", PICKED, "d.id = picked.id"),
             ],
             Self::LimitLock => &[("claims_limited_lock.sql", "\nFOR UPDATE OF u", "")],
             Self::ClaimToken => {

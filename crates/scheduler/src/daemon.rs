@@ -219,6 +219,7 @@ impl Parts {
                     poll_interval,
                     lanes: lanes(&config),
                     seen: seen.clone(),
+                    ahead: None,
                 },
                 poll_interval,
             );

@@ -88,7 +88,7 @@ impl StatusSource for SchedulerStatus {
             "clock_offset_ms": vitals.clock_offset.map(|offset| offset.as_seconds_f64() * 1000.0),
             "last_tick_ms_ago": last_tick.map(milliseconds),
             "next_due": outlook.and_then(|outlook| outlook.next_due),
-            "jobs_due": outlook.map(|outlook| outlook.due),
+            "jobs_due": outlook.map(|outlook| outlook.due()),
             "database": *self.phase.borrow() != Phase::WaitingForDatabase,
             "tasks": tasks,
         })

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use sched_model::db::claims::{self, Claimed, Looked, Wanted};
+use sched_model::db::claims::{self, Claimed, Wanted};
 use sched_model::db::{Conn, DbError, recovery};
 use sched_model::domain::ids::TenantId;
 use sched_runtime::clock::monotonic;
@@ -41,6 +41,10 @@ pub(crate) enum Look {
 pub(crate) struct Claiming {
     /// Whether a claim may have taken effect without our knowing. A poller before this one may have died in the middle of one.
     is_unknown: bool,
+    /// The last look left places and found nothing, but for what [`claims::claim_lone`] had taken before it.
+    is_idle: bool,
+    /// A notification came since.
+    is_told: bool,
     groups: Vec<Group>,
     /// For each group the tenant with which its last claim ended.
     last: Vec<TenantId>,
@@ -62,7 +66,8 @@ struct Limited {
 #[derive(Debug)]
 struct Progress {
     places: Vec<OwnedSemaphorePermit>,
-    some: bool,
+    /// How many dispatches were claimed.
+    found: usize,
     is_contended: bool,
     has_limited: bool,
     room_in: Option<Duration>,
@@ -74,11 +79,12 @@ impl Claiming {
         let groups = weights::groups(&config.queues, &config.queue_weights);
         // Workers that start together begin at different tenants.
         let last = groups.iter().map(|_| TenantId(uuid::Uuid::new_v4())).collect();
-        Self { is_unknown: true, groups, last, limited: Limited::default() }
+        Self { is_unknown: true, is_idle: false, is_told: false, groups, last, limited: Limited::default() }
     }
 
-    /// A notification came: there may be room in a queue whose limit was reached.
+    /// A notification came: something waits, or there may be room in a queue whose limit was reached.
     pub(crate) fn woken(&mut self) {
+        self.is_told = true;
         self.limited.not_before = None;
     }
 
@@ -98,7 +104,11 @@ impl Claiming {
         // Whatever goes wrong from here, a claim may have been on its way.
         self.is_unknown = true;
         let mut progress =
-            Progress { places, some: false, is_contended: false, has_limited: false, room_in: None };
+            Progress { places, found: 0, is_contended: false, has_limited: false, room_in: None };
+        if std::mem::take(&mut self.is_told) && self.is_idle && progress.places.len() > 1 {
+            self.take_lone(session, &mut conn, &mut progress).await?;
+        }
+        let lone = progress.found;
         let half = self.limited.share_of(progress.places.len());
         self.take_limited(session, &mut conn, &mut progress, half).await?;
         self.take_in_turn(session, &mut conn, &mut progress).await?;
@@ -107,7 +117,7 @@ impl Claiming {
         self.take_limited(session, &mut conn, &mut progress, rest).await?;
         let result = if progress.places.is_empty() {
             "full"
-        } else if progress.some {
+        } else if progress.found > 0 {
             "partial"
         } else {
             "empty"
@@ -120,10 +130,25 @@ impl Claiming {
             progress.places.clear();
             let retry = claims::next_claimable(&mut conn, &session.worker.config.queues).await?;
             let next_claimable = [retry, progress.room_in].into_iter().flatten().min();
-            Look::Found { some: progress.some, is_contended: progress.is_contended, next_claimable }
+            Look::Found { some: progress.found > 0, is_contended: progress.is_contended, next_claimable }
         };
+        self.is_idle = matches!(look, Look::Found { .. }) && progress.found == lone;
         self.is_unknown = false;
         Ok(look)
+    }
+
+    /// Claims what stands alone in line, which is soon done; the look that follows finds the rest.
+    async fn take_lone(
+        &mut self,
+        session: &Session,
+        conn: &mut Conn,
+        progress: &mut Progress,
+    ) -> Result<(), DbError> {
+        let asked_at = monotonic();
+        let claimed = claims::claim_lone(conn, session.id, &session.worker.config.queues).await?;
+        metrics::histogram!("sched_claim_seconds").record(asked_at.elapsed().as_secs_f64());
+        progress.start(session, claimed.into_iter().collect());
+        Ok(())
     }
 
     /// Claims from the queues without limits, each group its part, until nothing is left or all places are taken.
@@ -150,7 +175,7 @@ impl Claiming {
                 *has_work =
                     looked.claimed.len() == places || (looked.shared_by > 1 && !looked.claimed.is_empty());
                 group.used(looked.claimed.len());
-                progress.start(session, looked);
+                progress.start(session, looked.claimed);
             }
         }
         Ok(())
@@ -179,7 +204,7 @@ impl Claiming {
                 self.limited.not_before = Some(monotonic() + pause);
             }
             let may_have_more = looked.shared_by > 1;
-            progress.start(session, looked);
+            progress.start(session, looked.claimed);
             if !may_have_more {
                 break;
             }
@@ -202,10 +227,10 @@ impl Limited {
 
 impl Progress {
     /// Starts what was claimed, each in a place.
-    fn start(&mut self, session: &Session, looked: Looked) {
-        self.some |= !looked.claimed.is_empty();
-        note(session, &looked.claimed);
-        for dispatch in looked.claimed {
+    fn start(&mut self, session: &Session, claimed: Vec<Claimed>) {
+        self.found += claimed.len();
+        note(session, &claimed);
+        for dispatch in claimed {
             executor::start(session, dispatch, self.places.pop());
         }
     }

@@ -153,7 +153,7 @@ pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<Name
 }
 
 statement! {
-    /// When the next job comes due, and how many are.
+    /// When the next job comes due, and how many are due then or now.
     NextDue = "tick_next_due.sql", (limit: i64 as BigInt) -> (Nullable<Timestamptz>, Timestamptz, BigInt)
 }
 
@@ -164,8 +164,23 @@ pub struct Outlook {
     pub next_due: Option<DateTime<Utc>>,
     /// The database's clock.
     pub now: DateTime<Utc>,
+    /// How many jobs are due at the later of the two instants, counted up to the limit.
+    due_then: i64,
+}
+
+impl Outlook {
     /// How many jobs are due, counted up to the limit.
-    pub due: i64,
+    #[must_use]
+    pub fn due(&self) -> i64 {
+        if self.next_due.is_some_and(|due| due <= self.now) { self.due_then } else { 0 }
+    }
+
+    /// What it becomes when the next jobs come due, if nothing changes before; `None` when some are due already, or none will be.
+    #[must_use]
+    pub fn at_next_due(&self) -> Option<Self> {
+        let due = self.next_due.filter(|due| *due > self.now)?;
+        Some(Self { now: due, ..*self })
+    }
 }
 
 /// Looks ahead, and counts what is due up to `limit`.

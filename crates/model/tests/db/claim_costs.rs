@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::fixture::{QUEUE, TENANT, World, settings};
 
 const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
+const CLAIM_LONE: &str = include_str!("../../src/db/sql/claim_lone.sql");
 const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
 const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
 const CANCEL_WAITING: &str = include_str!("../../src/db/sql/cancel_waiting.sql");
@@ -20,11 +21,12 @@ const HOLD: &str = include_str!("../../src/db/sql/line_hold.sql");
 const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
 
 /// The statements of a claim, with the types of their arguments and arguments for a worker.
-fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, String); 4] {
+fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, String); 5] {
     let (worker, tenant) = (worker.0, TENANT.0);
     let queues = format!("ARRAY['{QUEUE}']");
     [
         ("claim", CLAIM, "uuid, bigint, text[], uuid", format!("'{worker}', 8, {queues}, '{}'", Uuid::max())),
+        ("claim of one", CLAIM_LONE, "uuid, text[]", format!("'{worker}', {queues}")),
         (
             "claim of limited",
             CLAIM_LIMITED,

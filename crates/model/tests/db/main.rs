@@ -35,6 +35,7 @@ mod ledger;
 mod limits;
 mod line;
 mod live;
+mod lone;
 mod migrations;
 mod notify;
 mod overdue;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::fixture::{QUEUE, World};
 
 const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
+const CLAIM_LONE: &str = include_str!("../../src/db/sql/claim_lone.sql");
 const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
 const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
 const COUNTS: &str = include_str!("../../src/db/sql/overview_counts.sql");
@@ -124,6 +125,15 @@ async fn claims_read_the_waiting_line_and_nothing_else() {
         assert!(
             plan.contains("Tid Scan on job_dispatch"),
             "does not find what it has locked where it is:\n{plan}"
+        );
+    }
+    let arguments = format!("'{}', ARRAY['{QUEUE}', 'other']", Uuid::new_v4());
+    for plan in plans(&world, CLAIM_LONE, "uuid, text[]", &arguments).await {
+        assert_uses(&plan, "job_dispatch_waiting_idx");
+        assert!(plan.contains("Tid Scan on job_dispatch"), "{plan}");
+        assert!(
+            !plan.contains("Sort") && !plan.contains("Hash"),
+            "more than a descent for each queue:\n{plan}"
         );
     }
     for plan in plans(&world, NEXT_CLAIMABLE, "text[]", &format!("ARRAY['{QUEUE}']")).await {

@@ -44,6 +44,8 @@ pub struct Dispatch {
     pub poll_interval: Duration,
     /// Where what was seen last is shown.
     pub seen: Arc<watch::Sender<Option<Outlook>>>,
+    /// What the last look saw coming, and when by the monotonic clock; not before it.
+    pub ahead: Option<(Instant, Outlook)>,
 }
 
 impl Activation for Dispatch {
@@ -93,28 +95,41 @@ impl Sum {
 }
 
 impl Dispatch {
-    async fn run(&self) -> Result<Report, BoxError> {
-        let mut conn = self.batches.scope.database.conn().await?;
+    async fn run(&mut self) -> Result<Report, BoxError> {
         let mut sum = Sum::default();
-        // A look that finds nothing due costs one statement and no transaction of its own.
-        let mut outlook = self.look(&mut conn).await?;
-        if outlook.due > 0 {
-            drop(conn);
-            self.work_off(outlook.due, &mut sum).await?;
-            conn = self.batches.scope.database.conn().await?;
-            outlook = self.look(&mut conn).await?;
+        // What was waited for is there: the burst begins with its first batch, and the look comes after it.
+        let come = self.ahead.take().filter(|(at, _)| monotonic() >= *at);
+        let mut outlook = match come {
+            Some((_, outlook)) => self.show(outlook),
+            // A look that finds nothing due costs one statement and no transaction of its own.
+            None => self.look().await?,
+        };
+        if outlook.due() > 0 {
+            self.work_off(outlook.due(), &mut sum).await?;
+            outlook = self.look().await?;
         }
         Ok(self.report(&sum, outlook))
     }
 
-    async fn look(&self, conn: &mut Conn) -> Result<Outlook, DbError> {
-        let outlook = tick::outlook(conn, self.batch_size * i64::from(self.lanes)).await?;
-        metrics::gauge!("sched_due_jobs").set(f64::from(u32::try_from(outlook.due).unwrap_or(u32::MAX)));
+    async fn look(&mut self) -> Result<Outlook, DbError> {
+        let mut conn = self.batches.scope.database.conn().await?;
+        let outlook = tick::outlook(&mut conn, self.batch_size * i64::from(self.lanes)).await?;
+        // Counted from when the answer is here, so that it is never early by the database's clock.
+        let ahead = outlook.at_next_due().and_then(|then| {
+            let wait = (then.now - outlook.now).to_std().ok()?;
+            Some((monotonic().checked_add(wait)?, then))
+        });
+        self.ahead = ahead;
+        Ok(self.show(outlook))
+    }
+
+    fn show(&self, outlook: Outlook) -> Outlook {
+        metrics::gauge!("sched_due_jobs").set(f64::from(u32::try_from(outlook.due()).unwrap_or(u32::MAX)));
         let lag = outlook.next_due.map_or(0, |due| (outlook.now - due).num_milliseconds().max(0));
         let lag = Duration::from_millis(u64::try_from(lag).unwrap_or(0));
         metrics::gauge!("sched_due_lag_seconds").set(lag.as_secs_f64());
         self.seen.send_replace(Some(outlook));
-        Ok(outlook)
+        outlook
     }
 
     fn report(&self, sum: &Sum, outlook: Outlook) -> Report {
@@ -129,11 +144,11 @@ impl Dispatch {
                 "skipped": sum.skipped,
                 "disabled": sum.disabled,
                 "held_back": sum.held_back,
-                "still_due": outlook.due,
+                "still_due": outlook.due(),
             }))
         };
         // Jobs that are due and could not be had are locked by somebody: looking again at once would be in the way.
-        let pause = if sum.jobs == 0 && outlook.due > 0 { LOCKED_PAUSE * 20 } else { LOCKED_PAUSE };
+        let pause = if sum.jobs == 0 && outlook.due() > 0 { LOCKED_PAUSE * 20 } else { LOCKED_PAUSE };
         let until_due =
             outlook.next_due.map(|due| (due - outlook.now).to_std().unwrap_or_default().max(pause));
         report.next_in(until_due.unwrap_or(self.poll_interval).min(self.poll_interval))

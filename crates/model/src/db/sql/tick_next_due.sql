@@ -1,13 +1,16 @@
 -- The first entry of scheduled_jobs_due_idx, where a job that is held back stands where it will be looked at; and how many are due, up
--- to a limit.
-WITH input AS (SELECT $1::bigint AS most, clock_timestamp() AS now)
-SELECT (SELECT greatest(next_run_at, dispatch_lock_until) FROM scheduled_jobs
-        WHERE next_run_at IS NOT NULL
-        ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order LIMIT 1),
-       input.now,
+-- to a limit: now, or else at the instant of that entry, so that whoever waits for it need not ask again.
+WITH input AS (SELECT $1::bigint AS most, clock_timestamp() AS now),
+next AS (
+    SELECT greatest(next_run_at, dispatch_lock_until) AS due FROM scheduled_jobs
+    WHERE next_run_at IS NOT NULL
+    ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order LIMIT 1
+)
+SELECT next.due, input.now,
        (SELECT count(*) FROM (SELECT 1 FROM scheduled_jobs
-                              WHERE next_run_at IS NOT NULL AND greatest(next_run_at, dispatch_lock_until) <= input.now
+                              WHERE next_run_at IS NOT NULL
+                                AND greatest(next_run_at, dispatch_lock_until) <= greatest(next.due, input.now)
                               -- In the order of the index, so that it is read and nothing else.
                               ORDER BY greatest(next_run_at, dispatch_lock_until), burst_order
                               LIMIT input.most) AS due)
-FROM input
+FROM input LEFT JOIN next ON true
