@@ -20,6 +20,21 @@ pub struct Captured {
     pub dropped_bytes: u64,
 }
 
+impl Captured {
+    /// Lines that the worker itself has to say; no more of them than a stream keeps of a program that writes much.
+    pub(super) fn of_lines(lines: &[String]) -> Self {
+        let mut capture = Capture::new(MOST_OF_LINES);
+        for line in lines {
+            capture.push(line.as_bytes());
+            capture.push(b"\n");
+        }
+        capture.finish()
+    }
+}
+
+/// Most bytes of the worker's own lines about an attempt.
+const MOST_OF_LINES: usize = 16 * 1024;
+
 /// A stream being captured.
 #[derive(Debug)]
 pub(super) struct Capture {

@@ -152,13 +152,13 @@ pub struct Report {
     pub stdout: Captured,
     /// Kept standard error.
     pub stderr: Captured,
-    /// Kept lines of a native handler's logger.
+    /// Kept lines of a native handler's logger; of a process what its worker noted about it.
     pub log: Captured,
     /// From the call until the work itself began; `None` if it never did.
     pub started_after: Option<Duration>,
     /// From the call until everything of the attempt was gone and cleaned up.
     pub elapsed: Duration,
-    /// Oddities that changed nothing about the outcome, such as an unreadable result file. For the log.
+    /// Oddities that changed nothing about the outcome, such as an unreadable result file. For the worker's log.
     pub notes: Vec<String>,
 }
 

@@ -78,6 +78,11 @@ async fn a_bad_result_file_is_noted_and_changes_nothing() {
         let report = run_shell(command).await;
         assert_eq!((report.outcome, report.result), (Outcome::Succeeded, None), "{command}");
         assert!(report.notes.len() == 1 && report.notes[0].contains(expected), "{:?}", report.notes);
+        assert_eq!(
+            report.log.head,
+            format!("{}\n", report.notes[0]),
+            "whoever looks at the attempt sees it, too"
+        );
     }
 }
 

@@ -47,6 +47,7 @@ use sched_model::domain::handler_config::{FieldError, ProcessConfig};
 use sched_runtime::clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
+use super::capture::Captured;
 use super::report::{ErrorClass, Outcome, Report};
 use super::{Execution, MissingSecret};
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
@@ -271,6 +272,7 @@ impl ProcessHandler {
             result: left.result,
             stdout,
             stderr,
+            log: Captured::of_lines(&notes),
             started_after: Some(started_after),
             notes,
             ..judged
