@@ -76,7 +76,7 @@ impl Fence {
             Self::ClaimLock => &[
                 ("claim.sql", "FOR UPDATE SKIP LOCKED", ""),
                 ("claim_limited.sql", "FOR UPDATE SKIP LOCKED", ""),
-                ("claim_lone.sql", "FOR UPDATE SKIP LOCKED", ""),
+                ("claim_lone.sql", "FOR UPDATE OF w SKIP LOCKED", ""),
             ],
             // With where it was locked, which refuses a row that was changed since as well.
             Self::ClaimStatus => &[

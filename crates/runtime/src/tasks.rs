@@ -69,6 +69,12 @@ pub struct StopError {
 }
 
 impl StopError {
+    /// Whether tasks were only cut off, and none failed.
+    #[must_use]
+    pub fn is_of_slow_tasks(&self) -> bool {
+        self.failures.iter().all(|failure| matches!(failure, TaskError::Aborted { .. }))
+    }
+
     fn unless_empty(failures: Vec<TaskError>) -> Result<(), Self> {
         if failures.is_empty() { Ok(()) } else { Err(Self { failures }) }
     }

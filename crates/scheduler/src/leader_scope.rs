@@ -1,7 +1,9 @@
 //! Runs the leader's tasks for exactly as long as we lead.
 //!
 //! Watches the [`Role`]: when a term begins it starts the tasks with that term, and when it ends it stops them. A task that
-//! is in the middle of a transaction may finish it: the transaction proves the term itself and is refused if that is over.
+//! is in the middle of a transaction may finish it: the transaction proves the term itself and is refused if that is over. One that waits
+//! for a silent database is cut off after a while, with its connection: what it had sent is bound to the term in the same way, and the
+//! process stays to lead again.
 //! Who wants to wake a task or see how it fares looks at the [`Board`]. It is empty once the tasks have stopped, which is what a
 //! leader that resigns waits for.
 
@@ -82,7 +84,16 @@ pub async fn run(
         let stopped = starting.group.stop(STOP_WITHIN).await;
         board.send_replace(Vec::new());
         ended?;
-        stopped?;
+        match stopped {
+            Err(error) if error.is_of_slow_tasks() => {
+                tracing::warn!(
+                    leader.term = term.0,
+                    error = &error as &dyn std::error::Error,
+                    "Tasks of a term that is over were cut off."
+                );
+            }
+            stopped => stopped?,
+        }
     }
     Ok(())
 }
@@ -103,4 +114,50 @@ async fn lead(
 #[must_use]
 pub fn since_last_dispatch(running: &[Running]) -> Option<Duration> {
     running.iter().find(|task| task.name == "dispatch").and_then(|task| task.status.borrow().since_success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sched_runtime::driver::Report;
+    use sched_runtime::tasks::spawn_owned;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Waits for an answer that never comes, and says in which term.
+    struct Hanging {
+        term: Term,
+        begun: mpsc::UnboundedSender<Term>,
+    }
+
+    impl Activation for Hanging {
+        fn name(&self) -> &'static str {
+            "hanging"
+        }
+
+        async fn run_once(&mut self) -> Result<Report, BoxError> {
+            self.begun.send(self.term)?;
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_hangs_when_its_term_ends_is_cut_off_and_the_next_term_begins() {
+        let (role, seen) = watch::channel(Role::Leader(Term(1)));
+        let (begun, mut terms) = mpsc::unbounded_channel();
+        let (board, stop) = (Arc::new(Board::new(Vec::new())), CancellationToken::new());
+        let start = move |term, starting: &mut Starting| {
+            starting.start(Hanging { term, begun: begun.clone() }, Duration::from_secs(1));
+        };
+        let scope = spawn_owned("scope", run(seen, board.clone(), start, stop.clone()));
+        assert_eq!(terms.recv().await, Some(Term(1)));
+        role.send_replace(Role::Standby);
+        board.subscribe().wait_for(Vec::is_empty).await.unwrap();
+        role.send_replace(Role::Leader(Term(2)));
+        assert_eq!(terms.recv().await, Some(Term(2)));
+        stop.cancel();
+        scope.await.unwrap().unwrap();
+    }
 }

@@ -137,7 +137,8 @@ impl Claiming {
         Ok(look)
     }
 
-    /// Claims what stands alone in line, which is soon done; the look that follows finds the rest.
+    /// Claims what stands alone in line, which is soon done; the look that follows finds the rest. No group of queues is charged for it, since
+    /// nothing of any other waited.
     async fn take_lone(
         &mut self,
         session: &Session,

@@ -10,7 +10,7 @@ mod rezone;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{
     Array, BigInt, Bool, Int2, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
@@ -103,6 +103,7 @@ statement! {
     LockDue = "tick_lock_due.sql", (
         now: DateTime<Utc> as Timestamptz,
         limit: i64 as BigInt,
+        skip: i64 as BigInt,
     ) -> DueColumns
 }
 
@@ -111,7 +112,17 @@ statement! {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
-    Ok(LockDue { now, limit }.load(conn).await?)
+    Ok(LockDue { now, limit, skip: 0 }.load(conn).await?)
+}
+
+/// Locks the job that comes after `skip` others, if it is to fire at all; by [`lock_due`]'s order, whether it is due or not.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_another(conn: &mut Conn, now: DateTime<Utc>, skip: i64) -> DbResult<Option<DueJob>> {
+    let at_any_time = now + TimeDelta::days(366_000);
+    let jobs: Vec<DueJob> = LockDue { now: at_any_time, limit: 1, skip }.load(conn).await?;
+    Ok(jobs.into_iter().next())
 }
 
 statement! {

@@ -2,12 +2,16 @@
 //!
 //! Fence, lock the due jobs, decide (pure), insert, record, advance. Knows nothing of when batches are taken or how many at once.
 //! If the process dies before the commit, nothing has happened and the next leader finds the same jobs due.
+//!
+//! What the database refuses may be refused because of one job or because of the database itself: a right that was taken away, a trigger of
+//! somebody's, a damaged table. A job is disabled only after a dispatch of another one has been taken, on trial.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::tick::{self, Batch, DueJob, Written};
+use sched_model::db::tx::TransactionError;
 use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::ids::JobId;
 use sched_runtime::clock::monotonic;
@@ -37,9 +41,38 @@ pub(super) struct Failed {
 impl Failed {
     /// Whether the error lies in what the batch would write, so that trying it again as it is cannot help.
     pub(super) const fn is_of_the_batch(&self) -> bool {
-        let kind =
-            matches!(self.error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_));
-        kind && self.first.is_some()
+        is_refusal(&self.error) && self.first.is_some()
+    }
+}
+
+const fn is_refusal(error: &DbError) -> bool {
+    matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
+}
+
+/// Most other jobs that are tried when one is refused.
+const MOST_TRIED: i64 = 10;
+
+/// How a trial ends, which writes nothing.
+enum Trial {
+    /// There is no other job.
+    Nobody,
+    /// The job would not be dispatched, so that it shows nothing.
+    Silent,
+    /// A dispatch of it was taken.
+    Taken,
+    /// It came to nothing.
+    Failed(DbError),
+}
+
+impl From<DbError> for Trial {
+    fn from(error: DbError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl TransactionError for Trial {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_retryable())
     }
 }
 
@@ -73,6 +106,7 @@ impl Batches {
         let mut phases = Phases::start();
         let now = tick::fence(conn, instance, term).await?;
         phases.end("fence");
+        let fenced = phases.since;
         let mut jobs = tick::lock_due(conn, now, limit).await?;
         let Some(earliest) = jobs.first() else { return Ok(None) };
         *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(earliest.id);
@@ -88,7 +122,7 @@ impl Batches {
         let written = tick::write(conn, instance, term, &batch).await?;
         events::append(conn, &disabled_events(&jobs, &disabled)).await?;
         phases.end("write");
-        Ok(Some(Done { now, jobs, batch, disabled, written, phases }))
+        Ok(Some(Done { now, fenced, jobs, batch, disabled, written, phases }))
     }
 
     async fn read_calendars(&self, conn: &mut Conn, jobs: &[DueJob]) -> Result<(), DbError> {
@@ -98,6 +132,48 @@ impl Batches {
         let found = tick::calendars_of(conn, jobs).await?;
         self.calendars.write().unwrap_or_else(PoisonError::into_inner).update(jobs, found);
         Ok(())
+    }
+
+    /// Whether it is the job that is refused when the first due is, and not any job: a dispatch of another one is taken on trial, and taken
+    /// back. Where there is no other to try with, it is the job.
+    pub(super) async fn takes_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
+        let mut refused = false;
+        for skip in 1..=MOST_TRIED {
+            let Err(trial) = transact(conn, "try_another", async |conn: &mut Conn| {
+                Err::<(), Trial>(self.try_one(conn, skip).await?)
+            })
+            .await
+            else {
+                continue;
+            };
+            match trial {
+                Trial::Nobody => break,
+                Trial::Silent => {}
+                Trial::Taken => return Ok(true),
+                Trial::Failed(error) if is_refusal(&error) => refused = true,
+                Trial::Failed(error) => return Err(error),
+            }
+        }
+        Ok(!refused)
+    }
+
+    async fn try_one(&self, conn: &mut Conn, skip: i64) -> Result<Trial, DbError> {
+        let Scope { instance, term, .. } = self.scope;
+        let now = tick::fence(conn, instance, term).await?;
+        let Some(job) = tick::lock_another(conn, now, skip).await? else { return Ok(Trial::Nobody) };
+        // As if it were due.
+        let now = now.max(job.cursor);
+        let jobs = [job];
+        self.read_calendars(conn, &jobs).await?;
+        let (batch, _) = {
+            let calendars = self.calendars.read().unwrap_or_else(PoisonError::into_inner);
+            plan_batch(&jobs, &calendars, now)
+        };
+        if batch.dispatches.is_empty() {
+            return Ok(Trial::Silent);
+        }
+        tick::write(conn, instance, term, &batch).await?;
+        Ok(Trial::Taken)
     }
 
     /// Disables a job whose dispatch alone was refused, if it is still the one that is due longest.
@@ -138,7 +214,10 @@ impl Phases {
 
 /// A committed batch.
 pub(super) struct Done {
+    /// The database's clock when it was fenced.
     now: DateTime<Utc>,
+    /// That instant by our monotonic clock; not before it.
+    fenced: std::time::Instant,
     pub(super) jobs: Vec<DueJob>,
     pub(super) batch: Batch,
     pub(super) disabled: Vec<Disabled>,
@@ -149,12 +228,14 @@ pub(super) struct Done {
 impl Done {
     fn measure(&mut self) {
         self.phases.end("commit");
+        // A fire is late until its dispatch is committed.
+        let committed_after = self.fenced.elapsed();
         let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         metrics::counter!("sched_dispatches_created_total").increment(count(self.written.dispatched));
         metrics::histogram!("sched_tick_batch_jobs")
             .record(f64::from(u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)));
         for dispatch in &self.batch.dispatches {
-            let lateness = (self.now - dispatch.scheduled_for).to_std().unwrap_or_default();
+            let lateness = (self.now - dispatch.scheduled_for).to_std().unwrap_or_default() + committed_after;
             metrics::histogram!("sched_fire_lateness_seconds").record(lateness.as_secs_f64());
         }
         for skip in &self.batch.skips {

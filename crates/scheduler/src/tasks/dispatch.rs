@@ -133,7 +133,7 @@ impl Dispatch {
     }
 
     fn report(&self, sum: &Sum, outlook: Outlook) -> Report {
-        let report = if sum.jobs == 0 {
+        let report = if sum.jobs == 0 && sum.disabled == 0 {
             Report::idle()
         } else {
             Report::worked(json!({
@@ -155,7 +155,7 @@ impl Dispatch {
     }
 
     /// Works off what is due, in as many lanes as that is worth. What one of them is refused is taken one job at a time after the others
-    /// have ended, so that the job that is refused is found and disabled and the others go on.
+    /// have ended, so that the job that is refused is found and disabled and the others go on. Where all are refused, none is.
     async fn work_off(&self, due: i64, sum: &mut Sum) -> Result<(), BoxError> {
         let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
         let per_batch = due.div_euclid(lanes).clamp(1, self.batch_size);
@@ -198,6 +198,10 @@ impl Dispatch {
                     tell(&mut conn, &done).await;
                 }
                 Err(failed) if failed.is_of_the_batch() => {
+                    if !self.batches.takes_another(&mut conn).await? {
+                        tracing::error!("Whatever is dispatched is refused, so no job is disabled for it.");
+                        return Err(failed.error);
+                    }
                     self.batches.disable(&mut conn, &failed).await?;
                     sum.disabled += 1;
                 }

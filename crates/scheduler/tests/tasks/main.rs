@@ -5,5 +5,6 @@
 mod fixture;
 mod maintain;
 mod recover;
+mod refused;
 mod retain;
 mod waiting;

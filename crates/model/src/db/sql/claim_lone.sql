@@ -1,30 +1,38 @@
--- One dispatch, for a worker that has nothing to do and is told that something waits: the end of the line of one of its queues, which
--- where nothing else waits is what it was told of. Much of what claim costs is the beginning of so large a statement, whatever it finds.
+-- One dispatch, for a worker that has nothing to do and is told that something waits: the one that stands alone in the lines of all its
+-- queues, so that nobody's turn is before it. Much of what claim costs is the beginning of so large a statement, whatever it finds.
 -- It takes nothing that claim would pass over, nor anything that is limited; what it leaves, claim finds.
 -- `claimable_at < 'infinity'` is the predicate of job_dispatch_waiting_idx. `status = 'PENDING'` is tested again on the locked row.
 WITH input AS (SELECT $1::uuid AS worker_id, $2::text[] AS queues),
-picked AS MATERIALIZED (
-    SELECT w.at, w.id, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
-           coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
-           coalesce(j.retry_policy, f.retry_policy) AS retry_policy
+line AS MATERIALIZED (
+    SELECT w.*
     FROM input
     CROSS JOIN unnest(input.queues) AS s (queue)
-    CROSS JOIN LATERAL (SELECT d.ctid AS at, d.id, d.tenant_id, d.job_id, d.claimable_at, d.expires_at, d.attempt, d.unstarted_count
+    -- From its end, which is alive while its head is full of what was just claimed.
+    CROSS JOIN LATERAL (SELECT d.ctid AS at, d.id, d.tenant_id, d.job_id, d.queue
                         FROM job_dispatch d
                         WHERE d.queue = s.queue AND d.claimable_at < 'infinity'
                         ORDER BY d.tenant_id DESC, d.priority DESC, d.claimable_at DESC, d.id DESC
-                        LIMIT 1
-                        FOR UPDATE SKIP LOCKED) AS w
-    JOIN tenants t ON t.id = w.tenant_id
-    JOIN scheduled_jobs j ON j.tenant_id = w.tenant_id AND j.id = w.job_id
+                        LIMIT 2) AS w
+    LIMIT 2
+),
+picked AS MATERIALIZED (
+    SELECT l.at, l.id, j.project_id, j.name AS job_name, f.handler_type, f.handler_config,
+           coalesce(j.timeout_seconds, f.default_timeout_seconds) AS timeout_seconds,
+           coalesce(j.retry_policy, f.retry_policy) AS retry_policy
+    FROM input
+    CROSS JOIN line l
+    JOIN job_dispatch w ON w.ctid = l.at AND w.id = l.id
+    JOIN tenants t ON t.id = l.tenant_id
+    JOIN scheduled_jobs j ON j.tenant_id = l.tenant_id AND j.id = l.job_id
     JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
-    LEFT JOIN queues q ON q.tenant_id = w.tenant_id AND q.name = s.queue
+    LEFT JOIN queues q ON q.tenant_id = l.tenant_id AND q.name = l.queue
     LEFT JOIN projects o ON o.tenant_id = j.tenant_id AND o.id = j.project_id
     JOIN worker_registration r ON r.worker_id = input.worker_id AND r.status <> 'OFFLINE' AND r.drain_requested_at IS NULL
-    WHERE w.claimable_at <= now() AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
+    WHERE (SELECT count(*) FROM line) = 1 AND w.claimable_at <= now()
+      AND (w.expires_at IS NULL OR w.attempt > w.unstarted_count OR w.expires_at > now())
       AND (t.is_paused OR o.is_paused OR f.is_paused OR q.is_paused) IS NOT TRUE
       AND (t.quotas ? 'running_dispatches' OR q.max_running IS NOT NULL OR q.rate_limit_count IS NOT NULL) IS NOT TRUE
-    LIMIT 1
+    FOR UPDATE OF w SKIP LOCKED
 ),
 claimed AS (
     UPDATE job_dispatch d

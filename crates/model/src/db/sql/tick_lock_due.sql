@@ -4,7 +4,7 @@ WITH due AS MATERIALIZED (
     FROM scheduled_jobs j
     WHERE j.next_run_at IS NOT NULL AND greatest(j.next_run_at, j.dispatch_lock_until) <= $1
     ORDER BY greatest(j.next_run_at, j.dispatch_lock_until), j.burst_order
-    LIMIT $2
+    LIMIT $2 OFFSET $3
     FOR NO KEY UPDATE SKIP LOCKED
 )
 SELECT j.tenant_id, j.id, j.project_id, j.name, j.next_run_at, j.created_at,

@@ -1,0 +1,87 @@
+//! Dispatches that the database refuses: whose fault it is, and what becomes of the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sched_runtime::driver::Activation;
+use sched_scheduler::tasks::batch::Batches;
+use sched_scheduler::tasks::dispatch::Dispatch;
+use tokio::sync::watch;
+
+use crate::fixture::{World, run};
+
+const DISABLED: &str = "SELECT count(*) FROM scheduled_jobs WHERE disabled_reason IS NOT NULL";
+const DISPATCHED: &str = "SELECT count(*) FROM job_dispatch";
+
+fn dispatch(world: &World) -> Dispatch {
+    Dispatch {
+        batches: Batches { scope: world.scope.clone(), calendars: Arc::default() },
+        batch_size: 100,
+        lanes: 1,
+        poll_interval: Duration::from_secs(1),
+        seen: Arc::new(watch::Sender::new(None)),
+        ahead: None,
+    }
+}
+
+/// Three hourly jobs that are due.
+async fn three_due() -> World {
+    let world = World::new().await;
+    world
+        .sql(
+            r#"INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, next_run_at,
+                                           settled_until, created_at)
+               SELECT f.tenant_id, p.id, 'due-' || n, f.id, 'interval', '{"hours": 1}', now() - interval '1 second',
+                      now() - interval '2 seconds', now() - interval '1 hour 1 second'
+               FROM task_functions f JOIN projects p ON p.tenant_id = f.tenant_id, generate_series(1, 3) AS n
+               WHERE f.name = 'noop'"#,
+        )
+        .await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_disabled_for_what_any_job_is_refused() {
+    let world = three_due().await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'nothing goes'; END $$;
+             CREATE TRIGGER refuses BEFORE INSERT ON job_dispatch EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let mut task = dispatch(&world);
+    for _ in 0..3 {
+        let error = sched_runtime::exit::describe(task.run_once().await.unwrap_err().as_ref());
+        assert!(error.contains("nothing goes"), "{error}");
+    }
+    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (0, 0));
+    world.sql("DROP TRIGGER refuses ON job_dispatch").await;
+    run(&mut task).await;
+    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (0, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() {
+    let world = three_due().await;
+    world
+        .sql(
+            "ALTER TABLE job_dispatch ADD CONSTRAINT refuses_one CHECK (queue <> 'narrow') NOT VALID;
+             INSERT INTO queues (tenant_id, name) SELECT tenant_id, 'narrow' FROM queues WHERE name = 'default';
+             UPDATE scheduled_jobs SET queue = 'narrow' WHERE name = 'due-2';
+             UPDATE scheduled_jobs SET next_run_at = now() + interval '1 hour' WHERE name IN ('due-1', 'due-3')",
+        )
+        .await;
+    let report = run(&mut dispatch(&world)).await;
+    assert_eq!(
+        (&report.counts["disabled"], &report.counts["dispatched"]),
+        (&1.into(), &0.into()),
+        "{report:?}"
+    );
+    let disabled =
+        "SELECT name FROM scheduled_jobs WHERE NOT is_enabled AND disabled_reason LIKE '%refuses_one%'";
+    assert_eq!(world.rows(disabled).await, ["(due-2)"]);
+    // What was dispatched on trial is not there.
+    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (1, 0));
+    let moved = "SELECT count(*) FROM scheduled_jobs WHERE name IN ('due-1', 'due-3') AND (fired_count > 0 OR last_fire_at IS NOT NULL)";
+    assert_eq!(world.number(moved).await, 0);
+}
