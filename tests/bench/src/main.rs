@@ -10,6 +10,7 @@ mod burst;
 mod curves;
 mod daemon;
 mod figures;
+mod latency;
 mod limit;
 mod place;
 mod report;
@@ -79,6 +80,19 @@ enum Command {
         #[arg(long, value_name = "NAME", value_enum)]
         only: Vec<api::Row>,
     },
+    /// What one waits for: fires, handlers, a new leader, answers. Rows of the other suites together, in about half an hour.
+    ///
+    /// Ends with status 0 when every row was measured, whether its bar was reached or not, and with 1 otherwise.
+    Latency {
+        #[command(flatten)]
+        how: How,
+        /// Only this row; may be repeated
+        #[arg(long, value_name = "NAME", value_enum)]
+        only: Vec<latency::Row>,
+        /// Runs graphile-worker and pg-boss beside; fetches them with npm
+        #[arg(long)]
+        peers: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -122,6 +136,15 @@ async fn main() -> anyhow::Result<ExitCode> {
             let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
             let waiting = chosen(only, |row| row.measure(&bench).boxed_local());
             let succeeded = measure("api", &api::program()?, &bench, waiting).await?;
+            place.close()?;
+            Ok(succeeded)
+        }
+        Command::Latency { how, only, peers } => {
+            let place = Place::open(&how.into, &[]).await?;
+            let bench = Bench { place: &place, scale: Scale { is_quick: how.quick }, into: &how.into };
+            let peers = if peers { Some(worker::Peers::install(&how.into).await?) } else { None };
+            let waiting = chosen(only, |row| row.measure(&bench, peers.as_ref()).boxed_local());
+            let succeeded = measure("latency", &daemon::program()?, &bench, waiting).await?;
             place.close()?;
             Ok(succeeded)
         }

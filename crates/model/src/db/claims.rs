@@ -210,10 +210,10 @@ pub async fn look(conn: &mut Conn, wanted: &Wanted<'_>) -> DbResult<Looked> {
     Ok(looked(answered(conn, rows)?, last))
 }
 
-/// Claims the one dispatch that stands alone in the lines of `queues`, for a worker that has nothing to do and was told that something
-/// waits: in a fraction of the time of [`look`], which must follow, because nothing is said of what else there is.
+/// Claims the one dispatch that stands alone in the lines of `queues`, if one does.
 ///
-/// It takes only what [`look`] would have taken. Where anything else waits, were it for its time, it takes nothing.
+/// For a worker that has nothing to do and was told that something waits: in a fraction of the time of [`look`], which must follow, because
+/// nothing is said of what else there is. It takes only what [`look`] would have taken. Where anything else waits, were it for its time, it takes nothing.
 ///
 /// # Errors
 /// As [`look`].
