@@ -3,7 +3,8 @@
 //! Waits for a slot, runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The
 //! slot is free again when the handler has ended; the place of the dispatch only when its result is stored, so that results cannot pile up
 //! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. When only its claim was taken away,
-//! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
+//! it is killed too, and handed back under its token, which the database refuses and counts. One that was to be handed back and runs on all
+//! the same is not reported either: nobody else may begin it while this process lives. A handler that panics is a failed attempt.
 //! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 //! The attempt is a span of the trace of its dispatch: what is logged while it lasts names it, and what the handler calls is told of it.
 
@@ -105,6 +106,8 @@ enum Killed {
     LeaseLost,
     /// This attempt was taken away.
     ClaimLost,
+    /// It was to be handed back, and does not end: a thread cannot be killed.
+    RunsOn,
 }
 
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
@@ -145,6 +148,10 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     worker.pace.ended(report.elapsed);
     let (mut report, was_refused) = unless_refused(report);
     let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
+    if was_stopped && report.still_runs {
+        free(worker, slot);
+        return killed(&session, claimed, Killed::RunsOn, report.elapsed, place).await;
+    }
     if was_stopped {
         // Nobody has cancelled the work.
         let how = report.error_message.take().unwrap_or_default();
@@ -205,9 +212,22 @@ async fn killed(
     ran: Duration,
     place: Option<OwnedSemaphorePermit>,
 ) {
-    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, ?why, "The attempt was killed.");
+    let (dispatch, job) = (claimed.dispatch_id, claimed.job_name.as_str());
     match why {
+        Killed::RunsOn => tracing::error!(
+            dispatch.id = %dispatch,
+            job.name = job,
+            "The attempt does not end, so it is not handed back: it is recovered when this process has ended."
+        ),
+        Killed::LeaseLost | Killed::ClaimLost => {
+            tracing::warn!(dispatch.id = %dispatch, job.name = job, ?why, "The attempt was killed.");
+        }
+    }
+    match why {
+        // It counts as running, which it is.
+        Killed::RunsOn => session.count_left(),
         Killed::LeaseLost => {
+            session.count_left();
             session.worker.seen.running.remove(claimed.token);
             // Nobody is told: its room is free when the leader has recovered it, which tells everybody.
             drop(session.worker.seen.limited.take(&[claimed.token]));

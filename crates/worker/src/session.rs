@@ -5,8 +5,12 @@
 //! the database said so, or no heartbeat got through for so long that others may soon take over; then all work is killed at
 //! once and nothing of it is reported, because it belongs to others; the next session has a new id. Results of attempts that
 //! had ended before are still offered to the database: their claim tokens decide.
+//!
+//! An attempt that runs on although it was told to stop (a native handler that blocks its thread) is never handed back: nothing is
+//! told of it, and the registration stays. So its dispatch is recovered when the process has ended and the lease has run out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sched_model::db::workers::{self, NewWorker, Predecessor};
@@ -83,6 +87,8 @@ pub(crate) struct Session {
     pub(crate) kill: CancellationToken,
     /// Until when the lease may be trusted, as the heartbeats have it: nothing is begun later, even before they notice.
     pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
+    /// How many attempts of it nobody was told of: they are left to be recovered.
+    pub(crate) left: Arc<AtomicUsize>,
 }
 
 /// How a session ended.
@@ -92,17 +98,26 @@ pub(crate) enum End {
     Stopped,
     /// The lease was lost.
     LeaseLost,
-    /// The lease was lost and work that cannot be killed runs on.
-    Unkillable,
+    /// Work that cannot be killed runs on, so nothing may be given to others before the process has ended.
+    RunsOn(UnkillableWork),
 }
 
-/// Work ran on after its lease was lost, so the process has to end before others begin the same work.
+/// Work ran on where it had to be over, so the process has to end before others begin the same work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "native handlers went on after the lease was lost and looked neither at their cancellation nor came to an await; the process \
-     ends so that their work is not done twice at once"
-)]
-pub struct UnkillableWork;
+pub enum UnkillableWork {
+    /// Others may have it soon.
+    #[error(
+        "native handlers went on after the lease was lost and looked neither at their cancellation nor came to an await; the process \
+         ends so that their work is not done twice at once"
+    )]
+    LeaseLost,
+    /// It was to be handed back.
+    #[error(
+        "native handlers went on after the worker was told to stop and looked neither at their cancellation nor came to an await; the \
+         process ends with them, and their work is given to others when its lease has run out"
+    )]
+    Stopped,
+}
 
 impl Worker {
     /// Runs one session after the other until told to stop.
@@ -119,7 +134,7 @@ impl Worker {
             self.seen.session.send_replace(None);
             match end {
                 End::Stopped => return Ok(()),
-                End::Unkillable => return Err(UnkillableWork),
+                End::RunsOn(work) => return Err(work),
                 End::LeaseLost => {}
             }
             before = Some(Predecessor { worker_id: id, was_draining: *draining.borrow() });
@@ -150,6 +165,7 @@ impl Worker {
                         trusted_until: Arc::new(watch::Sender::new(
                             self.config.lease.trusted_until(registered_at),
                         )),
+                        left: Arc::default(),
                     });
                 }
                 Err(error) => tracing::warn!(
@@ -202,7 +218,7 @@ impl Session {
         let finish = self.finish(polls, &shutdown.hard);
         let is_lost = if is_lost {
             if !self.kills_all().await {
-                return End::Unkillable;
+                return End::RunsOn(UnkillableWork::LeaseLost);
             }
             finish.await;
             true
@@ -211,7 +227,7 @@ impl Session {
                 () = finish => false,
                 () = &mut lost => {
                     if !self.kills_all().await {
-                        return End::Unkillable;
+                        return End::RunsOn(UnkillableWork::LeaseLost);
                     }
                     self.attempts.close();
                     self.attempts.wait().await;
@@ -221,6 +237,10 @@ impl Session {
         };
         if !is_lost {
             self.worker.completer.flushed().await;
+            if self.left.load(Ordering::Relaxed) > 0 && !self.has_all_ended().await {
+                // Still registered: the lease holds for a while after the last heartbeat, and with it the claims.
+                return End::RunsOn(UnkillableWork::Stopped);
+            }
         }
         drop(beats);
         self.leave().await;
@@ -231,7 +251,17 @@ impl Session {
     /// the margin is over, so there is no time for an orderly end if something is.
     async fn kills_all(&self) -> bool {
         self.kill.cancel();
+        self.has_all_ended().await
+    }
+
+    /// Whether nothing that was killed or given up runs on inside this process.
+    async fn has_all_ended(&self) -> bool {
         self.worker.handlers.ended_within(self.worker.config.lease.margin() / 2).await
+    }
+
+    /// Counts an attempt that nobody is told of.
+    pub(crate) fn count_left(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
     }
 
     fn start_poller(&self) -> OwnedTask<()> {

@@ -158,6 +158,8 @@ pub struct Report {
     pub started_after: Option<Duration>,
     /// From the call until everything of the attempt was gone and cleaned up.
     pub elapsed: Duration,
+    /// Whether it runs on although it was to stop: a native handler whose thread cannot be stopped.
+    pub still_runs: bool,
     /// Oddities that changed nothing about the outcome, such as an unreadable result file. For the worker's log.
     pub notes: Vec<String>,
 }
@@ -184,6 +186,7 @@ impl Report {
             log: Captured::default(),
             started_after: None,
             elapsed: Duration::ZERO,
+            still_runs: false,
             notes: Vec::new(),
         }
     }
