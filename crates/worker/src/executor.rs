@@ -146,7 +146,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         }
     };
     worker.pace.ended(report.elapsed);
-    let (mut report, was_refused) = unless_refused(report);
+    let (mut report, was_untried) = unless_untried(report);
     let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     if was_stopped && report.still_runs {
         free(worker, slot);
@@ -157,7 +157,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         let how = report.error_message.take().unwrap_or_default();
         report.error_message = Some(format!("handed back because the worker was stopping: {how}"));
     }
-    let was_handed_back = was_refused || was_stopped;
+    let was_handed_back = was_untried || was_stopped;
     tell(&claimed, &report);
     let max_attempts = worker.config.max_retry_attempts;
     let ended = ended(&claimed, execution_id, report, started, was_handed_back, max_attempts);
@@ -166,11 +166,12 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     worker.completer.send_holding(Some(claimed.claim_id), ended, (place, kept)).await;
 }
 
-/// Whether the handler began nothing at all, because the endpoint is left alone: nothing has been tried that could count.
-fn unless_refused(report: Report) -> (Report, bool) {
-    let was_refused = report.error_class == Some(ErrorClass::CircuitOpen);
-    let elapsed = if was_refused { Duration::ZERO } else { report.elapsed };
-    (Report { elapsed, ..report }, was_refused)
+/// Whether the handler began nothing at all, because the endpoint is left alone or the worker cannot: nothing has been tried that could
+/// count. It has its row in history all the same, so a dispatch that no worker can begin is seen.
+fn unless_untried(report: Report) -> (Report, bool) {
+    let elapsed = if report.untried { Duration::ZERO } else { report.elapsed };
+    let was_untried = report.untried;
+    (Report { elapsed, ..report }, was_untried)
 }
 
 fn free(worker: &Worker, slot: OwnedSemaphorePermit) {
@@ -249,7 +250,8 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
             return Report::failed(ErrorClass::UnsupportedHandler, &format!("the worker is older: {error}"));
         }
     };
-    let secrets = match secrets::load(&session.worker, claimed).await {
+    let worker = &session.worker;
+    let secrets = match secrets::load(&worker.database, worker.secret_keys.as_deref(), claimed).await {
         Ok(secrets) => secrets,
         Err(report) => return *report,
     };
@@ -416,7 +418,7 @@ fn tell(claimed: &Claimed, report: &Report) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[tokio::test]
@@ -441,7 +443,7 @@ mod tests {
         assert!(matches!(begun, Begin::HandBack(LEASE_IN_DOUBT)), "{begun:?}");
     }
 
-    fn claimed() -> Claimed {
+    pub(crate) fn claimed() -> Claimed {
         Claimed {
             claim_id: 1,
             dispatch_id: DispatchId(uuid::Uuid::nil()),
@@ -468,26 +470,26 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_is_left_alone_uses_up_no_retry() {
-        let rest = Duration::from_secs(30);
-        let refused = |class| {
-            let report = Report {
-                retry_after: Some(rest),
-                elapsed: Duration::from_millis(1),
-                ..Report::failed(class, "left alone")
-            };
-            let (report, was_refused) = unless_refused(report);
-            ended(&claimed(), ExecutionId(uuid::Uuid::nil()), report, monotonic(), was_refused, 3)
+    fn what_was_not_begun_uses_up_no_retry() {
+        let after = |report: Report, max_attempts| {
+            let (report, was_untried) =
+                unless_untried(Report { elapsed: Duration::from_millis(1), ..report });
+            ended(&claimed(), ExecutionId(uuid::Uuid::nil()), report, monotonic(), was_untried, max_attempts)
         };
-        let ended = refused(ErrorClass::CircuitOpen);
-        assert_eq!(ended.outcome, AttemptOutcome::Released);
-        assert_eq!(ended.verdict, Verdict { event: DispatchEvent::Release, wait: Some(rest) });
-        assert!(!ended.has_started(), "nothing was sent");
-        assert_eq!(ended.record.error_class.as_deref(), Some("circuit_open"));
+        for max_attempts in [1, 3] {
+            let untried = Report::untried("no space left on device");
+            let rest = untried.retry_after.unwrap();
+            let ended = after(untried, max_attempts);
+            assert_eq!(ended.outcome, AttemptOutcome::Released);
+            assert_eq!(ended.verdict, Verdict { event: DispatchEvent::Release, wait: Some(rest) });
+            assert!(rest >= Duration::from_secs(5) && !ended.has_started(), "{rest:?}");
+            assert_eq!(ended.record.error_class.as_deref(), Some("worker"));
+        }
+        let begun = after(Report::failed(ErrorClass::Worker, "it panicked"), 3);
+        assert_eq!(begun.verdict.event, DispatchEvent::GiveUp, "it was the last of three");
         assert_eq!(
-            refused(ErrorClass::Unreachable).verdict.event,
-            DispatchEvent::GiveUp,
-            "it was the last of three"
+            after(Report::failed(ErrorClass::Worker, "it panicked"), 1).verdict.event,
+            DispatchEvent::Fail
         );
     }
 

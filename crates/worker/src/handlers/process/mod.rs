@@ -227,6 +227,7 @@ impl ProcessHandler {
         } else {
             match self.attempt(execution, cancel, called).await {
                 Ok(report) => report,
+                Err(error) if error.class() == ErrorClass::Worker => Report::untried(&with_causes(&error)),
                 Err(error) => Report::failed(error.class(), &with_causes(&error)),
             }
         };
