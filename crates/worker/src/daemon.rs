@@ -43,6 +43,9 @@ pub(crate) const KEPT_RESULTS: usize = 4 * MOST_AHEAD;
 /// Time between two looks for what dropped attempts have left.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
 
+/// Shortest and longest time between two looks for what killed workers have left on the machine. A look reads a file of every process.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
 /// Why the worker did not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -163,6 +166,8 @@ pub(crate) async fn run(
         let pace = Arc::new(Pace::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
+        let period = look_period(config.lease.duration());
+        listeners.spawn("look", look_for_dead(handlers.clone(), period, listeners.token()));
         let board = Arc::new(Board::default());
         listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
@@ -219,6 +224,31 @@ pub(crate) async fn run(
 async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
     while tokio::time::timeout(TIDY_PERIOD, stop.cancelled()).await.is_err() {
         handlers.tidy();
+    }
+    Ok(())
+}
+
+/// Time between two looks for what killed workers have left: a third of the lease, after which their work is given to others.
+fn look_period(lease: Duration) -> Duration {
+    let (shortest, longest) = LOOKS;
+    if lease < shortest * 3 {
+        tracing::warn!(
+            ?lease,
+            "WORKER_OFFLINE_THRESHOLD is so short that what a killed worker's programs had started may still run when others begin its \
+             work; take 750ms or more where it matters."
+        );
+    }
+    (lease / 3).clamp(shortest, longest)
+}
+
+/// Clears away what workers that were killed have left on this machine.
+async fn look_for_dead(
+    handlers: Arc<Handlers>,
+    period: Duration,
+    stop: CancellationToken,
+) -> Result<(), BoxError> {
+    while tokio::time::timeout(period, stop.cancelled()).await.is_err() {
+        handlers.clear_away_dead().await;
     }
     Ok(())
 }
@@ -314,7 +344,15 @@ fn show_counters() {
 
 #[cfg(test)]
 mod tests {
-    use super::installation;
+    use super::*;
+
+    #[test]
+    fn what_a_killed_worker_left_is_looked_for_within_the_lease() {
+        let milliseconds = Duration::from_millis;
+        for (lease, period) in [(200, 250), (750, 250), (3_000, 1_000), (30_000, 10_000), (600_000, 10_000)] {
+            assert_eq!(look_period(milliseconds(lease)), milliseconds(period), "{lease}");
+        }
+    }
 
     #[test]
     fn an_installation_is_known_by_the_place_of_its_database_and_not_by_its_password() {
