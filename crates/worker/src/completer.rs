@@ -6,7 +6,8 @@
 //! meanwhile, so they cannot pile up without bound: then nothing more is claimed. A result that
 //! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
 //! handler gave, as a failure that says so. Only what a constraint refuses, or what has been refused for half a minute, counts as
-//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped. Results are
+//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped, but by a worker that
+//! was told to stop and has waited long enough. Results are
 //! bounded by their size as well as by their number: of one transaction, which the database refuses beyond a gigabyte and may not manage in
 //! time before that, and of all that are kept, beyond which attempts that have ended keep their slots. A transaction that fails again and
 //! again without an answer is tried in halves.
@@ -64,7 +65,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// An error of no known kind counts as a refusal only after this.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 /// How long a stopping worker waits for its last results to be stored.
-const FLUSH_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(60);
 
 struct Message {
     claim: Option<i64>,
@@ -83,6 +84,8 @@ pub struct CompleterHandle {
     unwritten: watch::Sender<usize>,
     /// What is left of [`KEPT_BYTES`].
     kept: Arc<Semaphore>,
+    /// Nobody waits for room any more.
+    given_up: CancellationToken,
 }
 
 impl std::fmt::Debug for Message {
@@ -97,11 +100,17 @@ impl CompleterHandle {
         self.book.expect(claim, dispatches);
     }
 
-    /// Waits until so many bytes of a result may be kept. Who waits keeps its slot, so that no more is run than can be kept.
+    /// Waits until so many bytes of a result may be kept. Who waits keeps its slot, so that no more is run than can be kept. `None` if it is
+    /// given up.
     pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
-        // The semaphore is never closed.
-        self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).await.ok()
+        let room = self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
+        tokio::select! {
+            biased;
+            // The semaphore is never closed.
+            room = room => room.ok(),
+            () = self.given_up.cancelled() => None,
+        }
     }
 
     /// Hands over an attempt that was ended without work, and has next to no result; waits while the completer is behind.
@@ -117,11 +126,22 @@ impl CompleterHandle {
         held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
     ) {
         self.unwritten.send_modify(|count| *count += 1);
-        let bytes = bytes_of(&ended);
-        if self.sender.send(Message { claim, ended, bytes, held }).await.is_err() {
-            // The completer only ends with the process.
-            tracing::error!("The completer is gone; a result is lost and its dispatch will be recovered.");
-        }
+        let (bytes, dispatch) = (bytes_of(&ended), ended.dispatch_id);
+        let why = tokio::select! {
+            biased;
+            sent = self.sender.send(Message { claim, ended, bytes, held }) => match sent {
+                Ok(()) => return,
+                // The completer only ends with the process.
+                Err(_) => "the completer is gone",
+            },
+            () = self.given_up.cancelled() => "the worker stops, and could not store it for long",
+        };
+        tracing::error!(dispatch.id = %dispatch, why, "A result is lost; its dispatch is left to be recovered.");
+    }
+
+    /// Has nobody wait for room any more, and nobody for what is not stored: the process ends, and what is not stored then is recovered.
+    pub(crate) fn give_up(&self) {
+        self.given_up.cancel();
     }
 
     /// Counts results as written; returns whether no other is on its way.
@@ -134,15 +154,21 @@ impl CompleterHandle {
         left == 0
     }
 
-    /// Waits until everything sent so far is stored, or for a minute.
-    pub(crate) async fn flushed(&self) {
+    /// Waits until everything sent so far is stored, or for a minute, or until it is given up; how many results are not.
+    pub(crate) async fn flushed(&self) -> usize {
         let mut unwritten = self.unwritten.subscribe();
-        let stored = tokio::time::timeout(FLUSH_WITHIN, unwritten.wait_for(|count| *count == 0)).await;
-        if stored.is_err() {
-            tracing::error!(
-                "The last results could not be stored in time; their dispatches will be recovered."
-            );
+        tokio::select! {
+            biased;
+            _ = unwritten.wait_for(|count| *count == 0) => return 0,
+            () = self.given_up.cancelled() => {}
+            () = tokio::time::sleep(FLUSH_WITHIN) => {}
         }
+        let left = *self.unwritten.borrow();
+        tracing::error!(
+            results = left,
+            "The last results could not be stored in time; their dispatches will be recovered."
+        );
+        left
     }
 }
 
@@ -178,7 +204,13 @@ impl Completer {
     ) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
         let kept = Arc::new(Semaphore::new(KEPT_BYTES / UNIT_BYTES));
-        let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0), kept };
+        let handle = CompleterHandle {
+            sender,
+            book: Arc::default(),
+            unwritten: watch::Sender::new(0),
+            kept,
+            given_up: CancellationToken::new(),
+        };
         (
             Self {
                 writer: Writer { database, seen, wake, handle: handle.clone() },

@@ -30,7 +30,7 @@ use crate::live::{self, Board};
 use crate::pace::{MOST_AHEAD, Pace};
 use crate::secrets::{self, KeysError};
 use crate::seen::Seen;
-use crate::session::{UnkillableWork, Worker};
+use crate::session::{UnfinishedWork, Worker};
 use crate::status::{Phase, WorkerStatus};
 use crate::system::System;
 
@@ -67,9 +67,9 @@ pub enum StartError {
     /// A handler of the program has a name that is kept for built-in ones, which the builder would have refused.
     #[error(transparent)]
     Register(RegisterError),
-    /// Work could not be killed.
+    /// The worker ended otherwise than in order.
     #[error(transparent)]
-    Unkillable(#[from] UnkillableWork),
+    Unfinished(#[from] UnfinishedWork),
     /// The key file of the secrets cannot be used.
     #[error(transparent)]
     SecretKeys(#[from] KeysError),
@@ -88,7 +88,7 @@ impl ExitStatus for StartError {
             Self::Settings(_) | Self::SecretKeys(_) | Self::Certificates(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unkillable(_) | Self::Task(_) => {
+            Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unfinished(_) | Self::Task(_) => {
                 exit::FAILURE
             }
         }
@@ -203,14 +203,15 @@ pub(crate) async fn run(
             phase.send_replace(Phase::Draining);
             std::future::pending::<()>().await;
         };
+        let ends = async {
+            listeners.run_until(&context.shutdown.hard).await?;
+            // Told to stop at once: the sessions kill their work by themselves, as long as nothing here ends before them.
+            std::future::pending::<Result<(), TaskError>>().await
+        };
         tokio::select! {
             ended = crowd::run(workers, context.shutdown.clone()) => ended.map_err(StartError::from)?,
             () = drains => {}
-            ended = listeners.run_until(&context.shutdown.hard) => {
-                ended.map_err(StartError::from)?;
-                // Told to stop at once: the sessions kill their work by themselves; give them the time they are given.
-                std::future::pending::<()>().await;
-            }
+            ended = ends => ended.map_err(StartError::from)?,
         }
     }
     if let Err(error) = listeners.stop(STOP_WITHIN).await {

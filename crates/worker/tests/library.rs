@@ -225,3 +225,28 @@ async fn work_that_runs_on_in_a_worker_that_stops_is_not_given_to_others() {
     assert_eq!(world.text("SELECT status FROM worker_registration").await, "DRAINING");
     release.send(()).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_leaves_work_to_be_recovered_and_says_so() {
+    let begun = Arc::new(Notify::new());
+    let begins = begun.clone();
+    let mut world = World::start(Worker::builder().handler("waits", move |_, _: Value| {
+        begins.notify_one();
+        std::future::pending::<Result<(), HandlerError>>()
+    }))
+    .await;
+    world.dispatch("waits", &json!({})).await;
+    begun.notified().await;
+    world.shutdown.trigger();
+    world.shutdown.trigger();
+    let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
+    let error = ended.unwrap_err();
+    assert_eq!(
+        (error.code(), error.describe().starts_with("1 attempts were killed")),
+        (1, true),
+        "{error:?}"
+    );
+    // Nothing runs on, so it is recovered at once.
+    assert_eq!(world.text("SELECT status FROM worker_registration").await, "OFFLINE");
+    assert_eq!(world.text(&status_of("waits")).await, "IN_PROGRESS");
+}
