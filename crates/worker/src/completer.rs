@@ -18,10 +18,11 @@
 mod book;
 #[cfg(test)]
 mod bounds;
+mod counted;
 mod patience;
 mod size;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,7 @@ use crate::seen::Seen;
 use book::{ClaimBook, by_claim};
 use patience::Patience;
 
+pub(crate) use counted::show as show_counters;
 pub(crate) use size::bytes_of;
 
 /// How long the first result waits for others.
@@ -72,6 +74,8 @@ struct Message {
     ended: Ended,
     /// How large it is.
     bytes: usize,
+    /// When it was handed over.
+    at: Instant,
     /// Freed when the result is stored.
     held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
 }
@@ -126,10 +130,10 @@ impl CompleterHandle {
         held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
     ) {
         self.unwritten.send_modify(|count| *count += 1);
-        let (bytes, dispatch) = (bytes_of(&ended), ended.dispatch_id);
+        let (bytes, dispatch, at) = (bytes_of(&ended), ended.dispatch_id, monotonic());
         let why = tokio::select! {
             biased;
-            sent = self.sender.send(Message { claim, ended, bytes, held }) => match sent {
+            sent = self.sender.send(Message { claim, ended, bytes, at, held }) => match sent {
                 Ok(()) => return,
                 // The completer only ends with the process.
                 Err(_) => "the completer is gone",
@@ -303,11 +307,16 @@ impl Writer {
         let ends = by_claim(&batch);
         let finished = self.handle.book.finished_by(&ends);
         let tokens: Vec<ClaimToken> = batch.iter().map(|message| message.ended.token).collect();
+        let handed_over: Vec<Instant> = batch.iter().map(|message| message.at).collect();
         let (ended, held): (Vec<Ended>, Vec<_>) =
             batch.into_iter().map(|message| (message.ended, message.held)).unzip();
         let started = ended.iter().filter(|one| one.has_started()).count();
         let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
         self.store(ended, &finished).await;
+        let seconds = metrics::histogram!("sched_completion_seconds");
+        for at in handed_over {
+            seconds.record(at.elapsed().as_secs_f64());
+        }
         for token in &tokens {
             self.seen.running.remove(*token);
         }
@@ -373,8 +382,11 @@ impl Writer {
         while !ended.is_empty() {
             let error = match self.offer(&ended, finished_claims).await {
                 Ok(held) => {
-                    ended.retain(|one| !held.contains(&one.dispatch_id));
-                    return self.account_for_refused(&ended, is_unknown).await;
+                    let held: HashSet<DispatchId> = held.into_iter().collect();
+                    let (stored, refused): (Vec<Ended>, Vec<Ended>) =
+                        ended.into_iter().partition(|one| held.contains(&one.dispatch_id));
+                    counted::count(&stored);
+                    return self.account_for_refused(&refused, is_unknown).await;
                 }
                 Err(error) => error,
             };
@@ -423,7 +435,10 @@ impl Writer {
         if is_unknown && let Some(since) = refused.iter().map(|one| one.record.started_at).min() {
             let executions: Vec<_> = refused.iter().map(|one| one.record.execution_id).collect();
             match self.stored_before(&executions, since).await {
-                Ok(stored) => lost = lost.saturating_sub(stored),
+                Ok(stored) => {
+                    lost = lost.saturating_sub(stored.len());
+                    counted::count(refused.iter().filter(|one| stored.contains(&one.record.execution_id)));
+                }
                 Err(error) => {
                     tracing::warn!(error = error.with_causes(), "Reading back stored results failed.")
                 }
@@ -442,9 +457,9 @@ impl Writer {
         &self,
         executions: &[sched_model::domain::ids::ExecutionId],
         since: chrono::DateTime<chrono::Utc>,
-    ) -> Result<usize, DbError> {
+    ) -> Result<Vec<sched_model::domain::ids::ExecutionId>, DbError> {
         let mut conn = self.database.conn().await?;
-        Ok(attempts::was_ended(&mut conn, executions, since).await?.len())
+        attempts::was_ended(&mut conn, executions, since).await
     }
 }
 

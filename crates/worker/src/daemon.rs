@@ -19,7 +19,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::completer::Completer;
+use crate::completer::{self, Completer};
 use crate::config::Config;
 use crate::crowd;
 use crate::handlers::Handlers;
@@ -335,8 +335,9 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     }
 }
 
-/// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
+/// Shows the counters before anything is counted, for alerts on their growth.
 fn show_counters() {
+    completer::show_counters();
     metrics::counter!("sched_claims_lost_total").increment(0);
     metrics::counter!("sched_completion_failures_total").increment(0);
     metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);

@@ -250,3 +250,43 @@ async fn a_second_signal_leaves_work_to_be_recovered_and_says_so() {
     assert_eq!(world.text("SELECT status FROM worker_registration").await, "OFFLINE");
     assert_eq!(world.text(&status_of("waits")).await, "IN_PROGRESS");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
+    let shown = || telemetry::metrics_recorder().unwrap().render();
+    let count = |line: &str| shown().lines().any(|shown| shown == line);
+    let world = World::start(Worker::builder().handler("add", add).handler(
+        "fails",
+        |ctx: Ctx, _: Value| async move {
+            ctx.log("x".repeat(300_000));
+            Err::<(), HandlerError>("no".into())
+        },
+    ))
+    .await;
+    wait_for("the counters", PATIENCE, async || match count("sched_attempts_total{status=\"TIMEOUT\"} 0") {
+        true => Ok(()),
+        false => Err(shown()),
+    })
+    .await;
+    assert!(
+        count("sched_retries_total 0") && count("sched_output_bytes_total{part=\"dropped\"} 0"),
+        "{}",
+        shown()
+    );
+    world.dispatch("add", &json!({"a": 40, "b": 2})).await;
+    world.dispatch("fails", &json!({})).await;
+    world.wait_for(&status_of("add"), "COMPLETED").await;
+    world.wait_for(&attempt_of("fails", "status"), "FAILED").await;
+    world.stop().await.unwrap();
+    // 256 KiB are kept of what is logged, and what "add" logged.
+    for line in [
+        "sched_attempts_total{status=\"COMPLETED\"} 1",
+        "sched_attempts_total{status=\"FAILED\"} 1",
+        "sched_retries_total 1",
+        "sched_output_bytes_total{part=\"kept\"} 262160",
+        "sched_output_bytes_total{part=\"dropped\"} 37857",
+        "sched_completion_seconds_count 2",
+    ] {
+        assert!(count(line), "{line} is not in\n{}", shown());
+    }
+}
