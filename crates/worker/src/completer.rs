@@ -6,7 +6,8 @@
 //! meanwhile, so they cannot pile up without bound: then nothing more is claimed. A result that
 //! the database refuses for good (nothing we write should be, but a handler's bytes are its own) is stored without what the
 //! handler gave, as a failure that says so. Only what a constraint refuses, or what has been refused for half a minute, counts as
-//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped. Results are
+//! refused for good: a full disk, a missing permission or a message in another language passes. No result is ever dropped, but by a worker that
+//! was told to stop and has waited long enough. Results are
 //! bounded by their size as well as by their number: of one transaction, which the database refuses beyond a gigabyte and may not manage in
 //! time before that, and of all that are kept, beyond which attempts that have ended keep their slots. A transaction that fails again and
 //! again without an answer is tried in halves.
@@ -17,10 +18,11 @@
 mod book;
 #[cfg(test)]
 mod bounds;
+mod counted;
 mod patience;
 mod size;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,7 @@ use crate::seen::Seen;
 use book::{ClaimBook, by_claim};
 use patience::Patience;
 
+pub(crate) use counted::show as show_counters;
 pub(crate) use size::bytes_of;
 
 /// How long the first result waits for others.
@@ -64,13 +67,15 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// An error of no known kind counts as a refusal only after this.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 /// How long a stopping worker waits for its last results to be stored.
-const FLUSH_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const FLUSH_WITHIN: Duration = Duration::from_secs(60);
 
 struct Message {
     claim: Option<i64>,
     ended: Ended,
     /// How large it is.
     bytes: usize,
+    /// When it was handed over.
+    at: Instant,
     /// Freed when the result is stored.
     held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
 }
@@ -83,6 +88,8 @@ pub struct CompleterHandle {
     unwritten: watch::Sender<usize>,
     /// What is left of [`KEPT_BYTES`].
     kept: Arc<Semaphore>,
+    /// Nobody waits for room any more.
+    given_up: CancellationToken,
 }
 
 impl std::fmt::Debug for Message {
@@ -97,11 +104,17 @@ impl CompleterHandle {
         self.book.expect(claim, dispatches);
     }
 
-    /// Waits until so many bytes of a result may be kept. Who waits keeps its slot, so that no more is run than can be kept.
+    /// Waits until so many bytes of a result may be kept. Who waits keeps its slot, so that no more is run than can be kept. `None` if it is
+    /// given up.
     pub(crate) async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = (bytes / UNIT_BYTES + 1).min(KEPT_BYTES / UNIT_BYTES);
-        // The semaphore is never closed.
-        self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).await.ok()
+        let room = self.kept.clone().acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX));
+        tokio::select! {
+            biased;
+            // The semaphore is never closed.
+            room = room => room.ok(),
+            () = self.given_up.cancelled() => None,
+        }
     }
 
     /// Hands over an attempt that was ended without work, and has next to no result; waits while the completer is behind.
@@ -117,11 +130,22 @@ impl CompleterHandle {
         held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
     ) {
         self.unwritten.send_modify(|count| *count += 1);
-        let bytes = bytes_of(&ended);
-        if self.sender.send(Message { claim, ended, bytes, held }).await.is_err() {
-            // The completer only ends with the process.
-            tracing::error!("The completer is gone; a result is lost and its dispatch will be recovered.");
-        }
+        let (bytes, dispatch, at) = (bytes_of(&ended), ended.dispatch_id, monotonic());
+        let why = tokio::select! {
+            biased;
+            sent = self.sender.send(Message { claim, ended, bytes, at, held }) => match sent {
+                Ok(()) => return,
+                // The completer only ends with the process.
+                Err(_) => "the completer is gone",
+            },
+            () = self.given_up.cancelled() => "the worker stops, and could not store it for long",
+        };
+        tracing::error!(dispatch.id = %dispatch, why, "A result is lost; its dispatch is left to be recovered.");
+    }
+
+    /// Has nobody wait for room any more, and nobody for what is not stored: the process ends, and what is not stored then is recovered.
+    pub(crate) fn give_up(&self) {
+        self.given_up.cancel();
     }
 
     /// Counts results as written; returns whether no other is on its way.
@@ -134,15 +158,21 @@ impl CompleterHandle {
         left == 0
     }
 
-    /// Waits until everything sent so far is stored, or for a minute.
-    pub(crate) async fn flushed(&self) {
+    /// Waits until everything sent so far is stored, or for a minute, or until it is given up; how many results are not.
+    pub(crate) async fn flushed(&self) -> usize {
         let mut unwritten = self.unwritten.subscribe();
-        let stored = tokio::time::timeout(FLUSH_WITHIN, unwritten.wait_for(|count| *count == 0)).await;
-        if stored.is_err() {
-            tracing::error!(
-                "The last results could not be stored in time; their dispatches will be recovered."
-            );
+        tokio::select! {
+            biased;
+            _ = unwritten.wait_for(|count| *count == 0) => return 0,
+            () = self.given_up.cancelled() => {}
+            () = tokio::time::sleep(FLUSH_WITHIN) => {}
         }
+        let left = *self.unwritten.borrow();
+        tracing::error!(
+            results = left,
+            "The last results could not be stored in time; their dispatches will be recovered."
+        );
+        left
     }
 }
 
@@ -178,7 +208,13 @@ impl Completer {
     ) -> (Self, CompleterHandle) {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
         let kept = Arc::new(Semaphore::new(KEPT_BYTES / UNIT_BYTES));
-        let handle = CompleterHandle { sender, book: Arc::default(), unwritten: watch::Sender::new(0), kept };
+        let handle = CompleterHandle {
+            sender,
+            book: Arc::default(),
+            unwritten: watch::Sender::new(0),
+            kept,
+            given_up: CancellationToken::new(),
+        };
         (
             Self {
                 writer: Writer { database, seen, wake, handle: handle.clone() },
@@ -271,11 +307,16 @@ impl Writer {
         let ends = by_claim(&batch);
         let finished = self.handle.book.finished_by(&ends);
         let tokens: Vec<ClaimToken> = batch.iter().map(|message| message.ended.token).collect();
+        let handed_over: Vec<Instant> = batch.iter().map(|message| message.at).collect();
         let (ended, held): (Vec<Ended>, Vec<_>) =
             batch.into_iter().map(|message| (message.ended, message.held)).unzip();
         let started = ended.iter().filter(|one| one.has_started()).count();
         let waits_again: Vec<Duration> = ended.iter().filter_map(|one| one.verdict.wait).collect();
         self.store(ended, &finished).await;
+        let seconds = metrics::histogram!("sched_completion_seconds");
+        for at in handed_over {
+            seconds.record(at.elapsed().as_secs_f64());
+        }
         for token in &tokens {
             self.seen.running.remove(*token);
         }
@@ -341,8 +382,11 @@ impl Writer {
         while !ended.is_empty() {
             let error = match self.offer(&ended, finished_claims).await {
                 Ok(held) => {
-                    ended.retain(|one| !held.contains(&one.dispatch_id));
-                    return self.account_for_refused(&ended, is_unknown).await;
+                    let held: HashSet<DispatchId> = held.into_iter().collect();
+                    let (stored, refused): (Vec<Ended>, Vec<Ended>) =
+                        ended.into_iter().partition(|one| held.contains(&one.dispatch_id));
+                    counted::count(&stored);
+                    return self.account_for_refused(&refused, is_unknown).await;
                 }
                 Err(error) => error,
             };
@@ -391,7 +435,10 @@ impl Writer {
         if is_unknown && let Some(since) = refused.iter().map(|one| one.record.started_at).min() {
             let executions: Vec<_> = refused.iter().map(|one| one.record.execution_id).collect();
             match self.stored_before(&executions, since).await {
-                Ok(stored) => lost = lost.saturating_sub(stored),
+                Ok(stored) => {
+                    lost = lost.saturating_sub(stored.len());
+                    counted::count(refused.iter().filter(|one| stored.contains(&one.record.execution_id)));
+                }
                 Err(error) => {
                     tracing::warn!(error = error.with_causes(), "Reading back stored results failed.")
                 }
@@ -410,9 +457,9 @@ impl Writer {
         &self,
         executions: &[sched_model::domain::ids::ExecutionId],
         since: chrono::DateTime<chrono::Utc>,
-    ) -> Result<usize, DbError> {
+    ) -> Result<Vec<sched_model::domain::ids::ExecutionId>, DbError> {
         let mut conn = self.database.conn().await?;
-        Ok(attempts::was_ended(&mut conn, executions, since).await?.len())
+        attempts::was_ended(&mut conn, executions, since).await
     }
 }
 

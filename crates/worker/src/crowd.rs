@@ -16,7 +16,7 @@ use crate::completer::Completer;
 use crate::daemon::KEPT_RESULTS;
 use crate::pace::Pace;
 use crate::seen::Seen;
-use crate::session::{UnkillableWork, Worker};
+use crate::session::{UnfinishedWork, Worker};
 
 /// Between the starts of two workers, so that not all connect at once.
 const STAGGER: Duration = Duration::from_millis(5);
@@ -48,7 +48,7 @@ impl Worker {
 ///
 /// # Errors
 /// The first of any of them.
-pub(crate) async fn run(workers: Vec<Worker>, shutdown: Shutdown) -> Result<(), UnkillableWork> {
+pub(crate) async fn run(workers: Vec<Worker>, shutdown: Shutdown) -> Result<(), UnfinishedWork> {
     let (mut pause, mut begun) = (Duration::ZERO, Vec::new());
     for worker in workers {
         let (shutdown, wait) = (shutdown.clone(), pause);

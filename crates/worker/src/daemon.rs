@@ -19,7 +19,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::completer::Completer;
+use crate::completer::{self, Completer};
 use crate::config::Config;
 use crate::crowd;
 use crate::handlers::Handlers;
@@ -30,7 +30,7 @@ use crate::live::{self, Board};
 use crate::pace::{MOST_AHEAD, Pace};
 use crate::secrets::{self, KeysError};
 use crate::seen::Seen;
-use crate::session::{UnkillableWork, Worker};
+use crate::session::{UnfinishedWork, Worker};
 use crate::status::{Phase, WorkerStatus};
 use crate::system::System;
 
@@ -42,6 +42,9 @@ pub(crate) const KEPT_RESULTS: usize = 4 * MOST_AHEAD;
 
 /// Time between two looks for what dropped attempts have left.
 const TIDY_PERIOD: Duration = Duration::from_secs(2);
+
+/// Shortest and longest time between two looks for what killed workers have left on the machine. A look reads a file of every process.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Why the worker did not start or run.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +67,9 @@ pub enum StartError {
     /// A handler of the program has a name that is kept for built-in ones, which the builder would have refused.
     #[error(transparent)]
     Register(RegisterError),
-    /// Work could not be killed.
+    /// The worker ended otherwise than in order.
     #[error(transparent)]
-    Unkillable(#[from] UnkillableWork),
+    Unfinished(#[from] UnfinishedWork),
     /// The key file of the secrets cannot be used.
     #[error(transparent)]
     SecretKeys(#[from] KeysError),
@@ -85,7 +88,7 @@ impl ExitStatus for StartError {
             Self::Settings(_) | Self::SecretKeys(_) | Self::Certificates(_) => exit::USAGE,
             Self::Schema(SchemaError::Database(_) | SchemaError::SharedSessions) => exit::DATABASE,
             Self::Schema(_) => exit::SCHEMA,
-            Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unkillable(_) | Self::Task(_) => {
+            Self::Prepare(_) | Self::Threads(_) | Self::Register(_) | Self::Unfinished(_) | Self::Task(_) => {
                 exit::FAILURE
             }
         }
@@ -163,6 +166,8 @@ pub(crate) async fn run(
         let pace = Arc::new(Pace::new(config.concurrency));
         listeners.spawn("completer", completer.run(listeners.token()));
         listeners.spawn("tidy", tidy(handlers.clone(), listeners.token()));
+        let period = look_period(config.lease.duration());
+        listeners.spawn("look", look_for_dead(handlers.clone(), period, listeners.token()));
         let board = Arc::new(Board::default());
         listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
@@ -198,14 +203,15 @@ pub(crate) async fn run(
             phase.send_replace(Phase::Draining);
             std::future::pending::<()>().await;
         };
+        let ends = async {
+            listeners.run_until(&context.shutdown.hard).await?;
+            // Told to stop at once: the sessions kill their work by themselves, as long as nothing here ends before them.
+            std::future::pending::<Result<(), TaskError>>().await
+        };
         tokio::select! {
             ended = crowd::run(workers, context.shutdown.clone()) => ended.map_err(StartError::from)?,
             () = drains => {}
-            ended = listeners.run_until(&context.shutdown.hard) => {
-                ended.map_err(StartError::from)?;
-                // Told to stop at once: the sessions kill their work by themselves; give them the time they are given.
-                std::future::pending::<()>().await;
-            }
+            ended = ends => ended.map_err(StartError::from)?,
         }
     }
     if let Err(error) = listeners.stop(STOP_WITHIN).await {
@@ -219,6 +225,31 @@ pub(crate) async fn run(
 async fn tidy(handlers: Arc<Handlers>, stop: CancellationToken) -> Result<(), BoxError> {
     while tokio::time::timeout(TIDY_PERIOD, stop.cancelled()).await.is_err() {
         handlers.tidy();
+    }
+    Ok(())
+}
+
+/// Time between two looks for what killed workers have left: a third of the lease, after which their work is given to others.
+fn look_period(lease: Duration) -> Duration {
+    let (shortest, longest) = LOOKS;
+    if lease < shortest * 3 {
+        tracing::warn!(
+            ?lease,
+            "WORKER_OFFLINE_THRESHOLD is so short that what a killed worker's programs had started may still run when others begin its \
+             work; take 750ms or more where it matters."
+        );
+    }
+    (lease / 3).clamp(shortest, longest)
+}
+
+/// Clears away what workers that were killed have left on this machine.
+async fn look_for_dead(
+    handlers: Arc<Handlers>,
+    period: Duration,
+    stop: CancellationToken,
+) -> Result<(), BoxError> {
+    while tokio::time::timeout(period, stop.cancelled()).await.is_err() {
+        handlers.clear_away_dead().await;
     }
     Ok(())
 }
@@ -304,8 +335,9 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
     }
 }
 
-/// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
+/// Shows the counters before anything is counted, for alerts on their growth.
 fn show_counters() {
+    completer::show_counters();
     metrics::counter!("sched_claims_lost_total").increment(0);
     metrics::counter!("sched_completion_failures_total").increment(0);
     metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);
@@ -314,7 +346,15 @@ fn show_counters() {
 
 #[cfg(test)]
 mod tests {
-    use super::installation;
+    use super::*;
+
+    #[test]
+    fn what_a_killed_worker_left_is_looked_for_within_the_lease() {
+        let milliseconds = Duration::from_millis;
+        for (lease, period) in [(200, 250), (750, 250), (3_000, 1_000), (30_000, 10_000), (600_000, 10_000)] {
+            assert_eq!(look_period(milliseconds(lease)), milliseconds(period), "{lease}");
+        }
+    }
 
     #[test]
     fn an_installation_is_known_by_the_place_of_its_database_and_not_by_its_password() {

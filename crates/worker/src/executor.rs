@@ -3,7 +3,8 @@
 //! Waits for a slot, runs the handler and turns its report, together with the retry policy, into an ended attempt for the completer. The
 //! slot is free again when the handler has ended; the place of the dispatch only when its result is stored, so that results cannot pile up
 //! without bound. When the lease is lost the attempt is killed by dropping it, and nothing is reported. When only its claim was taken away,
-//! it is killed too, and handed back under its token, which the database refuses and counts. A handler that panics is a failed attempt.
+//! it is killed too, and handed back under its token, which the database refuses and counts. One that was to be handed back and runs on all
+//! the same is not reported either: nobody else may begin it while this process lives. A handler that panics is a failed attempt.
 //! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
 //! The attempt is a span of the trace of its dispatch: what is logged while it lasts names it, and what the handler calls is told of it.
 
@@ -105,6 +106,8 @@ enum Killed {
     LeaseLost,
     /// This attempt was taken away.
     ClaimLost,
+    /// It was to be handed back, and does not end: a thread cannot be killed.
+    RunsOn,
 }
 
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
@@ -143,14 +146,18 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         }
     };
     worker.pace.ended(report.elapsed);
-    let (mut report, was_refused) = unless_refused(report);
+    let (mut report, was_untried) = unless_untried(report);
     let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
+    if was_stopped && report.still_runs {
+        free(worker, slot);
+        return killed(&session, claimed, Killed::RunsOn, report.elapsed, place).await;
+    }
     if was_stopped {
         // Nobody has cancelled the work.
         let how = report.error_message.take().unwrap_or_default();
         report.error_message = Some(format!("handed back because the worker was stopping: {how}"));
     }
-    let was_handed_back = was_refused || was_stopped;
+    let was_handed_back = was_untried || was_stopped;
     tell(&claimed, &report);
     let max_attempts = worker.config.max_retry_attempts;
     let ended = ended(&claimed, execution_id, report, started, was_handed_back, max_attempts);
@@ -159,11 +166,12 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     worker.completer.send_holding(Some(claimed.claim_id), ended, (place, kept)).await;
 }
 
-/// Whether the handler began nothing at all, because the endpoint is left alone: nothing has been tried that could count.
-fn unless_refused(report: Report) -> (Report, bool) {
-    let was_refused = report.error_class == Some(ErrorClass::CircuitOpen);
-    let elapsed = if was_refused { Duration::ZERO } else { report.elapsed };
-    (Report { elapsed, ..report }, was_refused)
+/// Whether the handler began nothing at all, because the endpoint is left alone or the worker cannot: nothing has been tried that could
+/// count. It has its row in history all the same, so a dispatch that no worker can begin is seen.
+fn unless_untried(report: Report) -> (Report, bool) {
+    let elapsed = if report.untried { Duration::ZERO } else { report.elapsed };
+    let was_untried = report.untried;
+    (Report { elapsed, ..report }, was_untried)
 }
 
 fn free(worker: &Worker, slot: OwnedSemaphorePermit) {
@@ -205,9 +213,22 @@ async fn killed(
     ran: Duration,
     place: Option<OwnedSemaphorePermit>,
 ) {
-    tracing::warn!(dispatch.id = %claimed.dispatch_id, job.name = claimed.job_name, ?why, "The attempt was killed.");
+    let (dispatch, job) = (claimed.dispatch_id, claimed.job_name.as_str());
     match why {
+        Killed::RunsOn => tracing::error!(
+            dispatch.id = %dispatch,
+            job.name = job,
+            "The attempt does not end, so it is not handed back: it is recovered when this process has ended."
+        ),
+        Killed::LeaseLost | Killed::ClaimLost => {
+            tracing::warn!(dispatch.id = %dispatch, job.name = job, ?why, "The attempt was killed.");
+        }
+    }
+    match why {
+        // It counts as running, which it is.
+        Killed::RunsOn => session.count_left(),
         Killed::LeaseLost => {
+            session.count_left();
             session.worker.seen.running.remove(claimed.token);
             // Nobody is told: its room is free when the leader has recovered it, which tells everybody.
             drop(session.worker.seen.limited.take(&[claimed.token]));
@@ -229,7 +250,8 @@ async fn report(session: &Session, claimed: &mut Claimed, execution_id: Executio
             return Report::failed(ErrorClass::UnsupportedHandler, &format!("the worker is older: {error}"));
         }
     };
-    let secrets = match secrets::load(&session.worker, claimed).await {
+    let worker = &session.worker;
+    let secrets = match secrets::load(&worker.database, worker.secret_keys.as_deref(), claimed).await {
         Ok(secrets) => secrets,
         Err(report) => return *report,
     };
@@ -396,7 +418,7 @@ fn tell(claimed: &Claimed, report: &Report) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[tokio::test]
@@ -421,7 +443,7 @@ mod tests {
         assert!(matches!(begun, Begin::HandBack(LEASE_IN_DOUBT)), "{begun:?}");
     }
 
-    fn claimed() -> Claimed {
+    pub(crate) fn claimed() -> Claimed {
         Claimed {
             claim_id: 1,
             dispatch_id: DispatchId(uuid::Uuid::nil()),
@@ -448,26 +470,26 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_is_left_alone_uses_up_no_retry() {
-        let rest = Duration::from_secs(30);
-        let refused = |class| {
-            let report = Report {
-                retry_after: Some(rest),
-                elapsed: Duration::from_millis(1),
-                ..Report::failed(class, "left alone")
-            };
-            let (report, was_refused) = unless_refused(report);
-            ended(&claimed(), ExecutionId(uuid::Uuid::nil()), report, monotonic(), was_refused, 3)
+    fn what_was_not_begun_uses_up_no_retry() {
+        let after = |report: Report, max_attempts| {
+            let (report, was_untried) =
+                unless_untried(Report { elapsed: Duration::from_millis(1), ..report });
+            ended(&claimed(), ExecutionId(uuid::Uuid::nil()), report, monotonic(), was_untried, max_attempts)
         };
-        let ended = refused(ErrorClass::CircuitOpen);
-        assert_eq!(ended.outcome, AttemptOutcome::Released);
-        assert_eq!(ended.verdict, Verdict { event: DispatchEvent::Release, wait: Some(rest) });
-        assert!(!ended.has_started(), "nothing was sent");
-        assert_eq!(ended.record.error_class.as_deref(), Some("circuit_open"));
+        for max_attempts in [1, 3] {
+            let untried = Report::untried("no space left on device");
+            let rest = untried.retry_after.unwrap();
+            let ended = after(untried, max_attempts);
+            assert_eq!(ended.outcome, AttemptOutcome::Released);
+            assert_eq!(ended.verdict, Verdict { event: DispatchEvent::Release, wait: Some(rest) });
+            assert!(rest >= Duration::from_secs(5) && !ended.has_started(), "{rest:?}");
+            assert_eq!(ended.record.error_class.as_deref(), Some("worker"));
+        }
+        let begun = after(Report::failed(ErrorClass::Worker, "it panicked"), 3);
+        assert_eq!(begun.verdict.event, DispatchEvent::GiveUp, "it was the last of three");
         assert_eq!(
-            refused(ErrorClass::Unreachable).verdict.event,
-            DispatchEvent::GiveUp,
-            "it was the last of three"
+            after(Report::failed(ErrorClass::Worker, "it panicked"), 1).verdict.event,
+            DispatchEvent::Fail
         );
     }
 

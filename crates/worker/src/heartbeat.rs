@@ -8,6 +8,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use rand::RngExt as _;
 use sched_model::db::workers::{self, Beat, BeatOutcome};
 use sched_model::db::{Conn, DbError, cancellations};
 use sched_model::domain::instance::WorkerStatus;
@@ -46,7 +47,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
             None => {}
         }
         tokio::select! {
-            () = tokio::time::sleep(config.heartbeat_interval) => {}
+            () = tokio::time::sleep(pause(config.heartbeat_interval)) => {}
             () = session.worker.beat_now.notified() => {}
             () = tokio::time::sleep_until(trust.until().into()) => {}
         }
@@ -61,6 +62,12 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
         std::future::pending::<()>().await;
     }
     state.send_replace(LeaseState::Lost);
+}
+
+/// A little less than the interval, differently each time: workers that were started together do not beat together for good. Never more,
+/// since the lease is counted in whole intervals.
+fn pause(interval: Duration) -> Duration {
+    interval.mul_f64(rand::rng().random_range(0.9..=1.0))
 }
 
 /// Has the poller rest, or go on, as an operator asks.
@@ -127,5 +134,19 @@ async fn stop_cancelled(session: &Session, conn: &mut Conn) {
         Err(error) => {
             tracing::warn!(error = error.with_causes(), "Looking for cancelled work failed; trying again.");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_are_spread_and_never_late() {
+        let interval = Duration::from_secs(5);
+        let pauses: Vec<Duration> = (0..100).map(|_| pause(interval)).collect();
+        assert!(pauses.iter().all(|pause| (interval.mul_f64(0.9)..=interval).contains(pause)), "{pauses:?}");
+        let distinct: std::collections::HashSet<_> = pauses.into_iter().collect();
+        assert!(distinct.len() > 50, "{}", distinct.len());
     }
 }

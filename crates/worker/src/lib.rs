@@ -26,7 +26,7 @@ pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
 pub use secrets::KeysError;
-pub use session::UnkillableWork;
+pub use session::UnfinishedWork;
 pub use system::{ArchiveTarget, SystemSettings};
 /// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
 pub use tokio_util::sync::CancellationToken;

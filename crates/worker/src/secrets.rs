@@ -2,7 +2,7 @@
 //!
 //! One statement for an attempt whose configuration names any, none for the others; nothing is kept for the next, so a new value
 //! holds from the next attempt on. What cannot be had is the report of a failed attempt: a secret that does not exist or does not
-//! open is told as such, a database that is away as the worker's own failure. Retries are the policy's business.
+//! open is told as such, and retries are the policy's business. A database that is away is nothing the attempt could help: it is handed back.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,7 +17,6 @@ use sched_runtime::private_file::{self, PrivateFileError};
 use secrecy::ExposeSecret as _;
 
 use crate::handlers::{ErrorClass, MissingSecret, Report, Secrets};
-use crate::session::Worker;
 
 /// Most bytes of all values of one attempt: each is looked for, in many forms, in all that the attempt gives back.
 const MOST_BYTES: usize = 128 * 1024;
@@ -48,7 +47,11 @@ pub(crate) fn keys(settings: &SecretsSettings) -> Result<Option<SecretKeys>, Key
 }
 
 /// The secrets that the configuration of a claimed dispatch names; else the report of why it cannot run.
-pub(crate) async fn load(worker: &Worker, claimed: &Claimed) -> Result<Secrets, Box<Report>> {
+pub(crate) async fn load(
+    database: &Database,
+    keys: Option<&SecretKeys>,
+    claimed: &Claimed,
+) -> Result<Secrets, Box<Report>> {
     let named = named_secrets(&claimed.handler_config).into_iter().map(|named| named.name);
     let names: Vec<String> = named.collect::<BTreeSet<_>>().into_iter().collect();
     if names.is_empty() {
@@ -60,17 +63,17 @@ pub(crate) async fn load(worker: &Worker, claimed: &Claimed) -> Result<Secrets, 
         let message = format!("the function names {} secrets; the most is {MOST_SECRETS}", names.len());
         return Err(failed(ErrorClass::InvalidConfig, &message));
     }
-    let Some(keys) = &worker.secret_keys else {
+    let Some(keys) = keys else {
         let message = "the function names secrets, and this worker has no SECRETS_KEY_FILE to open them with";
         return Err(failed(ErrorClass::SecretUnreadable, message));
     };
-    let sealed = read(&worker.database, claimed, &names).await.map_err(|error| {
+    let sealed = read(database, claimed, &names).await.map_err(|error| {
         tracing::warn!(
             job.name = claimed.job_name,
             error = error.with_causes(),
             "Reading the secrets of an attempt failed."
         );
-        failed(ErrorClass::Worker, &format!("the secrets could not be read: {error}"))
+        Box::new(Report::untried(&format!("the secrets could not be read: {error}")))
     })?;
     if let Some(name) = names.iter().find(|name| !sealed.iter().any(|secret| secret.name == **name)) {
         let missing = MissingSecret { name: name.clone() };
@@ -97,4 +100,29 @@ pub(crate) async fn load(worker: &Worker, claimed: &Claimed) -> Result<Secrets, 
 async fn read(database: &Database, claimed: &Claimed, names: &[String]) -> DbResult<Vec<SealedSecret>> {
     let mut conn = database.conn().await?;
     secrets::of_attempt(&mut conn, claimed.tenant_id, claimed.job_id, names).await
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_model::db::DatabaseSettings;
+    use sched_model::domain::secret::{KEY_BYTES, key_line};
+    use serde_json::json;
+
+    use super::*;
+    use crate::executor::tests::claimed;
+
+    #[tokio::test]
+    async fn a_database_that_is_away_is_no_failure_of_the_attempt() {
+        let database = Database::new(&DatabaseSettings::new("postgres://nobody@127.0.0.1:1/none", "test"));
+        let keys = SecretKeys::parse(key_line("k", &[1; KEY_BYTES]).expose_secret()).unwrap();
+        let claimed = Claimed {
+            handler_config: json!({"program": "true", "env": {"PASSWORD": {"secret": "one"}}}),
+            ..claimed()
+        };
+        let report = load(&database.unwrap(), Some(&keys), &claimed).await.unwrap_err();
+        assert!(report.untried, "{report:?}");
+        assert_eq!(report.error_class, Some(ErrorClass::Worker));
+        let waits = report.retry_after.unwrap().as_secs_f64();
+        assert!((5.0..=30.0).contains(&waits), "{waits}");
+    }
 }

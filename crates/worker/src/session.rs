@@ -5,8 +5,12 @@
 //! the database said so, or no heartbeat got through for so long that others may soon take over; then all work is killed at
 //! once and nothing of it is reported, because it belongs to others; the next session has a new id. Results of attempts that
 //! had ended before are still offered to the database: their claim tokens decide.
+//!
+//! An attempt that runs on although it was told to stop (a native handler that blocks its thread) is never handed back: nothing is
+//! told of it, and the registration stays. So its dispatch is recovered when the process has ended and the lease has run out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sched_model::db::workers::{self, NewWorker, Predecessor};
@@ -20,7 +24,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::completer::CompleterHandle;
+use crate::completer::{CompleterHandle, FLUSH_WITHIN};
 use crate::config::Config;
 use crate::handlers::Handlers;
 use crate::heartbeat::{self, LeaseState};
@@ -83,48 +87,70 @@ pub(crate) struct Session {
     pub(crate) kill: CancellationToken,
     /// Until when the lease may be trusted, as the heartbeats have it: nothing is begun later, even before they notice.
     pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
+    /// How many attempts of it nobody was told of: they are left to be recovered.
+    pub(crate) left: Arc<AtomicUsize>,
 }
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// In order, as asked.
+    /// As asked.
     Stopped,
     /// The lease was lost.
     LeaseLost,
-    /// The lease was lost and work that cannot be killed runs on.
-    Unkillable,
+    /// Work that cannot be killed runs on, so nothing may be given to others before the process has ended.
+    RunsOn(UnfinishedWork),
 }
 
-/// Work ran on after its lease was lost, so the process has to end before others begin the same work.
+/// The worker has not ended in order: others have to do its work again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "native handlers went on after the lease was lost and looked neither at their cancellation nor came to an await; the process \
-     ends so that their work is not done twice at once"
-)]
-pub struct UnkillableWork;
+pub enum UnfinishedWork {
+    /// Others may have it soon.
+    #[error(
+        "native handlers went on after the lease was lost and looked neither at their cancellation nor came to an await; the process \
+         ends so that their work is not done twice at once"
+    )]
+    LeaseLost,
+    /// It was to be handed back.
+    #[error(
+        "native handlers went on after the worker was told to stop and looked neither at their cancellation nor came to an await; the \
+         process ends with them, and their work is given to others when its lease has run out"
+    )]
+    Stopped,
+    /// It was told to stop at once, or could not store what had ended.
+    #[error(
+        "{attempts} attempts were killed or could not be stored; their dispatches are left to be recovered"
+    )]
+    Left {
+        /// How many.
+        attempts: usize,
+    },
+}
 
 impl Worker {
     /// Runs one session after the other until told to stop.
     ///
     /// # Errors
-    /// When only the end of the process ends its work in time.
-    pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), UnkillableWork> {
+    /// When only the end of the process ends its work in time, or when it was told to stop and has left work to be recovered.
+    pub(crate) async fn run(self, shutdown: Shutdown) -> Result<(), UnfinishedWork> {
         let mut before = None;
         while !shutdown.soft.is_cancelled() {
             let Some(session) = self.begin(&shutdown.soft, before).await else { return Ok(()) };
-            let (id, draining) = (session.id, session.draining.clone());
+            let (id, draining, left) = (session.id, session.draining.clone(), session.left.clone());
             self.seen.session.send_replace(Some(id));
             let end = session.run(&shutdown).await;
             self.seen.session.send_replace(None);
             match end {
-                End::Stopped => return Ok(()),
-                End::Unkillable => return Err(UnkillableWork),
+                End::RunsOn(work) => return Err(work),
+                End::Stopped => return ended_with(&left),
                 End::LeaseLost => {}
             }
             before = Some(Predecessor { worker_id: id, was_draining: *draining.borrow() });
             tracing::error!(worker.id = %id, "The lease of the worker was lost; its work was killed and belongs to others now.");
             metrics::counter!("sched_worker_leases_lost_total").increment(1);
+            if shutdown.soft.is_cancelled() {
+                return ended_with(&left);
+            }
         }
         Ok(())
     }
@@ -150,6 +176,7 @@ impl Worker {
                         trusted_until: Arc::new(watch::Sender::new(
                             self.config.lease.trusted_until(registered_at),
                         )),
+                        left: Arc::default(),
                     });
                 }
                 Err(error) => tracing::warn!(
@@ -180,8 +207,30 @@ impl Worker {
     }
 }
 
+/// Gives results up that find no room, when a worker is told to stop: a while after everything that ran has ended or was killed.
+/// Then the database has been away for long. A worker that goes on keeps them however long that is.
+async fn give_up_results(stop: &CancellationToken, kill: &CancellationToken, completer: &CompleterHandle) {
+    stop.cancelled().await;
+    kill.cancelled().await;
+    tokio::time::sleep(FLUSH_WITHIN).await;
+    completer.give_up();
+}
+
 impl Session {
+    /// Runs to its end, which comes in time once the worker is told to stop.
     async fn run(self, shutdown: &Shutdown) -> End {
+        let (kill, completer) = (self.kill.clone(), self.worker.completer.clone());
+        let bounded = async {
+            give_up_results(&shutdown.soft, &kill, &completer).await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            end = self.until_it_ends(shutdown) => end,
+            never = bounded => never,
+        }
+    }
+
+    async fn until_it_ends(self, shutdown: &Shutdown) -> End {
         let (lease_sender, mut lease) = watch::channel(LeaseState::Held);
         let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), lease_sender));
         let mut polls = Some(self.start_poller());
@@ -202,7 +251,7 @@ impl Session {
         let finish = self.finish(polls, &shutdown.hard);
         let is_lost = if is_lost {
             if !self.kills_all().await {
-                return End::Unkillable;
+                return End::RunsOn(UnfinishedWork::LeaseLost);
             }
             finish.await;
             true
@@ -211,7 +260,7 @@ impl Session {
                 () = finish => false,
                 () = &mut lost => {
                     if !self.kills_all().await {
-                        return End::Unkillable;
+                        return End::RunsOn(UnfinishedWork::LeaseLost);
                     }
                     self.attempts.close();
                     self.attempts.wait().await;
@@ -219,8 +268,24 @@ impl Session {
                 }
             }
         };
-        if !is_lost {
-            self.worker.completer.flushed().await;
+        let may_run_on = !is_lost && self.left.load(Ordering::Relaxed) > 0;
+        if shutdown.soft.is_cancelled() {
+            let flushed = self.worker.completer.flushed();
+            tokio::pin!(flushed);
+            let unwritten = tokio::select! {
+                unwritten = &mut flushed => unwritten,
+                () = &mut lost, if may_run_on => {
+                    if !self.kills_all().await {
+                        return End::RunsOn(UnfinishedWork::LeaseLost);
+                    }
+                    flushed.await
+                }
+            };
+            self.left.fetch_add(unwritten, Ordering::Relaxed);
+        }
+        if may_run_on && !self.has_all_ended().await {
+            // Still registered: the lease holds for a while after the last heartbeat, and with it the claims.
+            return End::RunsOn(UnfinishedWork::Stopped);
         }
         drop(beats);
         self.leave().await;
@@ -231,7 +296,17 @@ impl Session {
     /// the margin is over, so there is no time for an orderly end if something is.
     async fn kills_all(&self) -> bool {
         self.kill.cancel();
+        self.has_all_ended().await
+    }
+
+    /// Whether nothing that was killed or given up runs on inside this process.
+    async fn has_all_ended(&self) -> bool {
         self.worker.handlers.ended_within(self.worker.config.lease.margin() / 2).await
+    }
+
+    /// Counts an attempt that nobody is told of.
+    pub(crate) fn count_left(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
     }
 
     fn start_poller(&self) -> OwnedTask<()> {
@@ -296,6 +371,14 @@ impl Session {
     }
 }
 
+/// How a worker that was told to stop has ended, given how many attempts nobody was told of.
+fn ended_with(left: &AtomicUsize) -> Result<(), UnfinishedWork> {
+    match left.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        attempts => Err(UnfinishedWork::Left { attempts }),
+    }
+}
+
 /// The end of a task, if there is one.
 async fn ended(task: &mut Option<OwnedTask<()>>) -> Result<(), TaskError> {
     match task {
@@ -309,4 +392,33 @@ fn hostname() -> String {
         .ok()
         .and_then(|name| name.into_string().ok())
         .unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_model::db::DatabaseSettings;
+
+    use super::*;
+    use crate::completer::Completer;
+
+    #[tokio::test(start_paused = true)]
+    async fn results_are_given_up_a_minute_after_the_kill_by_a_worker_that_stops() {
+        let database = Database::new(&DatabaseSettings::new("postgres://nobody@127.0.0.1:1/none", "test"));
+        let (_completer, handle) = Completer::new(
+            database.unwrap(),
+            Arc::new(Seen::new()),
+            Arc::default(),
+            Arc::new(Semaphore::new(1)),
+        );
+        let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
+        let day = Duration::from_secs(24 * 3600);
+        kill.cancel();
+        let goes_on = tokio::time::timeout(day, give_up_results(&stop, &kill, &handle)).await;
+        assert!(goes_on.is_err(), "a worker that lost its lease and goes on keeps its results");
+        stop.cancel();
+        let second = Duration::from_secs(1);
+        let waits = tokio::time::timeout(FLUSH_WITHIN - second, give_up_results(&stop, &kill, &handle)).await;
+        assert!(waits.is_err(), "the database may come back");
+        tokio::time::timeout(FLUSH_WITHIN + second, give_up_results(&stop, &kill, &handle)).await.unwrap();
+    }
 }

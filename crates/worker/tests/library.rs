@@ -16,6 +16,7 @@ use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use test_support::{Client, TestDatabase, wait_for};
+use tokio::sync::Notify;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,6 +50,7 @@ impl World {
             ("WORKER_OFFLINE_THRESHOLD", "2s"),
             ("WORKER_HEARTBEAT_INTERVAL", "200ms"),
             ("WORKER_MAX_POLL_INTERVAL", "1s"),
+            ("WORKER_DRAIN_TIMEOUT", "200ms"),
         ];
         let source: MapSource = settings.into_iter().collect();
         let mut values =
@@ -154,15 +156,19 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     world.stop().await.unwrap();
 }
 
-/// A handler that blocks its thread until something is sent.
-fn blocking_its_thread() -> (mpsc::Sender<()>, Builder) {
+/// A handler that blocks its thread until something is sent, and what tells that it has begun.
+fn blocking_its_thread() -> (mpsc::Sender<()>, Arc<Notify>, Builder) {
     let (release, released) = mpsc::channel();
-    let released = Arc::new(Mutex::new(released));
+    let (released, begun) = (Arc::new(Mutex::new(released)), Arc::new(Notify::new()));
+    let begins = begun.clone();
     let builder = Worker::builder().threads(1).handler("block", move |_, _: Value| {
-        let released = released.clone();
-        async move { released.lock().unwrap().recv().map_err(HandlerError::from) }
+        let (released, begins) = (released.clone(), begins.clone());
+        async move {
+            begins.notify_one();
+            released.lock().unwrap().recv().map_err(HandlerError::from)
+        }
     });
-    (release, builder)
+    (release, begun, builder)
 }
 
 /// How often the worker has shown that it lives, while the handler blocks all the threads there are.
@@ -172,7 +178,7 @@ const BEATS_SINCE_CLAIM: &str = "SELECT w.last_heartbeat > d.claimed_at + interv
 // As many threads as a small machine has, less one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn heartbeats_go_on_while_a_handler_blocks_every_thread_of_its_kind() {
-    let (release, builder) = blocking_its_thread();
+    let (release, _, builder) = blocking_its_thread();
     let world = World::start(builder).await;
     world.dispatch("block", &json!({})).await;
     // Twice the lease.
@@ -186,7 +192,7 @@ async fn heartbeats_go_on_while_a_handler_blocks_every_thread_of_its_kind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_lost_its_lease_and_cannot_kill_its_work_ends_the_process() {
-    let (release, builder) = blocking_its_thread();
+    let (release, _, builder) = blocking_its_thread();
     let mut world = World::start(builder).await;
     world.dispatch("block", &json!({})).await;
     world.wait_for(&status_of("block"), "IN_PROGRESS").await;
@@ -201,4 +207,86 @@ async fn a_worker_that_lost_its_lease_and_cannot_kill_its_work_ends_the_process(
     let text = ended.unwrap_err().describe();
     assert!(text.contains("so that their work is not done twice at once"), "{text}");
     release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_runs_on_in_a_worker_that_stops_is_not_given_to_others() {
+    let (release, begun, builder) = blocking_its_thread();
+    let mut world = World::start(builder).await;
+    world.dispatch("block", &json!({})).await;
+    begun.notified().await;
+    world.shutdown.trigger();
+    let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
+    let text = ended.unwrap_err().describe();
+    assert!(text.contains("after the worker was told to stop"), "{text}");
+    // Another worker would begin beside it at once if it were handed back, or if the lease were given up.
+    assert_eq!(world.text(&status_of("block")).await, "IN_PROGRESS");
+    assert_eq!(world.text("SELECT count(*) FROM job_execution_log").await, "0");
+    assert_eq!(world.text("SELECT status FROM worker_registration").await, "DRAINING");
+    release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_leaves_work_to_be_recovered_and_says_so() {
+    let begun = Arc::new(Notify::new());
+    let begins = begun.clone();
+    let mut world = World::start(Worker::builder().handler("waits", move |_, _: Value| {
+        begins.notify_one();
+        std::future::pending::<Result<(), HandlerError>>()
+    }))
+    .await;
+    world.dispatch("waits", &json!({})).await;
+    begun.notified().await;
+    world.shutdown.trigger();
+    world.shutdown.trigger();
+    let ended = tokio::time::timeout(PATIENCE, world.worker.take().unwrap()).await.unwrap().unwrap();
+    let error = ended.unwrap_err();
+    assert_eq!(
+        (error.code(), error.describe().starts_with("1 attempts were killed")),
+        (1, true),
+        "{error:?}"
+    );
+    // Nothing runs on, so it is recovered at once.
+    assert_eq!(world.text("SELECT status FROM worker_registration").await, "OFFLINE");
+    assert_eq!(world.text(&status_of("waits")).await, "IN_PROGRESS");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
+    let shown = || telemetry::metrics_recorder().unwrap().render();
+    let count = |line: &str| shown().lines().any(|shown| shown == line);
+    let world = World::start(Worker::builder().handler("add", add).handler(
+        "fails",
+        |ctx: Ctx, _: Value| async move {
+            ctx.log("x".repeat(300_000));
+            Err::<(), HandlerError>("no".into())
+        },
+    ))
+    .await;
+    wait_for("the counters", PATIENCE, async || match count("sched_attempts_total{status=\"TIMEOUT\"} 0") {
+        true => Ok(()),
+        false => Err(shown()),
+    })
+    .await;
+    assert!(
+        count("sched_retries_total 0") && count("sched_output_bytes_total{part=\"dropped\"} 0"),
+        "{}",
+        shown()
+    );
+    world.dispatch("add", &json!({"a": 40, "b": 2})).await;
+    world.dispatch("fails", &json!({})).await;
+    world.wait_for(&status_of("add"), "COMPLETED").await;
+    world.wait_for(&attempt_of("fails", "status"), "FAILED").await;
+    world.stop().await.unwrap();
+    // 256 KiB are kept of what is logged, and what "add" logged.
+    for line in [
+        "sched_attempts_total{status=\"COMPLETED\"} 1",
+        "sched_attempts_total{status=\"FAILED\"} 1",
+        "sched_retries_total 1",
+        "sched_output_bytes_total{part=\"kept\"} 262160",
+        "sched_output_bytes_total{part=\"dropped\"} 37857",
+        "sched_completion_seconds_count 2",
+    ] {
+        assert!(count(line), "{line} is not in\n{}", shown());
+    }
 }

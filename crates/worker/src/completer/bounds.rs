@@ -65,6 +65,20 @@ async fn results_that_are_kept_are_bounded_by_their_size() {
     assert!(handle.room_for(2 * KEPT_BYTES).await.is_some(), "one that is larger than all takes all");
 }
 
+#[tokio::test]
+async fn results_that_find_no_room_are_given_up_when_the_worker_stops() {
+    let (_completer, handle) = completer();
+    for _ in 0..MOST_AT_ONCE {
+        handle.send(None, chatty(1), None).await;
+    }
+    let all = handle.room_for(KEPT_BYTES).await;
+    let (waiting, no_room) = (handle.send(None, chatty(1), None), handle.room_for(1));
+    let gives_up = async { handle.give_up() };
+    let ((), room, ()) = tokio::join!(waiting, no_room, gives_up);
+    assert!(all.is_some() && room.is_none());
+    assert_eq!(handle.flushed().await, MOST_AT_ONCE + 1, "nobody has stored any");
+}
+
 #[test]
 fn results_that_get_no_answer_again_and_again_are_offered_in_halves() {
     let mut patience = Patience::new();

@@ -66,6 +66,12 @@ impl Handlers {
         self.http.tidy();
     }
 
+    /// Clears away what other workers of the installation have left on this machine that were killed; to be called several times within a
+    /// lease, so that it is gone before their work is begun again.
+    pub async fn clear_away_dead(&self) {
+        self.process.clear_away_dead().await;
+    }
+
     /// Whether everything that runs inside this process has ended, after at most `limit`. Programs are killed by the kernel and
     /// do not count.
     pub async fn ended_within(&self, limit: Duration) -> bool {

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use rand::RngExt as _;
 use sched_model::domain::attempt::AttemptOutcome;
 use serde_json::Value;
 
 use super::capture::Captured;
 use super::storable;
+
+/// How long a dispatch waits, in seconds, after a worker that could not begin its attempt. Not all for the same time, so that those that such a
+/// worker gives back do not all come again together.
+const UNTRIED_REST: std::ops::RangeInclusive<f64> = 5.0..=30.0;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +80,7 @@ pub enum ErrorClass {
     TargetRefused,
     /// The endpoint failed again and again and is left alone for a while; nothing was sent.
     CircuitOpen,
-    /// The worker itself failed: no space for the attempt's files, no threads.
+    /// The worker itself failed: no space for the attempt's files, no threads. Where it could not even begin, see [`Report::untried`].
     Worker,
     /// The worker has no native handler of that name.
     UnknownHandler,
@@ -158,6 +163,11 @@ pub struct Report {
     pub started_after: Option<Duration>,
     /// From the call until everything of the attempt was gone and cleaned up.
     pub elapsed: Duration,
+    /// Whether nothing of it was begun, for a reason that is none of its own: then nothing has been tried that could count, and its
+    /// dispatch is handed back, to wait for `retry_after`.
+    pub untried: bool,
+    /// Whether it runs on although it was to stop: a native handler whose thread cannot be stopped.
+    pub still_runs: bool,
     /// Oddities that changed nothing about the outcome, such as an unreadable result file. For the worker's log.
     pub notes: Vec<String>,
 }
@@ -167,6 +177,14 @@ impl Report {
     #[must_use]
     pub fn failed(class: ErrorClass, message: &str) -> Self {
         Self::ended(Outcome::Failed, Some((class, message)))
+    }
+
+    /// A report of an attempt that this worker could not begin: its disk is full, the database was away. Another worker may, or this
+    /// one later.
+    #[must_use]
+    pub fn untried(message: &str) -> Self {
+        let rest = Duration::from_secs_f64(rand::rng().random_range(UNTRIED_REST));
+        Self { untried: true, retry_after: Some(rest), ..Self::failed(ErrorClass::Worker, message) }
     }
 
     /// A report without output; `error` is given exactly when the outcome is not success.
@@ -184,6 +202,8 @@ impl Report {
             log: Captured::default(),
             started_after: None,
             elapsed: Duration::ZERO,
+            untried: false,
+            still_runs: false,
             notes: Vec::new(),
         }
     }

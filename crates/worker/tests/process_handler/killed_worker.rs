@@ -2,9 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{
-    Bench, alive_with, execution, shell, token, wait_for, wait_for_silence, wait_for_sleepers,
-};
+use crate::support::{Bench, execution, shell, token, wait_for_silence, wait_for_sleepers};
 
 /// Tells the worker below what to run.
 const COMMAND_VARIABLE: &str = "COMMAND_OF_THE_KILLED_WORKER";
@@ -55,12 +53,6 @@ async fn a_worker_that_lives_kills_what_a_killed_one_left_behind() {
     let token = token();
     let neighbour = Bench::new();
     kill_worker_of(&format!("setsid sleep {token} & sleep {token} & wait"), &token, 2).await;
-    wait_for(
-        || format!("nothing with {token}"),
-        || {
-            neighbour.handlers.tidy();
-            alive_with(&token).is_empty()
-        },
-    )
-    .await;
+    neighbour.handlers.clear_away_dead().await;
+    wait_for_silence(&token).await;
 }

@@ -187,3 +187,19 @@ async fn a_full_or_missing_disk_for_private_files_is_the_workers_fault() {
     assert!(message.contains("No such file or directory"), "{message}");
     fs::create_dir(bench.root.path()).unwrap();
 }
+
+#[tokio::test]
+async fn a_worker_that_can_keep_no_files_has_not_tried() {
+    let bench = Bench::new();
+    fs::remove_dir_all(bench.root.path()).unwrap();
+    let report = bench.run(execution(json!({"program": "true"}))).await;
+    assert!(report.untried && report.started_after.is_none(), "{report:?}");
+    let (outcome, class, message) = failure(&report);
+    assert_eq!((outcome, class), (Outcome::Failed, Some(ErrorClass::Worker)));
+    assert!(message.contains("private directory"), "{message}");
+    let waits = report.retry_after.unwrap().as_secs_f64();
+    assert!((5.0..=30.0).contains(&waits), "{waits}");
+
+    let absent = Bench::new().run(execution(json!({"program": "/no/such/program"}))).await;
+    assert!(!absent.untried, "the function's own mistake counts");
+}

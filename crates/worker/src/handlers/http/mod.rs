@@ -160,7 +160,7 @@ impl HttpHandler {
 fn circuit_open(rest: Duration) -> Report {
     let rest = rest.mul_f64(rand::rng().random_range(1.0..=1.5));
     let message = format!("the endpoint failed again and again; it is left alone for another {:.0?}", rest);
-    Report { retry_after: Some(rest), ..Report::failed(ErrorClass::CircuitOpen, &message) }
+    Report { untried: true, retry_after: Some(rest), ..Report::failed(ErrorClass::CircuitOpen, &message) }
 }
 
 fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Duration) -> Report {

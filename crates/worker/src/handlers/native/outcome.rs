@@ -49,7 +49,9 @@ impl Stopped {
             ),
         };
         let mut report = self.report(&how, ctx);
-        if !is_gone {
+        // What never began was taken out of the line, and never will.
+        report.still_runs = !is_gone && ctx.began().is_some();
+        if report.still_runs {
             report.notes.push("a native handler does not end and keeps its thread".to_owned());
         }
         report

@@ -11,7 +11,8 @@
 //! *and* emptied its environment cannot be told from those of attempts that run beside it, and goes with the last of
 //! them; one of another user (a set-uid program) cannot be killed, and is named in the report's notes. When the worker
 //! itself is killed, the kernel kills the programs it started; what these had started lives on until another worker
-//! of the same installation on the machine finds it, at its start or within about ten seconds ([`ProcessHandler::tidy`]). Elsewhere than on Linux only the process group is killed.
+//! of the same installation on the machine finds it, at its start or before its lease runs out ([`ProcessHandler::clear_away_dead`]).
+//! Elsewhere than on Linux only the process group is killed.
 //!
 //! What a program may be and use is `confine`'s and `cgroups`' part: another user, no new privileges, no core dumps, and bounds of
 //! memory, processor time and processes. What this machine cannot do of it is refused, never left out. The worker itself is not to be
@@ -40,7 +41,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use sched_model::domain::handler_config::{FieldError, ProcessConfig};
@@ -66,10 +66,6 @@ pub use users::{RunAsList, RunAsListError};
 const DRAIN: Duration = Duration::from_secs(1);
 /// The same once everything of the attempt has been killed, so that only what is in the pipes remains.
 const DRAIN_AFTER_KILL: Duration = Duration::from_millis(250);
-
-/// What killed workers have left is looked for each so many times it is tidied: about every ten seconds, well within the shortest time
-/// after which the work of a lost worker is given to others by default.
-const ROUNDS_PER_LOOK: u32 = 5;
 
 /// What the handler is given by the worker's configuration.
 #[derive(Debug, Clone)]
@@ -162,8 +158,6 @@ impl StartError {
 pub struct ProcessHandler {
     place: Arc<Place>,
     launcher: Launcher,
-    /// How often it was tidied.
-    rounds: AtomicU32,
 }
 
 /// What every attempt needs of this process.
@@ -196,11 +190,10 @@ impl ProcessHandler {
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let worker = environment::Worker { inherited: settings.inherited, mark };
         let place = Place { temp_root: settings.temp_root, worker, cgroups, run_as: settings.run_as };
-        Ok(Self { place: Arc::new(place), launcher, rounds: AtomicU32::new(0) })
+        Ok(Self { place: Arc::new(place), launcher })
     }
 
-    /// Kills and reaps what attempts that were dropped have left; to be called every other second. Looks now and then for what workers
-    /// that were killed since have left on the machine, before their work is begun again.
+    /// Kills and reaps what attempts that were dropped have left; to be called every other second.
     pub fn tidy(&self) {
         cgroups::tidy();
         let killed = strays::tidy();
@@ -210,12 +203,18 @@ impl ProcessHandler {
                 "Killed processes that a dropped attempt had left behind."
             );
         }
-        if self.rounds.fetch_add(1, Ordering::Relaxed) % ROUNDS_PER_LOOK == ROUNDS_PER_LOOK - 1 {
-            let place = Arc::clone(&self.place);
-            // Reads a file of every process on the machine. Nobody waits for it.
-            drop(tokio::task::spawn_blocking(move || {
-                clear_away_dead_workers(&place.temp_root, &place.worker.mark);
-            }));
+    }
+
+    /// Kills and removes what workers that were killed since have left on the machine; to be called often enough that it is gone before
+    /// their work is begun again.
+    pub async fn clear_away_dead(&self) {
+        let place = Arc::clone(&self.place);
+        // Reads a file of every process on the machine.
+        let looked = tokio::task::spawn_blocking(move || {
+            clear_away_dead_workers(&place.temp_root, &place.worker.mark);
+        });
+        if let Err(error) = looked.await {
+            tracing::error!(%error, "Looking for what dead workers have left failed.");
         }
     }
 
@@ -227,6 +226,7 @@ impl ProcessHandler {
         } else {
             match self.attempt(execution, cancel, called).await {
                 Ok(report) => report,
+                Err(error) if error.class() == ErrorClass::Worker => Report::untried(&with_causes(&error)),
                 Err(error) => Report::failed(error.class(), &with_causes(&error)),
             }
         };
