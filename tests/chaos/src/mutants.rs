@@ -179,6 +179,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         then: "",
         finding: "effects: an attempt is COMPLETED and was not done",
     },
+    Mutant {
+        name: "claim",
+        what: "some claims name another dispatch than the one they take",
+        install: "CREATE FUNCTION witness.misname() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.dispatch_ids[1] := gen_random_uuid(); RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON worker_claims FOR EACH ROW WHEN (NEW.id % 50 = 0) EXECUTE FUNCTION witness.misname()",
+        then: "",
+        finding: "8: every dispatch is named by a claim",
+    },
 ];
 
 #[cfg(test)]

@@ -304,7 +304,7 @@ impl Installation {
 
     /// The invariants that do not hold, each by its name and with some of the rows that break it.
     pub async fn broken_invariants(&self) -> Vec<String> {
-        checks::broken(&self.sql).await
+        checks::broken(&self.sql, checks::OF_HISTORY).await
     }
 
     /// Like [`Self::broken_invariants`], and what the effects of the jobs say besides.
