@@ -180,6 +180,16 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         finding: "effects: an attempt is COMPLETED and was not done",
     },
     Mutant {
+        name: "quarantine",
+        what: "a sound job is disabled when its cursor moves",
+        install: "CREATE FUNCTION witness.disable() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.is_enabled := false; NEW.next_run_at := NULL; NEW.disabled_reason := 'x'; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE OF next_run_at ON scheduled_jobs FOR EACH ROW
+                  WHEN (NEW.name = 'steady-5' AND NEW.is_enabled) EXECUTE FUNCTION witness.disable()",
+        then: "",
+        finding: "10: nobody disabled a job",
+    },
+    Mutant {
         name: "claim",
         what: "some claims name another dispatch than the one they take",
         install: "CREATE FUNCTION witness.misname() RETURNS trigger LANGUAGE plpgsql AS $$
