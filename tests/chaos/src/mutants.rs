@@ -198,6 +198,16 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         then: "",
         finding: "8: every dispatch is named by a claim",
     },
+    Mutant {
+        name: "dependents",
+        what: "ends of a job are not told to those who run after it",
+        install: "CREATE FUNCTION witness.never_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                      IF EXISTS (SELECT FROM scheduled_jobs j WHERE j.id = NEW.job_id AND j.name = 'steady-0') THEN RETURN NULL; END IF;
+                      RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON job_ends FOR EACH ROW EXECUTE FUNCTION witness.never_told()",
+        then: "",
+        finding: "2: each end after which others run",
+    },
 ];
 
 #[cfg(test)]

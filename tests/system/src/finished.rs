@@ -37,6 +37,14 @@ const SCHEMA: &str = "
                run.part(u.position, 2) AS until_transaction, run.part(u.position, 3) AS until_id
         FROM (SELECT position FROM run.stream WHERE message = 'open' ORDER BY line LIMIT 1) o,
              (SELECT position FROM run.stream WHERE message = 'until' ORDER BY line DESC LIMIT 1) u;
+    -- Ends after which others were to run, and whether each of them is a run of its own; of several jobs that all have to end only the last is.
+    CREATE VIEW run.followed_ends AS SELECT d.job_id, e.id AS dispatch_id, e.completed_at AS at,
+            j.after_mode = 'any' OR (SELECT count(*) FROM job_dependencies o WHERE o.tenant_id = d.tenant_id AND o.job_id = d.job_id) = 1 AS is_each_a_run
+        FROM job_dependencies d JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
+        JOIN job_dispatch e ON e.job_id = d.after_job_id AND e.completed_at > d.since
+         AND ((d.condition IN ('success', 'completion') AND e.status = 'COMPLETED')
+              OR (d.condition IN ('failure', 'completion') AND e.status IN ('FAILED', 'TIMEOUT', 'DEAD_LETTER')))
+        WHERE d.job_id IN (SELECT job_id FROM witness.unchanged_jobs);
     -- A scheduler that was frozen tells what it knew then, until it has looked.
     -- The one with the latest term leads; each of the others has to have been.
     CREATE VIEW run.doubled AS SELECT a.at, a.target, a.state, NOT EXISTS (

@@ -81,6 +81,20 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  WHERE l.started_at < q.at AND l.completed_at > q.at + interval '1 minute'",
     },
     Invariant {
+        name: "2: each end after which others run is exactly one dispatch or skip of each of them, and none of these is without one",
+        checked: "SELECT count(*) FROM run.followed_ends WHERE is_each_a_run",
+        broken: "SELECT j.name, e.dispatch_id, e.at, fates.count FROM run.followed_ends e JOIN scheduled_jobs j ON j.id = e.job_id
+                 CROSS JOIN LATERAL (SELECT
+                     (SELECT count(*) FROM job_dispatch d WHERE d.job_id = e.job_id AND d.scheduled_for = e.at AND d.trigger_id = e.dispatch_id)
+                     + (SELECT count(*) FROM skipped_fires s WHERE s.job_id = e.job_id AND s.first_fire_at = e.at AND s.trigger_id = e.dispatch_id) AS count) fates
+                 WHERE e.is_each_a_run AND fates.count <> 1
+                 UNION ALL SELECT j.name, r.trigger_id, r.at, 0 FROM (
+                     SELECT job_id, trigger_id, scheduled_for AS at FROM job_dispatch WHERE triggered_by = 'dependency'
+                     UNION ALL SELECT job_id, trigger_id, first_fire_at FROM skipped_fires WHERE trigger_id IS NOT NULL) r
+                 JOIN scheduled_jobs j ON j.id = r.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
+                 WHERE NOT EXISTS (SELECT FROM run.followed_ends e WHERE e.job_id = r.job_id AND e.dispatch_id = r.trigger_id AND e.at = r.at)",
+    },
+    Invariant {
         name: "8: nothing is open at the end, and nothing waits to be told to those who come after",
         checked: "SELECT count(*) FROM job_dispatch",
         broken: "SELECT id::text, status, available_at, claimable_at FROM job_dispatch WHERE completed_at IS NULL
