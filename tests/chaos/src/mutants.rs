@@ -208,6 +208,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         then: "",
         finding: "2: each end after which others run",
     },
+    Mutant {
+        name: "lost",
+        what: "sound workers are given up, and their work with them",
+        install: "",
+        then: "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now(), running = 0 WHERE status <> 'OFFLINE'",
+        finding: "8: no attempt was lost but by a fault",
+    },
 ];
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         answers: answers.path().to_owned(),
         stream: Some(told.path().to_owned()),
         schedulers: Fleet::schedulers(),
-        pooled: Fleet::pooled_scheduler(),
+        pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone().context("--python is missing")?,
     };

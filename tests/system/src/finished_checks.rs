@@ -168,6 +168,17 @@ pub(crate) const OF_RUN: &[Invariant] = &[
         broken: "SELECT * FROM run.doubled WHERE NOT is_excused",
     },
     Invariant {
+        name: "8: no attempt was lost but by a fault of its worker or of the database, or by the end of its worker",
+        checked: "SELECT count(*) FROM run.lost",
+        // From ten seconds before it began: the lease of a worker, and what a busy machine needs. Neither who holds a snapshot nor a wrong clock is a cause.
+        broken: "SELECT l.* FROM run.lost l WHERE NOT EXISTS (
+                     SELECT FROM run.faults f
+                     WHERE f.kind NOT IN ('left-out', 'start', 'snapshot', 'clock', 'rolling-same-build', 'rolling-other-build')
+                       AND f.began <= l.completed_at AND f.ended >= l.started_at - interval '10 seconds'
+                       AND (f.target IN ('postgres', 'database', l.worker) OR f.process = l.process_id
+                            OR (f.target = 'pgbouncer' AND l.worker IN (SELECT name FROM run.pooled))))",
+    },
+    Invariant {
         name: "8: a worker that was told to drain claims nothing until that is taken back",
         checked: "SELECT count(*) FROM run.faults WHERE kind = 'drain'",
         // What runs and is to be cancelled goes on in its state. A claim that was under way when the request was answered has its own snapshot. A process that registers anew drains on.

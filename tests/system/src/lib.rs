@@ -11,6 +11,7 @@
 
 mod checks;
 mod effects;
+mod ends;
 mod finished;
 mod finished_checks;
 mod lateness;
