@@ -115,13 +115,18 @@ fn ended_by_themselves(faults: &[Value]) -> Verdict {
     Verdict::new("stop: no daemon ended by itself", faults.len(), rows)
 }
 
+/// Makes the schema for what is known of a run besides its database, with nothing in it.
+pub(crate) async fn prepare(sql: &Client) {
+    sql.batch_execute(SCHEMA).await.expect("a schema for what is known of the run");
+}
+
 impl FinishedRun {
     /// Decides every invariant.
     ///
     /// # Panics
     /// When something that is known of the run cannot be read, or the oracle does not understand a schedule.
     pub async fn verdicts(&self, sql: &Client) -> Vec<Verdict> {
-        sql.batch_execute(SCHEMA).await.expect("a schema for what is known of the run");
+        prepare(sql).await;
         let faults = lines(&self.timeline);
         self.load(sql, &faults).await;
         self.expect_fires(sql).await;

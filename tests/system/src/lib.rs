@@ -26,6 +26,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
 
+use crate::finished_checks::{OF_RUN, OF_STREAM};
 pub use effects::{Effects, Frozen};
 pub use finished::FinishedRun;
 pub use verdict::Verdict;
@@ -349,6 +350,22 @@ impl Installation {
     #[must_use]
     pub fn invariants() -> Vec<&'static str> {
         checks::names().collect()
+    }
+
+    /// Makes the schema `run`, in which stands what is known of a run besides its database, and where nothing does yet.
+    pub async fn prepare_run(&self) {
+        finished::prepare(&self.sql).await;
+    }
+
+    /// The invariants of a whole run that do not hold by what stands in the schema `run`.
+    pub async fn broken_of_run(&self) -> Vec<String> {
+        checks::broken(&self.sql, OF_RUN.iter().chain(OF_STREAM)).await
+    }
+
+    /// The names of the invariants of a whole run.
+    #[must_use]
+    pub fn invariants_of_run() -> Vec<&'static str> {
+        OF_RUN.iter().chain(OF_STREAM).map(|invariant| invariant.name).collect()
     }
 }
 
