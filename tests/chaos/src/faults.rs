@@ -104,15 +104,7 @@ impl Victims {
             sleep(lasts).await;
         };
         let was_felt = daemon.way.make(weather, lasting).await;
-        let kind = match weather {
-            Weather::Fair => "fair",
-            Weather::Held => "hold",
-            Weather::HalfOpen => "half-open",
-            Weather::Delayed(_) => "delay",
-            Weather::Refused => "refuse",
-            Weather::CutBeforeCommit => "cut-before-commit",
-            Weather::CutAfterCommit => "cut-after-commit",
-        };
+        let kind = weather.word();
         if was_felt {
             self.timeline.fault(kind, &daemon.name, began, &format!("{weather:?} {lasts:?}"));
         } else {
@@ -170,10 +162,8 @@ impl Victims {
             // A keeper that is gone has nothing to renew.
             renewed += usize::from(done.await.unwrap_or(false));
         }
-        let (name, build) = match self.fleet.has_other_build {
-            true => ("rolling-other-build", "the other build"),
-            false => ("rolling-same-build", "the same build"),
-        };
+        let name = What::Rolling(kind).word(self.fleet.has_other_build);
+        let build = if self.fleet.has_other_build { "the other build" } else { "the same build" };
         if renewed > 0 {
             self.timeline.fault(name, word(kind), began, &format!("{renewed} with {build}"));
         } else {

@@ -97,10 +97,9 @@ pub(crate) struct Choice<'a> {
 }
 
 impl Fleet {
-    /// The name of the scheduler that reaches the database through the pooler.
-    pub(crate) fn pooled_scheduler() -> String {
-        let [scheduler, _] = POOLED;
-        format!("{}-{}", word(scheduler.kind), scheduler.number)
+    /// The names of the daemons that reach the database through the pooler.
+    pub(crate) fn pooled() -> Vec<String> {
+        POOLED.iter().map(|daemon| format!("{}-{}", word(daemon.kind), daemon.number)).collect()
     }
 
     /// The names of all schedulers.
@@ -214,6 +213,14 @@ impl Fleet {
     }
 }
 
+/// How a process ended that was told to.
+#[derive(Debug, Default)]
+struct End {
+    /// Its exit code, if it ended with one.
+    code: Option<i32>,
+    word: String,
+}
+
 struct Keeper {
     name: String,
     launch: Launch,
@@ -233,12 +240,12 @@ impl Keeper {
             tokio::select! {
                 order = orders.recv() => match order {
                     Some(Order::End(answer)) => {
-                        let status = self.term().await;
+                        let end = self.term().await;
                         if let Some(ended) = self.process.take() {
                             clocks::forget(ended.id());
                         }
                         // Whoever asked may have gone.
-                        let _ = answer.send(status);
+                        let _ = answer.send(end.code);
                         return;
                     }
                     Some(order) => self.obey(order).await,
@@ -262,12 +269,13 @@ impl Keeper {
                 self.tell(process, "kill", (began, &format!("{pause:?}")));
             }
             Order::Term(pause) => {
-                let mut status = None;
+                let mut end = End::default();
                 if process.is_some() {
-                    status = self.term().await;
+                    end = self.term().await;
                     self.start_again(pause).await;
                 }
-                self.tell(process, "term", (began, &format!("{status:?}, {pause:?}")));
+                let detail = format!("{}, {pause:?}", end.word);
+                self.tell_end(process, "term", (began, &detail), &end);
             }
             Order::Freeze(lasts) => {
                 // It may be as long ago that it was told as the order waited.
@@ -280,13 +288,13 @@ impl Keeper {
                 self.tell(process, "freeze", (began, &format!("{lasts:?}")));
             }
             Order::Renew(answer) => {
-                let status = self.term().await;
+                let end = self.term().await;
                 if let Some(other) = self.other.take() {
                     self.other = Some(std::mem::replace(&mut self.launch, other));
                 }
                 self.start_again(Duration::ZERO).await;
                 ready(self.address, Duration::from_secs(10)).await;
-                self.tell(process, RENEW, (began, &format!("{status:?}")));
+                self.tell_end(process, RENEW, (began, &end.word), &end);
                 // Whoever asked may have gone.
                 let _ = answer.send(process.is_some());
             }
@@ -304,6 +312,14 @@ impl Keeper {
     fn tell(&self, process: Option<i32>, kind: &str, what: (f64, &str)) {
         match process {
             Some(_) => self.timeline.fault_of(process, kind, &self.name, what),
+            None => self.timeline.left_out(kind, &self.name, "it had ended"),
+        }
+    }
+
+    /// Writes down that a process was told to end and how it did, or that there was none.
+    fn tell_end(&self, process: Option<i32>, kind: &str, what: (f64, &str), end: &End) {
+        match process {
+            Some(process) => self.timeline.end_of(process, kind, &self.name, what, end.code),
             None => self.timeline.left_out(kind, &self.name, "it had ended"),
         }
     }
@@ -330,12 +346,13 @@ impl Keeper {
     fn start(&mut self) {
         let process = self.launch.clone().start();
         self.pid.store(process.id(), Ordering::Relaxed);
+        self.timeline.started(process.id(), &self.name);
         self.process = Some(process);
     }
 
-    /// Ends it in order; kills it if it does not. Its exit code, if it has one.
-    async fn term(&mut self) -> Option<i32> {
-        let process = self.process.as_mut()?;
+    /// Ends it in order; kills it if it does not.
+    async fn term(&mut self) -> End {
+        let Some(process) = self.process.as_mut() else { return End::default() };
         if process.exited().is_none() {
             process.term();
         }
@@ -343,13 +360,13 @@ impl Keeper {
         for _ in 0..steps {
             if let Some(status) = process.exited() {
                 self.keep_log();
-                return status.code();
+                return End { code: status.code(), word: status.to_string() };
             }
             sleep(LOOK).await;
         }
         process.kill9().await;
         self.keep_log();
-        None
+        End { code: None, word: format!("killed, as it had not ended after {END_LIMIT:?}") }
     }
 
     /// What it wrote goes with it otherwise.

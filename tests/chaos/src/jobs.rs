@@ -111,7 +111,8 @@ fn jobs() -> Vec<Value> {
     for n in 0..BY_HAND {
         jobs.push(by_hand(&format!("by-hand-{n}"), "quick"));
     }
-    jobs.push(by_hand("by-hand-long", "long"));
+    // Whoever asks for more waits in line.
+    jobs.push(with(by_hand("by-hand-long", "long"), &json!({"overlap_policy": "queue", "max_instances": 2})));
     jobs.extend((0..CHANGED).map(|n| changed(n, u64::try_from(n).unwrap_or(0))));
     jobs
 }

@@ -14,6 +14,7 @@ mod clients;
 mod clocks;
 mod dice;
 mod drains;
+mod enough;
 mod failover;
 mod faults;
 mod fleet;

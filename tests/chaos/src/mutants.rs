@@ -179,6 +179,42 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         then: "",
         finding: "effects: an attempt is COMPLETED and was not done",
     },
+    Mutant {
+        name: "quarantine",
+        what: "a sound job is disabled when its cursor moves",
+        install: "CREATE FUNCTION witness.disable() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.is_enabled := false; NEW.next_run_at := NULL; NEW.disabled_reason := 'x'; RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE UPDATE OF next_run_at ON scheduled_jobs FOR EACH ROW
+                  WHEN (NEW.name = 'steady-5' AND NEW.is_enabled) EXECUTE FUNCTION witness.disable()",
+        then: "",
+        finding: "10: nobody disabled a job",
+    },
+    Mutant {
+        name: "claim",
+        what: "some claims name another dispatch than the one they take",
+        install: "CREATE FUNCTION witness.misname() RETURNS trigger LANGUAGE plpgsql AS $$
+                  BEGIN NEW.dispatch_ids[1] := gen_random_uuid(); RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON worker_claims FOR EACH ROW WHEN (NEW.id % 50 = 0) EXECUTE FUNCTION witness.misname()",
+        then: "",
+        finding: "8: every dispatch is named by a claim",
+    },
+    Mutant {
+        name: "dependents",
+        what: "ends of a job are not told to those who run after it",
+        install: "CREATE FUNCTION witness.never_told() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                      IF EXISTS (SELECT FROM scheduled_jobs j WHERE j.id = NEW.job_id AND j.name = 'steady-0') THEN RETURN NULL; END IF;
+                      RETURN NEW; END $$;
+                  CREATE TRIGGER mutant BEFORE INSERT ON job_ends FOR EACH ROW EXECUTE FUNCTION witness.never_told()",
+        then: "",
+        finding: "2: each end after which others run",
+    },
+    Mutant {
+        name: "lost",
+        what: "sound workers are given up, and their work with them",
+        install: "",
+        then: "UPDATE worker_registration SET status = 'OFFLINE', offline_since = now(), running = 0 WHERE status <> 'OFFLINE'",
+        finding: "8: no attempt was lost but by a fault",
+    },
 ];
 
 #[cfg(test)]

@@ -68,6 +68,21 @@ pub(crate) enum Weather {
     CutAfterCommit,
 }
 
+impl Weather {
+    /// What it is called in the timeline.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Held => "hold",
+            Self::HalfOpen => "half-open",
+            Self::Delayed(_) => "delay",
+            Self::Refused => "refuse",
+            Self::CutBeforeCommit => "cut-before-commit",
+            Self::CutAfterCommit => "cut-after-commit",
+        }
+    }
+}
+
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
@@ -99,6 +114,29 @@ pub(crate) enum What {
     Snapshot(Duration),
     /// The clock of the daemon that has one of its own is so many seconds ahead for so long.
     Clock(Kind, i64, Duration),
+}
+
+impl What {
+    /// What it is called in the timeline; a rolling restart goes to the other build if there is one.
+    pub(crate) const fn word(&self, has_other_build: bool) -> &'static str {
+        match self {
+            Self::Kill(..) => "kill",
+            Self::Term(..) => "term",
+            Self::Freeze(..) => "freeze",
+            Self::Network(_, weather, _) => weather.word(),
+            Self::Cut(_) => "cut",
+            Self::Crash(_) => "crash",
+            Self::Restart(_) => "restart",
+            Self::Terminate(_) => "terminate",
+            Self::Pooler(_) => "pooler",
+            Self::DiskFull(_) => "disk-full",
+            Self::Rolling(_) if has_other_build => "rolling-other-build",
+            Self::Rolling(_) => "rolling-same-build",
+            Self::Drain(..) => "drain",
+            Self::Snapshot(_) => "snapshot",
+            Self::Clock(..) => "clock",
+        }
+    }
 }
 
 /// A fault and when it begins, from the start of the run on.

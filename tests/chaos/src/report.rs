@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use test_support::Client;
 
-use crate::timeline::{EXIT, LEFT_OUT, RENEW};
+use crate::timeline::{EXIT, LEFT_OUT, RENEW, START};
 
 const FIGURES: [(&str, &str); 8] = [
     (
@@ -42,6 +42,7 @@ pub(crate) async fn figures(sql: &Client, timeline: &Path, planned: usize) -> an
     // A daemon that ended by itself is what came of a fault.
     let ended = kinds.remove(EXIT).unwrap_or(0);
     kinds.remove(RENEW);
+    kinds.remove(START);
     let total: usize = kinds.values().sum();
     let mut text = format!("{total} faults took place of {planned} planned: {}\n", list(&kinds));
     if !left_out.is_empty() {

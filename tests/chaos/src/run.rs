@@ -18,13 +18,14 @@ use tokio::time::sleep;
 use crate::Cli;
 use crate::clients::{Client, Office};
 use crate::clocks::Clocks;
+use crate::enough::{self, Wanted};
 use crate::faults::{self, Victims};
 use crate::fleet::{Choice, Fleet, program};
 use crate::follower::Follower;
 use crate::mutants::{self, Mutant};
 use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
-use crate::timeline::{Lines, now};
+use crate::timeline::{self, Lines, now};
 use crate::{drains, report, settle, setup, watch};
 
 /// On a machine that does much else, what a worker that wakes may need to act, in seconds.
@@ -38,6 +39,8 @@ struct Outcome {
 
 /// Runs it; 0 when everything holds, 1 when not.
 pub(crate) async fn run(cli: &Cli, length: Duration) -> anyhow::Result<ExitCode> {
+    // What ends before its end can be repeated, too.
+    println!("seed {}, {:.1} minutes, intensity {:?}", cli.seed, cli.minutes, cli.intensity);
     let place = Arc::new(Place::open(&cli.into, cli.may_mount, &place::BUSY).await?);
     if !place.has_own_disk {
         println!("the disk is never full in this run: mounting one is not allowed here");
@@ -147,7 +150,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         let client = Client::new(number, office.clone());
         clients.spawn(client.run(plan::deeds(cli.seed, number, length), move || start.elapsed()));
     }
-    faults::inject(&victims, faults, || start.elapsed()).await?;
+    faults::inject(&victims, faults.clone(), || start.elapsed()).await?;
     let mut clients: Vec<Client> = clients.join_all().await;
     place.revive().await?;
     victims.fleet.heal().await?;
@@ -170,22 +173,25 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
         answers: answers.path().to_owned(),
         stream: Some(told.path().to_owned()),
         schedulers: Fleet::schedulers(),
-        pooled: Fleet::pooled_scheduler(),
+        pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone().context("--python is missing")?,
     };
-    judge(place, &run, ends, planned).await
+    let has_other_build = cli.other_build.is_some();
+    let wanted = Wanted { planned: &faults, length, intensity: cli.intensity, has_other_build };
+    judge(place, &run, ends, &wanted).await
 }
 
 async fn judge(
     place: &Place,
     run: &FinishedRun,
     ends: Vec<String>,
-    planned: usize,
+    wanted: &Wanted<'_>,
 ) -> anyhow::Result<Outcome> {
     let sql = place.client().await?;
-    let verdicts = decide(place, run, &sql, ends).await;
-    let figures = report::figures(&sql, &run.timeline, planned).await?;
+    let mut verdicts = decide(place, run, &sql, ends).await;
+    verdicts.extend(enough::verdicts(wanted, &timeline::read(&run.timeline)?));
+    let figures = report::figures(&sql, &run.timeline, wanted.planned.len()).await?;
     Ok(Outcome { verdicts, figures })
 }
 

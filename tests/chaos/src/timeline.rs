@@ -3,7 +3,7 @@
 //! Each line is written whole and at once, so what is there when the program dies is sound. Instants are seconds since the epoch by this machine's clock, which the
 //! database's is too. A fault is there once it is over, and only if it took place; what could not be done is there as left out, and counts as none.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,10 +20,18 @@ pub(crate) const LEFT_OUT: &str = "left-out";
 pub(crate) const EXIT: &str = "exit";
 /// What a rolling restart does to each daemon; the restart is the fault.
 pub(crate) const RENEW: &str = "renew";
+/// The kind of what says which process a daemon is from then on.
+pub(crate) const START: &str = "start";
 
 /// Seconds since the epoch.
 pub(crate) fn now() -> f64 {
     clock::wall().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// The lines of such a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
 /// A file of JSON lines.
@@ -79,10 +87,34 @@ impl Lines {
         target: &str,
         (began, detail): (f64, &str),
     ) {
+        self.count_fault(kind);
+        self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail}));
+    }
+
+    /// Adds that a process was told to end, and its exit code, if it ended with one.
+    pub(crate) fn end_of(
+        &self,
+        process: i32,
+        kind: &str,
+        target: &str,
+        (began, detail): (f64, &str),
+        status: Option<i32>,
+    ) {
+        self.count_fault(kind);
+        self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail,
+                         "status": status}));
+    }
+
+    /// Adds which process a daemon is from now on.
+    pub(crate) fn started(&self, process: i32, target: &str) {
+        let at = now();
+        self.add(&json!({"kind": START, "target": target, "process": process, "began": at, "ended": at, "detail": ""}));
+    }
+
+    fn count_fault(&self, kind: &str) {
         if kind != EXIT && kind != RENEW {
             self.faults.fetch_add(1, Ordering::Relaxed);
         }
-        self.add(&json!({"kind": kind, "target": target, "process": process, "began": began, "ended": now(), "detail": detail}));
     }
 
     /// Adds what was planned and did not take place.

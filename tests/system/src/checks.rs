@@ -57,6 +57,12 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
          WHERE c.at > t.ended_at OR c.at < t.started_at",
     },
     Invariant {
+        name: "1: no record of a skip was committed after the end of its term, or before its beginning",
+        checked: "SELECT count(*) FROM witness.skips WHERE term IS NOT NULL",
+        broken: "SELECT s.skip_id, s.job_id, s.term, s.at FROM witness.skips s LEFT JOIN leader_terms t ON t.term = s.term
+         WHERE s.term IS NOT NULL AND (t.term IS NULL OR s.at > t.ended_at OR s.at < t.started_at)",
+    },
+    Invariant {
         name: "2: every fire time for which the books are settled has a dispatch or lies in a skip (interval jobs anchored at their creation)",
         checked: "SELECT coalesce(sum(greatest(floor(extract(epoch FROM settled_until - created_at) / (schedule_config->>'seconds')::numeric), 0)), 0)::bigint
          FROM scheduled_jobs WHERE job_type = 'interval' AND id IN (SELECT job_id FROM witness.unchanged_jobs) AND NOT schedule_config ? 'anchor'",
@@ -105,10 +111,10 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
         name: "3: attempts are 1..n without gaps",
         checked: "SELECT count(*) FROM job_dispatch",
         broken: "SELECT d.id FROM job_dispatch d
-         LEFT JOIN (SELECT dispatch_id, count(*) AS n, max(attempt) AS last FROM
+         LEFT JOIN (SELECT dispatch_id, count(*) AS n, count(DISTINCT attempt) AS numbers, min(attempt) AS first, max(attempt) AS last FROM
                     (SELECT dispatch_id, attempt FROM job_execution_log UNION ALL SELECT dispatch_id, attempt FROM maintenance.job_execution_log) a
                     GROUP BY 1) l ON l.dispatch_id = d.id
-         WHERE coalesce(l.n, 0) <> coalesce(l.last, 0)
+         WHERE (l.n, l.numbers, l.first) IS DISTINCT FROM (l.last, l.last, CASE WHEN l.n > 0 THEN 1 END)
             OR coalesce(l.n, 0) <> d.attempt - (d.status = 'IN_PROGRESS')::integer",
     },
     Invariant {
@@ -136,11 +142,9 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     Invariant {
         name: "5: max_instances is never exceeded by attempts that were not lost",
         checked: "SELECT count(*) FROM job_execution_log l JOIN scheduled_jobs j ON j.id = l.job_id
-         WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs) AND l.triggered_by IN ('scheduler', 'dependency')",
+         WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)",
         broken: "WITH attempts AS (SELECT l.job_id, l.id, l.started_at, l.completed_at FROM job_execution_log l
-                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
-                             -- What is asked for by hand comes on top.
-                             AND l.triggered_by IN ('scheduler', 'dependency')),
+                           JOIN scheduled_jobs j ON j.id = l.job_id WHERE l.status <> 'LOST' AND j.overlap_policy <> 'allow' AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)),
          -- How many run whenever one begins; who ends at that instant does not.
          running AS (SELECT e.job_id, e.id, e.change, sum(e.change) OVER (PARTITION BY e.job_id ORDER BY e.at, e.change) AS count
                        FROM (SELECT job_id, id, started_at AS at, 1 AS change FROM attempts
@@ -149,8 +153,9 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
     },
     Invariant {
         name: "5: max_running of a queue is never exceeded by attempts that were not lost",
-        checked: "SELECT count(*) FROM job_execution_log l JOIN job_dispatch d ON d.id = l.dispatch_id
-         JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL",
+        checked: "SELECT count(*) FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
+         JOIN job_dispatch d ON d.id = l.dispatch_id JOIN queues q ON q.tenant_id = d.tenant_id AND q.name = d.queue
+         WHERE l.status <> 'LOST' AND q.max_running IS NOT NULL AND l.started_at > q.updated_at",
         broken: "WITH attempts AS (SELECT q.tenant_id, q.name, q.max_running, l.id, l.started_at, l.completed_at
                            FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
                            JOIN job_dispatch d ON d.id = l.dispatch_id
@@ -210,9 +215,10 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
                 AND max(l.attempt) FILTER (WHERE l.status = 'COMPLETED') = max(l.attempt))",
     },
     Invariant {
-        name: "8: every running dispatch is named by a claim of its worker",
-        checked: "SELECT count(*) FROM witness.transitions WHERE became = 'IN_PROGRESS'",
-        broken: "SELECT d.id FROM job_dispatch d WHERE d.status = 'IN_PROGRESS' AND NOT EXISTS (
+        name: "8: every dispatch is named by a claim of its worker from the commit on by which it runs",
+        checked: "SELECT count(*) FROM witness.claims",
+        broken: "SELECT dispatch_id, attempt, worker_id, at FROM witness.claims WHERE NOT is_named
+         UNION ALL SELECT d.id, d.attempt, d.worker_id, NULL FROM job_dispatch d WHERE d.status = 'IN_PROGRESS' AND NOT EXISTS (
              SELECT 1 FROM worker_claims c WHERE c.worker_id = d.worker_id AND d.id = ANY (c.dispatch_ids))",
     },
     Invariant {
@@ -270,9 +276,9 @@ pub(crate) const OF_HISTORY: &[Invariant] = &[
 ];
 
 /// What is broken, each with some of the rows that break it; nothing when all is well.
-pub(crate) async fn broken(sql: &Client) -> Vec<String> {
+pub(crate) async fn broken(sql: &Client, invariants: impl IntoIterator<Item = &Invariant>) -> Vec<String> {
     let mut broken = Vec::new();
-    for invariant in OF_HISTORY {
+    for invariant in invariants {
         let (_, rows) = rows_of(sql, invariant).await;
         if !rows.is_empty() {
             broken.push(format!("{}: {rows:?}", invariant.name));

@@ -13,7 +13,7 @@ use test_support::Client;
 
 use crate::finished_checks::{OF_RUN, OF_STREAM};
 use crate::lateness::{self, Outage};
-use crate::{Effects, Frozen, Verdict, checks};
+use crate::{Effects, Frozen, Verdict, checks, ends};
 
 /// How far beyond what is settled the oracle looks, in seconds: to the next fire of each job.
 const AHEAD: i64 = 300;
@@ -26,6 +26,7 @@ const SCHEMA: &str = "
     CREATE TABLE run.answers (at timestamptz, action text, tenant text, target text, key text, status integer, id uuid, version bigint,
                               state text, is_foreign boolean);
     CREATE TABLE run.quiet (at timestamptz);
+    CREATE TABLE run.pooled (name text);
     CREATE TABLE run.stream (line bigint GENERATED ALWAYS AS IDENTITY, at timestamptz, connection integer, message text, position text, event_type text);
     -- Positions are server, transaction, event and instant, in hexadecimal digits.
     CREATE FUNCTION run.part(position_ text, number integer) RETURNS bigint LANGUAGE sql IMMUTABLE AS
@@ -37,6 +38,20 @@ const SCHEMA: &str = "
                run.part(u.position, 2) AS until_transaction, run.part(u.position, 3) AS until_id
         FROM (SELECT position FROM run.stream WHERE message = 'open' ORDER BY line LIMIT 1) o,
              (SELECT position FROM run.stream WHERE message = 'until' ORDER BY line DESC LIMIT 1) u;
+    -- What became of attempts that were lost, and which daemon had each.
+    CREATE VIEW run.lost AS SELECT l.dispatch_id, l.attempt, l.worker_id, l.started_at, l.completed_at, w.process_id, (
+            SELECT s.target FROM run.faults s WHERE s.kind = 'start' AND s.process = w.process_id AND s.began <= l.completed_at
+            ORDER BY s.began DESC LIMIT 1) AS worker
+        FROM (SELECT * FROM job_execution_log UNION ALL SELECT * FROM maintenance.job_execution_log) l
+        LEFT JOIN witness.workers w ON w.worker_id = l.worker_id WHERE l.status = 'LOST';
+    -- Ends after which others were to run, and whether each of them is a run of its own; of several jobs that all have to end only the last is.
+    CREATE VIEW run.followed_ends AS SELECT d.job_id, e.id AS dispatch_id, e.completed_at AS at,
+            j.after_mode = 'any' OR (SELECT count(*) FROM job_dependencies o WHERE o.tenant_id = d.tenant_id AND o.job_id = d.job_id) = 1 AS is_each_a_run
+        FROM job_dependencies d JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
+        JOIN job_dispatch e ON e.job_id = d.after_job_id AND e.completed_at > d.since
+         AND ((d.condition IN ('success', 'completion') AND e.status = 'COMPLETED')
+              OR (d.condition IN ('failure', 'completion') AND e.status IN ('FAILED', 'TIMEOUT', 'DEAD_LETTER')))
+        WHERE d.job_id IN (SELECT job_id FROM witness.unchanged_jobs);
     -- A scheduler that was frozen tells what it knew then, until it has looked.
     -- The one with the latest term leads; each of the others has to have been.
     CREATE VIEW run.doubled AS SELECT a.at, a.target, a.state, NOT EXISTS (
@@ -84,8 +99,8 @@ pub struct FinishedRun {
     pub stream: Option<PathBuf>,
     /// The names of all schedulers, of which any may lead; empty where no fault strikes a single one.
     pub schedulers: Vec<String>,
-    /// The name of the scheduler that reaches the database through the pooler.
-    pub pooled: String,
+    /// The names of the daemons that reach the database through the pooler.
+    pub pooled: Vec<String>,
     /// When the last fault was over, in seconds since the epoch.
     pub quiet_at: f64,
     /// The Python that has what the oracle needs.
@@ -100,19 +115,25 @@ fn ended_by_themselves(faults: &[Value]) -> Verdict {
     Verdict::new("stop: no daemon ended by itself", faults.len(), rows)
 }
 
+/// Makes the schema for what is known of a run besides its database, with nothing in it.
+pub(crate) async fn prepare(sql: &Client) {
+    sql.batch_execute(SCHEMA).await.expect("a schema for what is known of the run");
+}
+
 impl FinishedRun {
     /// Decides every invariant.
     ///
     /// # Panics
     /// When something that is known of the run cannot be read, or the oracle does not understand a schedule.
     pub async fn verdicts(&self, sql: &Client) -> Vec<Verdict> {
-        sql.batch_execute(SCHEMA).await.expect("a schema for what is known of the run");
+        prepare(sql).await;
         let faults = lines(&self.timeline);
         self.load(sql, &faults).await;
         self.expect_fires(sql).await;
         let mut verdicts = checks::decide(sql, checks::OF_HISTORY).await;
         verdicts.push(self.timeliness(sql, &faults).await);
         verdicts.push(ended_by_themselves(&faults));
+        verdicts.push(ends::ended_when_told(&faults, &self.pooled));
         verdicts.extend(checks::decide(sql, OF_RUN).await);
         let excused = sql.query_one("SELECT count(*) FROM run.doubled WHERE is_excused", &[]).await;
         let excused: i64 = excused.expect("the roles can be read").get(0);
@@ -147,6 +168,8 @@ impl FinishedRun {
                  FROM jsonb_array_elements($1::text::jsonb) WITH ORDINALITY AS s (told, line) ORDER BY s.line";
             sql.execute(into_stream, &[&told]).await.expect("the stream can be loaded");
         }
+        let pooled = "INSERT INTO run.pooled SELECT unnest($1::text[])";
+        sql.execute(pooled, &[&self.pooled]).await.expect("the names can be loaded");
         let quiet = "INSERT INTO run.quiet VALUES (to_timestamp($1::double precision))";
         sql.execute(quiet, &[&self.quiet_at]).await.expect("the end of the faults can be loaded");
     }
@@ -157,7 +180,9 @@ impl FinishedRun {
             .iter()
             .filter_map(|fault| {
                 let (kind, target) = (fault["kind"].as_str()?, fault["target"].as_str()?);
-                Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, &self.pooled)
+                let pooled = self.pooled.iter().find(|name| self.schedulers.contains(name));
+                let pooled = pooled.map_or("", String::as_str);
+                Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, pooled)
             })
             .collect();
         let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");

@@ -26,7 +26,8 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     },
     Invariant {
         name: "2: every skip holds as many expected fire times as it says, from its first to its last",
-        checked: "SELECT count(*) FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project' WHERE s.trigger_id IS NULL",
+        checked: "SELECT count(*) FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
+                  WHERE s.trigger_id IS NULL AND s.is_count_exact",
         broken: "SELECT j.name, s.first_fire_at, s.last_fire_at, s.reason, s.fire_count, held.fires
                  FROM skipped_fires s JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
                  -- An excluded one inside another range belongs to it, and is none of the fires that it counts.
@@ -58,10 +59,40 @@ pub(crate) const OF_RUN: &[Invariant] = &[
                  WHERE j.scope = 'project' AND j.job_type IN ('cron', 'interval') AND j.is_enabled AND j.next_run_at IS DISTINCT FROM next.at",
     },
     Invariant {
+        name: "10: nobody disabled a job but who was asked to, by a version that says so",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project'",
+        // A job that is disabled by mistake has no fire times, so that no other rule speaks about it.
+        broken: "SELECT j.name, j.version, NULL::timestamptz AS at, coalesce(j.disabled_reason, '') AS reason FROM scheduled_jobs j
+                 WHERE j.scope = 'project' AND (j.disabled_reason IS NOT NULL
+                    OR (NOT j.is_enabled AND NOT EXISTS (SELECT FROM scheduled_job_versions v WHERE v.tenant_id = j.tenant_id AND v.job_id = j.id
+                                                           AND v.version = j.version AND v.settings->>'is_enabled' = 'false')))
+                 UNION ALL SELECT j.name, s.version, s.at, 'switched' FROM (
+                     SELECT w.*, lag(w.is_enabled) OVER switches AS was_enabled, lag(w.version) OVER switches AS version_before
+                     FROM witness.switches w WINDOW switches AS (PARTITION BY w.job_id ORDER BY w.id)) s
+                 JOIN scheduled_jobs j ON j.id = s.job_id AND j.scope = 'project'
+                 WHERE s.was_enabled AND NOT s.is_enabled AND s.version <= s.version_before",
+    },
+    Invariant {
         name: "8: what ran when the last fault was over has ended a minute later",
-        checked: "SELECT count(*) FROM job_execution_log l CROSS JOIN run.quiet q WHERE l.started_at < q.at",
+        // What had ended before that is judged by nothing; ten seconds earlier something ran for sure.
+        checked: "SELECT count(*) FROM job_execution_log l CROSS JOIN run.quiet q
+                  WHERE l.started_at < q.at AND l.completed_at > q.at - interval '10 seconds'",
         broken: "SELECT l.dispatch_id, l.attempt, l.started_at, l.completed_at, l.status FROM job_execution_log l CROSS JOIN run.quiet q
                  WHERE l.started_at < q.at AND l.completed_at > q.at + interval '1 minute'",
+    },
+    Invariant {
+        name: "2: each end after which others run is exactly one dispatch or skip of each of them, and none of these is without one",
+        checked: "SELECT count(*) FROM run.followed_ends WHERE is_each_a_run",
+        broken: "SELECT j.name, e.dispatch_id, e.at, fates.count FROM run.followed_ends e JOIN scheduled_jobs j ON j.id = e.job_id
+                 CROSS JOIN LATERAL (SELECT
+                     (SELECT count(*) FROM job_dispatch d WHERE d.job_id = e.job_id AND d.scheduled_for = e.at AND d.trigger_id = e.dispatch_id)
+                     + (SELECT count(*) FROM skipped_fires s WHERE s.job_id = e.job_id AND s.first_fire_at = e.at AND s.trigger_id = e.dispatch_id) AS count) fates
+                 WHERE e.is_each_a_run AND fates.count <> 1
+                 UNION ALL SELECT j.name, r.trigger_id, r.at, 0 FROM (
+                     SELECT job_id, trigger_id, scheduled_for AS at FROM job_dispatch WHERE triggered_by = 'dependency'
+                     UNION ALL SELECT job_id, trigger_id, first_fire_at FROM skipped_fires WHERE trigger_id IS NOT NULL) r
+                 JOIN scheduled_jobs j ON j.id = r.job_id AND j.id IN (SELECT job_id FROM witness.unchanged_jobs)
+                 WHERE NOT EXISTS (SELECT FROM run.followed_ends e WHERE e.job_id = r.job_id AND e.dispatch_id = r.trigger_id AND e.at = r.at)",
     },
     Invariant {
         name: "8: nothing is open at the end, and nothing waits to be told to those who come after",
@@ -118,8 +149,10 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     },
     Invariant {
         name: "12: no answer shows anything of another tenant",
-        checked: "SELECT count(*) FROM run.answers WHERE action = 'peek' AND status BETWEEN 200 AND 499",
-        broken: "SELECT * FROM run.answers WHERE action = 'peek' AND is_foreign",
+        // Lists that show something, and what belongs to others, which is not there for whoever asks.
+        checked: "SELECT count(*) FROM run.answers WHERE action = 'peek' AND ((state = 'items' AND status = 200) OR (state = 'foreign' AND status = 404))",
+        broken: "SELECT * FROM run.answers WHERE action = 'peek'
+                   AND (is_foreign OR (state = 'foreign' AND status BETWEEN 200 AND 499 AND status NOT IN (404, 429)))",
     },
     Invariant {
         name: "12: dispatches, attempts and skips belong to the tenant of their job",
@@ -135,12 +168,23 @@ pub(crate) const OF_RUN: &[Invariant] = &[
         broken: "SELECT * FROM run.doubled WHERE NOT is_excused",
     },
     Invariant {
+        name: "8: no attempt was lost but by a fault of its worker or of the database, or by the end of its worker",
+        checked: "SELECT count(*) FROM run.lost",
+        // From ten seconds before it began: the lease of a worker, and what a busy machine needs. Neither who holds a snapshot nor a wrong clock is a cause.
+        broken: "SELECT l.* FROM run.lost l WHERE NOT EXISTS (
+                     SELECT FROM run.faults f
+                     WHERE f.kind NOT IN ('left-out', 'start', 'snapshot', 'clock', 'rolling-same-build', 'rolling-other-build')
+                       AND f.began <= l.completed_at AND f.ended >= l.started_at - interval '10 seconds'
+                       AND (f.target IN ('postgres', 'database', l.worker) OR f.process = l.process_id
+                            OR (f.target = 'pgbouncer' AND l.worker IN (SELECT name FROM run.pooled))))",
+    },
+    Invariant {
         name: "8: a worker that was told to drain claims nothing until that is taken back",
         checked: "SELECT count(*) FROM run.faults WHERE kind = 'drain'",
-        // A claim that was under way when the request was answered has its own snapshot. A process that registers anew drains on.
+        // What runs and is to be cancelled goes on in its state. A claim that was under way when the request was answered has its own snapshot. A process that registers anew drains on.
         broken: "SELECT f.target, f.began, f.ended, t.dispatch_id, t.at
                  FROM run.faults f JOIN witness.workers w ON w.process_id = f.process JOIN witness.transitions t
-                   ON t.worker_id = w.worker_id AND t.became = 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
+                   ON t.worker_id = w.worker_id AND t.became = 'IN_PROGRESS' AND t.was <> 'IN_PROGRESS' AND t.at > f.began + interval '500 milliseconds' AND t.at < f.ended
                  WHERE f.kind = 'drain'",
     },
 ];

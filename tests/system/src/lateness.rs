@@ -30,8 +30,8 @@ impl Outage {
     /// The fault of that kind and target, if it keeps any scheduler from its work. `pooled` reach the database through the pooler.
     pub(crate) fn of(kind: &str, target: &str, began: f64, ended: f64, pooled: &str) -> Option<Self> {
         let struck = match (kind, target) {
-            // What was not done, and what a daemon did to itself. A rolling restart has a line for each that is renewed.
-            ("left-out" | "exit" | "rolling-same-build" | "rolling-other-build", _) => return None,
+            // What was not done, and what a daemon did to itself. A rolling restart has a line for each that is renewed, and each start one.
+            ("left-out" | "exit" | "start" | "rolling-same-build" | "rolling-other-build", _) => return None,
             // Who holds an old snapshot, or has a clock that is wrong, is in nobody's way.
             ("snapshot" | "clock", _) => return None,
             // A leader whose every request takes a while renews its lease, and nobody else may do its work.
@@ -107,6 +107,7 @@ mod tests {
             ("freeze", "worker-0"),
             ("left-out", "postgres"),
             ("exit", "scheduler-0"),
+            ("start", "scheduler-0"),
             ("rolling-same-build", "scheduler"),
         ] {
             assert!(Outage::of(kind, target, 100.0, 125.0, "").is_none(), "{kind} of {target}");

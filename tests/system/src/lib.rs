@@ -11,6 +11,7 @@
 
 mod checks;
 mod effects;
+mod ends;
 mod finished;
 mod finished_checks;
 mod lateness;
@@ -25,6 +26,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use test_support::{Client, Finished, Process, TestDatabase, http, wait_for};
 
+use crate::finished_checks::{OF_RUN, OF_STREAM};
 pub use effects::{Effects, Frozen};
 pub use finished::FinishedRun;
 pub use verdict::Verdict;
@@ -304,7 +306,7 @@ impl Installation {
 
     /// The invariants that do not hold, each by its name and with some of the rows that break it.
     pub async fn broken_invariants(&self) -> Vec<String> {
-        checks::broken(&self.sql).await
+        checks::broken(&self.sql, checks::OF_HISTORY).await
     }
 
     /// Like [`Self::broken_invariants`], and what the effects of the jobs say besides.
@@ -348,6 +350,22 @@ impl Installation {
     #[must_use]
     pub fn invariants() -> Vec<&'static str> {
         checks::names().collect()
+    }
+
+    /// Makes the schema `run`, in which stands what is known of a run besides its database, and where nothing does yet.
+    pub async fn prepare_run(&self) {
+        finished::prepare(&self.sql).await;
+    }
+
+    /// The invariants of a whole run that do not hold by what stands in the schema `run`.
+    pub async fn broken_of_run(&self) -> Vec<String> {
+        checks::broken(&self.sql, OF_RUN.iter().chain(OF_STREAM)).await
+    }
+
+    /// The names of the invariants of a whole run.
+    #[must_use]
+    pub fn invariants_of_run() -> Vec<&'static str> {
+        OF_RUN.iter().chain(OF_STREAM).map(|invariant| invariant.name).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 //! What the tables alone do not tell afterwards, written down as it happens: every state that a dispatch enters, when the
-//! transaction of each scheduled dispatch was about to commit, which process a worker was, what every job was switched to, and, for every skip, what was open of its job and what
+//! transaction of each scheduled dispatch was about to commit, whether a claim named what it took, which process a worker was, what every job was switched to, and, for every skip, what was open of its job and what
 //! its policies were when the transaction that decided it was about to commit. Beside that, which jobs have had the same settings all the time: rules
 //! about policies speak about these.
 //!
@@ -35,6 +35,18 @@ const TRIGGERS: &str = "
     CREATE CONSTRAINT TRIGGER witness_commit AFTER INSERT ON job_dispatch DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW WHEN (NEW.term IS NOT NULL) EXECUTE FUNCTION witness.note_commit();
 
+    -- Whether a claim of its worker named what a claim has taken when that was committed: the dispatches that run are found by it.
+    CREATE TABLE witness.claims (dispatch_id uuid, attempt integer, worker_id uuid, is_named boolean, at timestamptz DEFAULT clock_timestamp());
+    CREATE FUNCTION witness.note_claim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    BEGIN
+        INSERT INTO witness.claims (dispatch_id, attempt, worker_id, is_named)
+        SELECT NEW.id, NEW.attempt, NEW.worker_id,
+               EXISTS (SELECT FROM worker_claims c WHERE c.worker_id = NEW.worker_id AND NEW.id = ANY (c.dispatch_ids));
+        RETURN NULL;
+    END $$;
+    CREATE CONSTRAINT TRIGGER witness_claim AFTER UPDATE OF status ON job_dispatch DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW WHEN (NEW.status = 'IN_PROGRESS' AND OLD.status <> 'IN_PROGRESS') EXECUTE FUNCTION witness.note_claim();
+
     -- Which process every worker was: a registration goes when its worker has lost its lease and registers anew.
     CREATE TABLE witness.workers (worker_id uuid PRIMARY KEY, process_id integer);
     CREATE FUNCTION witness.note_worker() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
@@ -66,7 +78,7 @@ const TRIGGERS: &str = "
 
     -- A row for what each statement adds to a record: a range that goes on is extended.
     CREATE TABLE witness.skips (
-        skip_id bigint, job_id uuid, trigger_id uuid, first_fire_at timestamptz, last_fire_at timestamptz, reason text,
+        skip_id bigint, job_id uuid, trigger_id uuid, first_fire_at timestamptz, last_fire_at timestamptz, reason text, term bigint,
         at timestamptz DEFAULT clock_timestamp(), transaction_id xid8 DEFAULT pg_current_xact_id(), last_switch bigint,
         open_before bigint, open_now bigint, max_instances integer, overlap_policy text, misfire_policy text, grace interval,
         calendars text[], timezone text, may_have_ended boolean, quota bigint, is_tenant_paused boolean, is_project_paused boolean,
@@ -76,7 +88,8 @@ const TRIGGERS: &str = "
     BEGIN
         INSERT INTO witness.skips
         SELECT NEW.id, j.id, NEW.trigger_id, CASE WHEN TG_OP = 'UPDATE' THEN OLD.last_fire_at ELSE NEW.first_fire_at END, NEW.last_fire_at, NEW.reason,
-               clock_timestamp(), pg_current_xact_id(), (SELECT max(s.id) FROM witness.switches s WHERE s.job_id = j.id),
+               -- A range that goes on keeps the term of whoever began it.
+               CASE WHEN TG_OP = 'INSERT' THEN NEW.term END, clock_timestamp(), pg_current_xact_id(), (SELECT max(s.id) FROM witness.switches s WHERE s.job_id = j.id),
                open.before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
                j.calendars, j.timezone, j.fired_count >= j.max_runs OR j.end_at <= NEW.last_fire_at, (t.quotas->>'dispatches_per_minute')::bigint,
                -- Switches of these do not wait for jobs: one that was changed while the transaction went on may have been either.

@@ -117,7 +117,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
         stream: None,
         // What is done here strikes all of them.
         schedulers: Vec::new(),
-        pooled: String::new(),
+        pooled: Vec::new(),
         quiet_at,
         python: cli.python.clone(),
     };

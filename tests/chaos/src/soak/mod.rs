@@ -37,7 +37,7 @@ use crate::follower::Follower;
 use crate::place::{self, Place};
 use crate::plan::{self, CLIENTS, Kind};
 use crate::run::{WAKE, decide};
-use crate::timeline::{LEFT_OUT, Lines, now};
+use crate::timeline::{LEFT_OUT, Lines, START, now};
 use crate::{drains, report, settle, setup, snapshot, watch};
 
 /// Time between two looks.
@@ -96,6 +96,7 @@ struct Outcome {
 
 /// Runs it; 0 when every bound is kept and every invariant holds, 1 when not.
 pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    println!("seed {}", cli.seed);
     let place = Arc::new(Place::open(&cli.into, false, &SETTINGS).await?);
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let outcome = tokio::select! {
@@ -223,7 +224,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
         answers: answers.path().to_owned(),
         stream: Some(told.path().to_owned()),
         schedulers: Fleet::schedulers(),
-        pooled: Fleet::pooled_scheduler(),
+        pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone(),
     };
@@ -258,7 +259,7 @@ fn spans(timeline: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut spans = Vec::new();
     for line in fs::read_to_string(timeline)?.lines() {
         let fault: Value = serde_json::from_str(line)?;
-        if fault["kind"] == LEFT_OUT {
+        if fault["kind"] == LEFT_OUT || fault["kind"] == START {
             continue;
         }
         let instant = |name: &str| fault[name].as_f64().with_context(|| format!("{line} has no {name}"));

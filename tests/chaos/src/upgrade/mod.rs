@@ -73,6 +73,7 @@ pub(crate) async fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         written?;
         return Ok(ExitCode::SUCCESS);
     }
+    println!("seed {}", cli.seed);
     let outcome = rehearse(cli, &place).await;
     let holds = outcome.as_ref().is_ok_and(|(verdicts, _)| verdicts.iter().all(Verdict::holds));
     let is_kept = cli.keep || !holds;
@@ -153,7 +154,7 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
         answers: answers.path().to_owned(),
         stream: Some(told.path().to_owned()),
         schedulers: Fleet::schedulers(),
-        pooled: Fleet::pooled_scheduler(),
+        pooled: Fleet::pooled(),
         quiet_at,
         python: cli.python.clone(),
     };

@@ -82,6 +82,14 @@ const DAMAGES: &[(&str, &str)] = &[
          FROM job_dispatch WHERE id = '{d}'",
     ),
     (
+        "1: no record of a skip was committed after the end of its term",
+        "INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, ended_at, end_reason)
+         VALUES (-1, gen_random_uuid(), 'x', 1, now() - interval '2 hours', now() - interval '1 hour', 'expired');
+         INSERT INTO skipped_fires (term, tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
+         SELECT -1, tenant_id, job_id, now(), now(), 1, 'misfire' FROM job_dispatch WHERE id = '{d}';
+         SET CONSTRAINTS ALL IMMEDIATE",
+    ),
+    (
         "1: no dispatch is older than its term",
         "UPDATE job_dispatch SET created_at = (SELECT min(started_at) FROM leader_terms) - interval '1 second' WHERE id = '{d}'",
     ),
@@ -137,6 +145,13 @@ const DAMAGES: &[(&str, &str)] = &[
     ),
     ("3: no claim token twice", "UPDATE job_execution_log SET claim_token = 1"),
     ("3: attempts are 1..n", "UPDATE job_execution_log SET attempt = 2 WHERE dispatch_id = '{d}'"),
+    // As many as the last number says, and yet a gap: 1, 1, 3.
+    (
+        "3: attempts are 1..n",
+        "INSERT INTO job_execution_log SELECT (jsonb_populate_record(l, jsonb_build_object('id', gen_random_uuid(), 'attempt', n.n, 'claim_token', -n.n))).*
+         FROM job_execution_log l, (VALUES (1), (3)) n (n) WHERE l.dispatch_id = '{d}';
+         UPDATE job_dispatch SET attempt = 3 WHERE id = '{d}'",
+    ),
     (
         "4: attempts of a dispatch do not overlap",
         "UPDATE job_execution_log SET dispatch_id = '{d}', attempt = 2
@@ -155,8 +170,15 @@ const DAMAGES: &[(&str, &str)] = &[
     ("6: a dispatch is in a state", "UPDATE job_execution_log SET status = 'FAILED' WHERE dispatch_id = '{d}'"),
     ("7: COMPLETED has exactly", "DELETE FROM job_execution_log WHERE dispatch_id = '{d}'"),
     (
-        "8: every running dispatch",
+        "8: every dispatch is named by a claim",
         "UPDATE job_dispatch SET status = 'IN_PROGRESS', completed_at = NULL WHERE id = '{d}'",
+    ),
+    // It ran without a claim, and has ended since.
+    (
+        "8: every dispatch is named by a claim",
+        "UPDATE job_dispatch SET status = 'IN_PROGRESS', completed_at = NULL WHERE id = '{d}';
+         SET CONSTRAINTS ALL IMMEDIATE;
+         UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE id = '{d}'",
     ),
     (
         "9: never more attempts",

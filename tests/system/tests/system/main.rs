@@ -21,6 +21,7 @@ mod failover_frozen;
 mod failover_handover;
 mod failover_network;
 mod failover_standby;
+mod finished_checker;
 mod ledger;
 mod live;
 mod migrations;

@@ -1,0 +1,138 @@
+//! Whether a run was as hard as its length asks for: a history that nothing was done to proves nothing. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use system_tests::Verdict;
+
+use crate::plan::{Fault, Intensity};
+use crate::timeline::{EXIT, LEFT_OUT, RENEW, START};
+
+/// A run as long as that has its faults in full number, and of every kind.
+const LONG: Duration = Duration::from_secs(300);
+/// A kind that was planned once may have met a daemon that had ended, or a server that was away.
+const OFTEN: usize = 2;
+/// How what cannot be done on this machine is left out.
+const IMPOSSIBLE: [&str; 2] = ["is not allowed here", "is not installed here"];
+
+/// What was to be done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) planned: &'a [Fault],
+    pub(crate) length: Duration,
+    pub(crate) intensity: Intensity,
+    pub(crate) has_other_build: bool,
+}
+
+/// How many faults a minute take place at least, in a long run and in a short one, which begins and ends with some seconds of none.
+const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
+    match intensity {
+        Intensity::Low => (7.0, 5.0),
+        Intensity::Normal => (20.0, 15.0),
+        Intensity::High => (40.0, 30.0),
+    }
+}
+
+/// Holds what took place, by the lines of the timeline, against what was wanted.
+pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value]) -> Vec<Verdict> {
+    let mut took = BTreeMap::<&str, usize>::new();
+    for kind in timeline.iter().filter_map(|line| line["kind"].as_str()) {
+        if ![LEFT_OUT, EXIT, RENEW, START].contains(&kind) {
+            *took.entry(kind).or_default() += 1;
+        }
+    }
+    let total: usize = took.values().sum();
+    let is_long = wanted.length >= LONG;
+    let (long, short) = least_per_minute(wanted.intensity);
+    let least = if is_long { long } else { short } * wanted.length.as_secs_f64() / 60.0;
+    let too_few = ((total as f64) < least)
+        .then(|| format!("{total} of {} planned, where {least:.0} are the least", wanted.planned.len()));
+    let mut verdicts = vec![Verdict::new(
+        "faults: as many took place as the length asks for",
+        total,
+        too_few.into_iter().collect(),
+    )];
+    if is_long {
+        verdicts.push(of_each_kind(wanted, timeline, &took));
+    }
+    verdicts
+}
+
+fn of_each_kind(wanted: &Wanted<'_>, timeline: &[Value], took: &BTreeMap<&str, usize>) -> Verdict {
+    let mut planned = BTreeMap::<&str, usize>::new();
+    for fault in wanted.planned {
+        *planned.entry(fault.what.word(wanted.has_other_build)).or_default() += 1;
+    }
+    planned.retain(|_, count| *count >= OFTEN);
+    let is_impossible = |kind: &str| {
+        timeline.iter().filter(|line| line["kind"] == LEFT_OUT).any(|line| {
+            let why = line["detail"].as_str().unwrap_or_default();
+            why.strip_prefix(kind).is_some_and(|why| why.starts_with(": "))
+                && IMPOSSIBLE.iter().any(|end| why.ends_with(end))
+        })
+    };
+    let missing: Vec<_> = planned.iter().filter(|(kind, _)| !took.contains_key(*kind)).collect();
+    let (impossible, missing): (Vec<_>, Vec<_>) =
+        missing.into_iter().partition(|(kind, _)| is_impossible(kind));
+    let rows = missing.iter().map(|(kind, count)| format!("{kind}: none of {count} that were planned"));
+    let rule = "faults: each kind that was planned more than once took place";
+    Verdict::new(rule, planned.len(), rows.collect()).with_excused(impossible.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::{self, What};
+
+    /// What is said of a run of so many minutes of which this took place.
+    fn said(minutes: u64, timeline: &[Value]) -> Vec<(bool, i64)> {
+        let length = Duration::from_secs(minutes * 60);
+        let planned = plan::faults(1, length, Intensity::Normal);
+        let wanted =
+            Wanted { planned: &planned, length, intensity: Intensity::Normal, has_other_build: false };
+        verdicts(&wanted, timeline).iter().map(|verdict| (verdict.holds(), verdict.excused)).collect()
+    }
+
+    fn all_of(minutes: u64, but: &str) -> Vec<Value> {
+        let planned = plan::faults(1, Duration::from_secs(minutes * 60), Intensity::Normal);
+        let words = planned.iter().map(|fault| fault.what.word(false)).filter(|word| *word != but);
+        words.map(|word| json!({"kind": word, "detail": ""})).collect()
+    }
+
+    #[test]
+    fn a_run_without_its_faults_is_no_proof() {
+        assert_eq!(said(2, &all_of(2, "")), [(true, 0)]);
+        assert_eq!(said(2, &[]), [(false, 0)]);
+        let few: Vec<Value> = all_of(2, "").into_iter().take(29).collect();
+        assert_eq!(said(2, &few), [(false, 0)]);
+        let mut none = few;
+        none.extend([LEFT_OUT, EXIT, RENEW, START].map(|kind| json!({"kind": kind, "detail": ""})));
+        assert_eq!(said(2, &none), [(false, 0)], "these are no faults");
+    }
+
+    #[test]
+    fn in_a_long_run_every_kind_takes_place_unless_the_machine_cannot_have_it() {
+        assert_eq!(said(10, &all_of(10, "")), [(true, 0), (true, 0)]);
+        assert_eq!(said(10, &all_of(10, "drain")), [(true, 0), (false, 0)]);
+        let mut left_out = all_of(10, "clock");
+        left_out.push(json!({"kind": LEFT_OUT, "detail": "clock: libfaketime is not installed here"}));
+        assert_eq!(said(10, &left_out), [(true, 0), (true, 1)]);
+        left_out.push(json!({"kind": LEFT_OUT, "detail": "drain: no API does it"}));
+        left_out.retain(|line| line["kind"] != "drain");
+        assert_eq!(said(10, &left_out), [(true, 0), (false, 1)], "that is no reason");
+    }
+
+    #[test]
+    fn every_plan_of_ten_minutes_has_more_faults_than_are_asked_for() {
+        for (intensity, least) in [(Intensity::Low, 70), (Intensity::Normal, 200), (Intensity::High, 400)] {
+            for seed in 0..20 {
+                let planned = plan::faults(seed, Duration::from_secs(600), intensity);
+                assert!(planned.len() > least, "{} of seed {seed}", planned.len());
+                assert!(planned.iter().any(|fault| matches!(fault.what, What::Freeze(..))));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Whether daemons that were told to end during a run did so in order, whatever was done to the installation besides.
+//!
+//! A fault excuses only an end that it may have been in the way of: one of that daemon, or of the database, that was not over well before the daemon was told. And
+//! whoever has just begun cannot listen yet. Pure.
+
+use serde_json::Value;
+
+use crate::verdict::Verdict;
+
+/// How long after a fault its consequences may be in the way, in seconds: a wait for a connection that is gone, and what a busy machine needs.
+const AFTERMATH: f64 = 5.0;
+
+/// How long a process may take to listen for being told to end, in seconds: until then that kills it, whatever the program is.
+const DEAF: f64 = 2.0;
+
+/// What is told to a daemon so that it ends.
+const ENDS: [&str; 2] = ["term", "renew"];
+/// Lines of the timeline that are in nobody's way: what was not done, and what was done to nobody or has a line for each.
+const HARMLESS: [&str; 7] =
+    ["left-out", "start", "exit", "snapshot", "clock", "rolling-same-build", "rolling-other-build"];
+
+/// What became of daemons that were told to end; `pooled` reach the database through the pooler.
+pub(crate) fn ended_when_told(faults: &[Value], pooled: &[String]) -> Verdict {
+    let told: Vec<&Value> = faults.iter().filter(|fault| is_one_of(fault, &ENDS)).collect();
+    let (mut rows, mut excused) = (Vec::new(), 0);
+    for end in told.iter().filter(|end| end["status"] != 0) {
+        if faults.iter().any(|fault| excuses(fault, end, pooled) || is_start_of(fault, end)) {
+            excused += 1;
+        } else {
+            rows.push(format!("{} at {}: {}", end["target"], end["began"], end["detail"]));
+        }
+    }
+    let rule = "stop: every daemon that was told to end meanwhile did, with status 0";
+    Verdict::new(rule, told.len(), rows).with_excused(excused)
+}
+
+fn is_one_of(fault: &Value, kinds: &[&str]) -> bool {
+    fault["kind"].as_str().is_some_and(|kind| kinds.contains(&kind))
+}
+
+/// Whether this is the start of a process that was killed by being told to end, just after it.
+fn is_start_of(line: &Value, end: &Value) -> bool {
+    let was_killed = end["detail"].as_str().is_some_and(|detail| detail.starts_with("signal: 15 "));
+    let is_same = line["kind"] == "start" && line["process"] == end["process"];
+    was_killed && is_same && instant(line, "began") + DEAF >= instant(end, "began")
+}
+
+fn instant(line: &Value, name: &str) -> f64 {
+    line[name].as_f64().unwrap_or(f64::NAN)
+}
+
+/// Whether a fault was in the way of an end.
+fn excuses(fault: &Value, end: &Value, pooled: &[String]) -> bool {
+    // A daemon is told one thing after the other, so that it is told to end is in the way of nothing.
+    if is_one_of(fault, &HARMLESS) || is_one_of(fault, &ENDS) {
+        return false;
+    }
+    let target = fault["target"].as_str().unwrap_or_default();
+    let strikes = match target {
+        "postgres" | "database" => true,
+        "pgbouncer" => pooled.iter().any(|name| end["target"] == **name),
+        target => end["target"] == *target,
+    };
+    strikes
+        && instant(fault, "began") <= instant(end, "ended")
+        && instant(fault, "ended") + AFTERMATH >= instant(end, "began")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn decided(status: Value, fault: Option<(&str, &str, f64, f64)>) -> (usize, i64, i64) {
+        let mut lines = vec![
+            json!({"kind": "term", "target": "worker-0", "began": 100.0, "ended": 104.0, "detail": "", "status": status}),
+            json!({"kind": "kill", "target": "worker-0", "began": 200.0, "ended": 201.0, "detail": ""}),
+        ];
+        lines.extend(fault.map(|(kind, target, began, ended)| {
+            json!({"kind": kind, "target": target, "began": began, "ended": ended, "detail": "", "status": 0})
+        }));
+        let verdict = ended_when_told(&lines, &["worker-5".to_owned()]);
+        (usize::try_from(verdict.checked).unwrap(), verdict.excused, verdict.violations)
+    }
+
+    #[test]
+    fn only_what_was_in_the_way_of_an_end_excuses_it() {
+        assert_eq!(decided(json!(0), None), (1, 0, 0));
+        assert_eq!(decided(json!(1), None), (1, 0, 1));
+        assert_eq!(decided(Value::Null, None), (1, 0, 1), "it was killed");
+        for (kind, target) in [("hold", "worker-0"), ("crash", "postgres"), ("fail-over", "database")] {
+            assert_eq!(
+                decided(json!(1), Some((kind, target, 102.0, 109.0))),
+                (1, 1, 0),
+                "{kind} of {target}"
+            );
+        }
+        assert_eq!(decided(json!(1), Some(("freeze", "worker-0", 90.0, 97.0))), (1, 1, 0), "a moment ago");
+        assert_eq!(decided(json!(1), Some(("freeze", "worker-0", 80.0, 90.0))), (1, 0, 1), "long ago");
+        assert_eq!(decided(json!(1), Some(("hold", "worker-0", 105.0, 109.0))), (1, 0, 1), "afterwards");
+        for (kind, target) in
+            [("hold", "worker-1"), ("pooler", "pgbouncer"), ("snapshot", "postgres"), ("start", "worker-0")]
+        {
+            assert_eq!(
+                decided(json!(1), Some((kind, target, 102.0, 109.0))),
+                (1, 0, 1),
+                "{kind} of {target}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_has_just_begun_cannot_listen_yet() {
+        let decided = |started: f64, detail: &str| {
+            let lines = [
+                json!({"kind": "start", "target": "api-0", "process": 7, "began": started, "ended": started}),
+                json!({"kind": "start", "target": "api-1", "process": 8, "began": 100.0, "ended": 100.0}),
+                json!({"kind": "term", "target": "api-0", "process": 7, "began": 100.0, "ended": 101.0, "detail": detail, "status": null}),
+            ];
+            let verdict = ended_when_told(&lines, &[]);
+            (verdict.excused, verdict.violations)
+        };
+        assert_eq!(decided(99.5, "signal: 15 (SIGTERM), 1s"), (1, 0));
+        assert_eq!(decided(97.0, "signal: 15 (SIGTERM), 1s"), (0, 1), "it had time to");
+        assert_eq!(decided(99.5, "signal: 11 (SIGSEGV), 1s"), (0, 1), "that is no answer");
+    }
+}

@@ -1,0 +1,149 @@
+//! The checker of a whole run can fail: for each of its invariants something is done to a sound run, and has to be found.
+//!
+//! In place of the oracle and of the clients stands what the run itself says, so that it is sound at first.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use system_tests::{Installation, every, shell_jobs};
+
+/// What the oracle, the clients and the timeline would say of the run.
+const SOUND: &str = "
+    INSERT INTO run.fires SELECT job_id, scheduled_for, 1, false FROM job_dispatch WHERE trigger_id IS NULL
+        UNION SELECT s.job_id, f.at, 1, false FROM skipped_fires s
+              CROSS JOIN LATERAL generate_series(s.first_fire_at, s.last_fire_at, interval '1 second') AS f (at) WHERE s.trigger_id IS NULL
+        UNION SELECT id, next_run_at, 1, false FROM scheduled_jobs WHERE scope = 'project' AND next_run_at IS NOT NULL;
+    INSERT INTO run.quiet SELECT min(next_run_at) FROM scheduled_jobs WHERE scope = 'project'";
+
+/// An invariant, by the beginning of its name, and what breaks it; `{d}` is a dispatch, `{j}` its job.
+const DAMAGES: &[(&str, &str)] = &[
+    ("2: every fire time that the oracle expects", "INSERT INTO run.fires SELECT job_id, scheduled_for + interval '1 ms' FROM job_dispatch WHERE id = '{d}'"),
+    ("2: every dispatch of a schedule stands", "DELETE FROM run.fires WHERE (job_id, at) = (SELECT job_id, scheduled_for FROM job_dispatch WHERE id = '{d}')"),
+    (
+        "2: every skip holds as many",
+        "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
+         SELECT tenant_id, job_id, scheduled_for, scheduled_for + interval '1 ms', 2, 'misfire' FROM job_dispatch WHERE id = '{d}'",
+    ),
+    ("2: what calendars exclude", "UPDATE run.fires SET is_excluded = true WHERE job_id = '{j}'"),
+    ("2: books of what fires", "UPDATE run.quiet SET at = at + interval '1 hour'"),
+    ("10: next_run_at is the first fire time", "DELETE FROM run.fires f USING scheduled_jobs j WHERE j.id = f.job_id AND f.at = j.next_run_at"),
+    (
+        "10: nobody disabled a job",
+        "UPDATE scheduled_jobs SET is_enabled = false, next_run_at = NULL, disabled_reason = 'x' WHERE id = '{j}'",
+    ),
+    (
+        "10: nobody disabled a job",
+        "UPDATE scheduled_jobs SET is_enabled = false WHERE id = '{j}'; UPDATE scheduled_jobs SET is_enabled = true WHERE id = '{j}'",
+    ),
+    // Somebody asked for a version, which says nothing of it.
+    ("10: nobody disabled a job", "UPDATE scheduled_jobs SET is_enabled = false, version = version + 1 WHERE id = '{j}'"),
+    (
+        "8: what ran when the last fault was over",
+        "UPDATE job_execution_log SET completed_at = completed_at + interval '1 hour' WHERE dispatch_id = '{d}'",
+    ),
+    ("2: each end after which others run", "DELETE FROM job_dispatch WHERE trigger_id = '{d}'"),
+    ("2: each end after which others run", "UPDATE job_dispatch SET trigger_id = gen_random_uuid() WHERE trigger_id = '{d}'"),
+    (
+        "2: each end after which others run",
+        "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, trigger_id)
+         SELECT tenant_id, job_id, scheduled_for, scheduled_for, 1, 'paused_job', trigger_id FROM job_dispatch WHERE trigger_id = '{d}'",
+    ),
+    ("8: nothing is open at the end", "UPDATE job_dispatch SET status = 'PENDING', completed_at = NULL, available_at = now(), claimable_at = now() WHERE id = '{d}'"),
+    ("11: every trigger that was accepted", "INSERT INTO run.answers (action, status, id, key) VALUES ('trigger', 202, '{d}', 'k')"),
+    (
+        "11: one key is one dispatch",
+        "INSERT INTO run.answers (action, status, id, key) VALUES ('trigger', 202, gen_random_uuid(), 'k'), ('trigger', 202, gen_random_uuid(), 'k')",
+    ),
+    ("11: every job whose creation", "INSERT INTO run.answers (action, status, id, target) VALUES ('create', 201, '{j}', 'another')"),
+    ("11: every version that was answered", "INSERT INTO run.answers (action, status, id, version) VALUES ('change', 200, '{j}', 99)"),
+    ("11: every manifest that was accepted", "INSERT INTO run.answers (action, status, target, state) VALUES ('apply', 200, 'a', '{\"seconds\": 7}')"),
+    ("11: what was answered to be cancelled", "INSERT INTO run.answers (action, id, state) VALUES ('cancel', '{d}', 'cancelled')"),
+    ("11: every dead letter that was run", "INSERT INTO run.answers (action, status, id, target) VALUES ('retry', 202, gen_random_uuid(), '{d}')"),
+    ("12: no answer shows anything", "INSERT INTO run.answers (action, status, state, is_foreign) VALUES ('peek', 200, 'items', true)"),
+    // That it may not be seen tells that it is there.
+    ("12: no answer shows anything", "INSERT INTO run.answers (action, status, state, is_foreign) VALUES ('peek', 403, 'foreign', false)"),
+    ("12: dispatches, attempts and skips", "UPDATE job_execution_log SET tenant_id = gen_random_uuid() WHERE dispatch_id = '{d}'"),
+    (
+        "1: no two schedulers held themselves",
+        "INSERT INTO run.answers (at, action, target, state, is_foreign) VALUES (now(), 'roles', '[1, 2]', 'scheduler-0,scheduler-1', true)",
+    ),
+    ("8: no attempt was lost", "{lost}"),
+    // Another worker was killed, this one was long before, and a clock is no cause.
+    ("8: no attempt was lost", "{lost}; {fault}'kill', 'worker-1', l.started_at, l.started_at FROM run.lost l"),
+    ("8: no attempt was lost", "{lost}; {fault}'kill', 'worker-0', l.started_at - interval '1 minute', l.started_at - interval '50 seconds' FROM run.lost l"),
+    ("8: no attempt was lost", "{lost}; {fault}'clock', 'worker-0', l.started_at, l.started_at FROM run.lost l"),
+    ("8: no attempt was lost", "{lost}; {fault}'pooler', 'pgbouncer', l.started_at, l.started_at FROM run.lost l"),
+    (
+        "8: a worker that was told to drain",
+        "INSERT INTO run.faults (kind, target, began, ended, process)
+         SELECT 'drain', 'worker-0', t.at - interval '1 second', t.at + interval '1 second', w.process_id
+         FROM witness.transitions t JOIN witness.workers w ON w.worker_id = t.worker_id WHERE t.dispatch_id = '{d}' AND t.became = 'IN_PROGRESS'",
+    ),
+    ("events: whoever follows", "INSERT INTO run.stream (message, position) VALUES ('open', '0.0.0.0'), ('until', '0.ffffffff.ffffffff.0')"),
+    ("events: none is told twice", "INSERT INTO run.stream (message, position, event_type) VALUES ('event', '0.1.1.0', 'x')"),
+    ("events: they are told in the order", "INSERT INTO run.stream (message, position, event_type) VALUES ('event', '0.2.1.0', 'x'), ('event', '0.1.1.0', 'x')"),
+    ("events: the stream goes on", "INSERT INTO run.stream (message) VALUES ('reset')"),
+];
+
+/// What breaks nothing: attempts that were lost for a reason.
+const NO_DAMAGES: &[&str] = &[
+    "{lost}; {fault}'kill', 'worker-0', l.completed_at, l.completed_at + interval '1 second' FROM run.lost l",
+    "{lost}; {fault}'crash', 'postgres', l.started_at - interval '9 seconds', l.started_at - interval '8 seconds' FROM run.lost l",
+    "{lost}; INSERT INTO run.pooled VALUES ('worker-0'); {fault}'pooler', 'pgbouncer', l.started_at, l.started_at FROM run.lost l",
+];
+
+const LOST: &str = "UPDATE job_execution_log SET status = 'LOST' WHERE dispatch_id = '{d}';
+    INSERT INTO run.faults (kind, target, began, ended, process)
+    SELECT 'start', 'worker-0', l.started_at - interval '1 hour', l.started_at - interval '1 hour', l.process_id FROM run.lost l";
+const FAULT: &str = "INSERT INTO run.faults (kind, target, began, ended) SELECT ";
+
+/// Each damage is done in a transaction that is rolled back, so the next one finds a sound run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_of_a_finished_run_can_fail_each_of_them() {
+    let mut system = Installation::with(1, 1).await;
+    let after =
+        json!({"name": "b", "job_type": "manual", "after": [{"job": "a"}], "overlap_policy": "queue"});
+    system.apply(&shell_jobs("true", &[every("a", 1), after])).await;
+    let ended =
+        "SELECT count(*) FROM job_dispatch WHERE triggered_by = 'dependency' AND status = 'COMPLETED'";
+    system.wait_count("runs after others", ended, 3).await;
+    system
+        .execute("UPDATE scheduled_jobs SET is_paused = true, pause_reason = 'the end' WHERE name = 'a'")
+        .await;
+    let settled = "SELECT (NOT EXISTS (SELECT FROM job_dispatch WHERE completed_at IS NULL) AND NOT EXISTS (SELECT FROM job_ends))::integer";
+    system.wait_count("everything to end", settled, 1).await;
+    for mut process in system.schedulers.drain(..).chain(system.workers.drain(..)) {
+        process.pause();
+        process.kill9().await;
+    }
+    system.prepare_run().await;
+    system.execute(SOUND).await;
+    assert_eq!(system.broken_of_run().await, [""; 0]);
+    let dispatch = "SELECT d.id::text, d.job_id::text FROM job_dispatch d JOIN job_dispatch b ON b.trigger_id = d.id ORDER BY d.scheduled_for LIMIT 1";
+    let row = system.database.client().await.query_one(dispatch, &[]).await.unwrap();
+    let (dispatch, job): (String, String) = (row.get(0), row.get(1));
+    let statement = |damage: &str| {
+        let damage = damage.replace("{lost}", LOST).replace("{fault}", FAULT);
+        format!("BEGIN; {}", damage.replace("{d}", &dispatch).replace("{j}", &job))
+    };
+    let mut shown = BTreeSet::new();
+    for (invariant, damage) in DAMAGES {
+        system.execute(&statement(damage)).await;
+        let broken = system.broken_of_run().await;
+        assert!(
+            broken.iter().any(|found| found.starts_with(invariant)),
+            "{invariant} was not found among {broken:#?} after {damage}"
+        );
+        shown
+            .extend(Installation::invariants_of_run().into_iter().filter(|name| name.starts_with(invariant)));
+        system.execute("ROLLBACK").await;
+    }
+    for damage in NO_DAMAGES {
+        system.execute(&statement(damage)).await;
+        assert_eq!(system.broken_of_run().await, [""; 0], "{damage}");
+        system.execute("ROLLBACK").await;
+    }
+    let all: BTreeSet<&str> = Installation::invariants_of_run().into_iter().collect();
+    let never: Vec<&&str> = all.difference(&shown).collect();
+    assert!(never.is_empty(), "nothing shows that these checks can fail: {never:#?}");
+}
