@@ -88,6 +88,7 @@ pub(crate) async fn delete(
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
     can_be_there(KIND, &name)?;
+    may_touch_built_in(&identity, is_system_queue(tenant, &name))?;
     let written = state
         .write(&identity, by, "delete_queue", async |conn: &mut Conn| {
             let before = queues::delete(conn, tenant, &name, expected)

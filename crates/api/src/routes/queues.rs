@@ -9,6 +9,7 @@ use sched_model::db::{Conn, audit, notify, queues};
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Page, PageQuery, Queue};
 
+use super::resources::{is_system_queue, may_touch_built_in};
 use super::{Answer, Id, State, auditing};
 use crate::cursor::mark;
 use crate::dto::queue::{read_queue, show};
@@ -70,6 +71,7 @@ pub(crate) async fn put(
     if let Err(message) = check_name(&name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));
     }
+    may_touch_built_in(&identity, is_system_queue(tenant, &name))?;
     let condition = condition(&http)?;
     let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
     let written = state
