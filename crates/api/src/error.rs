@@ -14,7 +14,7 @@ use sched_model::domain::identity::Permission;
 use sched_wire::{BASE_PATH, CSRF_TOKEN, PROBLEM_JSON, Problem};
 
 use crate::conflict::Conflict;
-use crate::extract::MAX_BODY_BYTES;
+use crate::extract::{BODY_WITHIN, MAX_BODY_BYTES};
 use crate::mistake::{Mistake, Reason};
 
 /// When a client that was told to come back should; a database that restarts takes about as long.
@@ -53,6 +53,9 @@ pub(crate) enum ApiError {
     /// The body is too long.
     #[error("the body is longer than {MAX_BODY_BYTES} bytes")]
     TooLarge,
+    /// The body did not arrive in time.
+    #[error("the body did not arrive within {} s; nothing was done", BODY_WITHIN.as_secs())]
+    SlowBody,
     /// The body broke off.
     #[error("the body could not be read to its end")]
     BrokenBody(#[source] PayloadError),
@@ -241,6 +244,7 @@ impl ApiError {
             Self::Malformed(_) => (StatusCode::BAD_REQUEST, "malformed_json"),
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
+            Self::SlowBody => (StatusCode::REQUEST_TIMEOUT, "body_too_slow"),
             Self::BrokenBody(_) => (StatusCode::BAD_REQUEST, "broken_body"),
             Self::Parameters(_) => (StatusCode::BAD_REQUEST, "invalid_parameters"),
             Self::Refused(mistakes) => refusal(mistakes),
@@ -318,6 +322,10 @@ impl ApiError {
         | Self::QuotaUsedUp { after_seconds, .. } = self
         {
             response.insert_header((RETRY_AFTER, after_seconds.to_string()));
+        }
+        if matches!(self, Self::SlowBody) {
+            // What is left of the body would be read as the next request.
+            response.force_close();
         }
         if matches!(self, Self::InFlight) {
             response.insert_header((RETRY_AFTER, "1"));
@@ -397,6 +405,7 @@ mod tests {
             ApiError::Malformed(String::new()),
             ApiError::MediaType,
             ApiError::TooLarge,
+            ApiError::SlowBody,
             ApiError::BrokenBody(PayloadError::Overflow),
             ApiError::Parameters(Vec::new()),
             ApiError::NoLeader,

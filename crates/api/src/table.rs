@@ -130,17 +130,23 @@ fn identity() -> Vec<Path> {
             says("List the members of the tenant").query::<PageQuery>().ok::<Page<wire::Membership>>(),
         ),
         at("/memberships/{email}")
+            .get(
+                P::MembersRead,
+                memberships::get,
+                says("Show a member of the tenant").ok::<wire::Membership>(),
+            )
             .put(
                 P::MembersWrite,
                 memberships::put,
                 says("Make a user a member, or change their role")
                     .takes::<wire::MembershipSpec>()
+                    .if_match()
                     .put::<wire::Membership>(),
             )
             .delete(
                 P::MembersWrite,
                 memberships::delete,
-                says("End a membership, and revoke its keys").no_content(),
+                says("End a membership, and revoke its keys").if_match().no_content(),
             ),
     ]
 }
@@ -324,12 +330,13 @@ fn definitions() -> Vec<Path> {
                 says("Write a secret")
                     .query::<wire::SecretQuery>()
                     .takes::<wire::SecretSpec>()
+                    .if_match()
                     .put::<wire::Secret>(),
             )
             .delete(
                 P::SecretsWrite,
                 secrets::delete,
-                says("Delete a secret").query::<wire::DeleteSecretQuery>().no_content(),
+                says("Delete a secret").query::<wire::DeleteSecretQuery>().if_match().no_content(),
             ),
         at("/secret-keys/rotate").post(
             P::SystemOperate,

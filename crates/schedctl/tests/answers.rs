@@ -18,10 +18,12 @@ const OTHER: &str = "01936f0b-0000-7000-8000-000000000002";
 const AT: &str = "2026-11-22T12:00:00Z";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// An API that answers the first line of a request with a status and a body.
+/// An API that answers the first line of a request with a status, a body and the entity tag "7".
 struct Api {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Methods and conditions of the requests that had some.
+    conditions: Arc<Mutex<Vec<String>>>,
 }
 
 impl Api {
@@ -30,21 +32,24 @@ impl Api {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
+        let conditions = Arc::new(Mutex::new(Vec::new()));
+        let kept_conditions = Arc::clone(&conditions);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let asked = first_line(&mut stream);
+                let (asked, condition) = request(&mut stream);
+                kept_conditions.lock().unwrap().extend(condition);
                 let (status, body) = answer(&asked);
                 kept.lock().unwrap().push(asked);
                 write!(
                     stream,
-                    "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    "HTTP/1.1 {status} x\r\nETag: \"7\"\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
                     body.len()
                 )
                 .unwrap();
             }
         });
-        Self { url, asked }
+        Self { url, asked, conditions }
     }
 
     /// One that has these answers, and 404 for all else.
@@ -84,7 +89,8 @@ impl Api {
     }
 }
 
-fn first_line(stream: &mut TcpStream) -> String {
+/// The first line of a request, and the condition that it sets.
+fn request(stream: &mut TcpStream) -> (String, Option<String>) {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
@@ -99,7 +105,12 @@ fn first_line(stream: &mut TcpStream) -> String {
     let length =
         head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
     reader.read_exact(&mut vec![0; length.unwrap_or(0)]).unwrap();
-    head.first().unwrap().replace("/api/v1", "").replace(" HTTP/1.1", "")
+    let asked = head.first().unwrap().replace("/api/v1", "").replace(" HTTP/1.1", "");
+    let condition = head.iter().find_map(|line| {
+        let line = line.to_lowercase();
+        line.starts_with("if-").then(|| format!("{} {line}", asked.split(' ').next().unwrap()))
+    });
+    (asked, condition)
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -376,6 +387,31 @@ fn the_quotas_of_a_tenant_are_seen_where_they_are_set() {
     }
     assert!(api.printed("tenants list -o wide").contains("  jobs=5 running_dispatches=1  "));
     assert!(!api.printed("tenants list").contains("jobs=5"));
+}
+
+#[test]
+fn a_queue_is_set_over_what_was_read_of_it_and_over_nothing_else() {
+    let queue = json!({
+        "name": "mail", "description": "", "is_paused": false, "pause_reason": null, "max_running": null,
+        "rate": null, "default_priority": 50, "running": null, "claimed_in_period": null, "waiting": 0,
+        "waiting_is_at_least": false, "oldest_claimable_at": null, "created_at": AT, "updated_at": AT,
+    });
+    let api = Api::of(&[
+        ("GET /queues/mail", queue.clone()),
+        ("PUT /queues/mail", queue.clone()),
+        ("PUT /queues/new", queue.clone()),
+    ]);
+    api.run(exit::OK, "queues set mail --max-running 3");
+    api.run(exit::OK, "queues set new --max-running 3");
+    assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-match: \"7\"", "PUT if-none-match: *"]);
+    // Somebody paused it in between.
+    let refusal = "the queue is at \"8\" by now";
+    let api = Api::new(move |asked| match asked {
+        "GET /queues/mail" => (200, queue.to_string()),
+        _ => (412, problem(412, "version_mismatch", refusal)),
+    });
+    let refused = api.run(exit::REFUSED, "queues set mail --max-running 3");
+    assert!(text(&refused.stderr).contains(refusal), "{}", text(&refused.stderr));
 }
 
 #[test]

@@ -273,6 +273,7 @@ pub struct ApiKeySpec {
     pub name: String,
     /// What it may do; all that its owner may when absent or empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
     pub scopes: Vec<String>,
     /// When it ends; never when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

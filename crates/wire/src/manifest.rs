@@ -189,8 +189,9 @@ pub struct RetryPolicySpec {
     /// The delay is lengthened by up to this share of itself, so that many retries do not meet.
     #[serde(default = "default_jitter_percent")]
     pub jitter_percent: u8,
-    /// Error classes that are not worth another attempt.
+    /// Error classes that are not worth another attempt, of 1 to 100 characters each.
     #[serde(default)]
+    #[schemars(length(max = 50), inner(length(min = 1, max = 100)))]
     pub non_retryable: Vec<String>,
 }
 

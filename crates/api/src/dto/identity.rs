@@ -211,11 +211,17 @@ pub(crate) fn role(spec: &wire::MembershipSpec) -> Result<Role, Mistake> {
         .map_err(|error: sched_model::domain::UnknownWord| Mistake::invalid("/role", error.to_string()))
 }
 
+/// Most scopes that a key to be made names: more than there are.
+const MOST_SCOPES: usize = 32;
+
 /// The scopes of a key to be made; `None` when it names none.
 pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<Mistake>> {
     let mut mistakes = Vec::new();
     if let Err(what) = check_display_name(&spec.name) {
         mistakes.push(Mistake::invalid("/name", what));
+    }
+    if spec.scopes.len() > MOST_SCOPES {
+        return Err(vec![Mistake::invalid("/scopes", format!("names more than {MOST_SCOPES}"))]);
     }
     let mut scopes = BTreeSet::new();
     for (index, word) in spec.scopes.iter().enumerate() {
@@ -232,4 +238,42 @@ pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec
         return Err(mistakes);
     }
     Ok((!scopes.is_empty()).then(|| scopes.into_iter().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_model::domain::retry::{LONGEST_CLASS, MOST_CLASSES};
+    use schemars::{JsonSchema, schema_for};
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_key_names_a_bounded_number_of_scopes() {
+        let asked = |count| {
+            let spec = wire::ApiKeySpec {
+                name: "x".into(),
+                scopes: vec!["jobs:read".into(); count],
+                ..wire::ApiKeySpec::default()
+            };
+            scopes(&spec)
+        };
+        assert_eq!(asked(MOST_SCOPES).unwrap().unwrap().iter().count(), 1);
+        let refused = asked(MOST_SCOPES + 1).unwrap_err();
+        assert!(refused.len() == 1 && refused[0].pointer == "/scopes", "{refused:?}");
+    }
+
+    #[test]
+    fn the_bounds_of_lists_stand_in_their_schemas() {
+        fn field<T: JsonSchema>(name: &str) -> Value {
+            schema_for!(T).to_value()["properties"][name].clone()
+        }
+        assert_eq!(field::<wire::ApiKeySpec>("scopes")["maxItems"], MOST_SCOPES);
+        let classes = field::<wire::RetryPolicySpec>("non_retryable");
+        assert_eq!(classes["maxItems"], MOST_CLASSES);
+        assert_eq!(
+            (&classes["items"]["minLength"], &classes["items"]["maxLength"]),
+            (&1.into(), &LONGEST_CLASS.into())
+        );
+    }
 }

@@ -1,7 +1,9 @@
 //! The body of a request: limited in length, said to be JSON, and JSON.
 //!
-//! Read as a whole before anything looks at it. A body that stops arriving is cut off with its request
-//! ([`crate::guard`]).
+//! Read as a whole before anything looks at it, and within a time of its own: of a request that is refused for that nothing was begun, which
+//! cannot be said of one that runs out of its time later ([`crate::guard`]).
+
+use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
@@ -21,6 +23,9 @@ use crate::mistake;
 
 /// Longest body taken: a thousand jobs with room for their arguments.
 pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Longest time that a body takes to arrive. Far below that of a request ([`crate::guard`]), and enough for the longest over a slow line.
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// What the body of a `PATCH` may say that it is, besides plain JSON.
 pub(crate) const MERGE_PATCH_JSON: &str = "application/merge-patch+json";
@@ -68,7 +73,8 @@ async fn read(request: &HttpRequest, payload: Payload) -> Result<Body, ApiError>
     if declared.is_some_and(|length: u64| length > MAX_BODY_BYTES as u64) {
         return Err(ApiError::TooLarge);
     }
-    let bytes = collect(payload).await?;
+    let bytes =
+        tokio::time::timeout(BODY_WITHIN, collect(payload)).await.map_err(|_late| ApiError::SlowBody)??;
     if let Some(Signed(By { once: Some(once), .. })) = request.extensions().get() {
         once.note_body(&bytes);
     }

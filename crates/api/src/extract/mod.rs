@@ -8,7 +8,7 @@ mod headers;
 mod query;
 mod strict_json;
 
-pub(crate) use body::{Body, MAX_BODY_BYTES, MERGE_PATCH_JSON};
+pub(crate) use body::{BODY_WITHIN, Body, MAX_BODY_BYTES, MERGE_PATCH_JSON};
 pub(crate) use headers::{Condition, condition, expected, if_match};
 pub(crate) use query::{NoParameters, Query};
 

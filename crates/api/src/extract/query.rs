@@ -35,6 +35,12 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
 
 fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     let pairs = || form_urlencoded::parse(query.as_bytes());
+    // What is no text would be replaced, and the request be one that nobody has sent.
+    if let Some((_, (name, _))) =
+        query.split('&').filter(|pair| !pair.is_empty()).zip(pairs()).find(|(raw, _)| !is_text(raw))
+    {
+        return Err(ApiError::parameter(&name, "is not in UTF-8"));
+    }
     if let Some((name, _)) = pairs().find(|(name, value)| name.contains('\0') || value.contains('\0')) {
         return Err(ApiError::parameter(&name, "contains a NUL character"));
     }
@@ -50,6 +56,21 @@ fn parse<T: DeserializeOwned>(query: &str) -> Result<T, ApiError> {
     })
 }
 
+/// Whether a part of a query is text when its percent signs are resolved.
+fn is_text(raw: &str) -> bool {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escaped = after.get(..2).filter(|_| *first == b'%').and_then(|digits| {
+            let digits = str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+            u8::from_str_radix(digits, 16).ok()
+        });
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    str::from_utf8(&bytes).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use sched_wire::{DispatchStatus, DispatchesQuery};
@@ -61,6 +82,8 @@ mod tests {
         let query: DispatchesQuery = parse("job=a%2Fb&status=PENDING&limit=5").unwrap();
         assert_eq!((query.job.as_deref(), query.limit), (Some("a/b"), Some(5)));
         assert_eq!(query.status, Some(DispatchStatus::Pending));
+        let odd: DispatchesQuery = parse("job=%E2%82%AC%zz%+1%25ff+%EF%BF%BD%").unwrap();
+        assert_eq!(odd.job.as_deref(), Some("\u{20ac}%zz% 1%ff \u{fffd}%"));
         assert_eq!(parse::<DispatchesQuery>("").unwrap(), DispatchesQuery::default());
     }
 
@@ -73,6 +96,9 @@ mod tests {
             ("limit=-1", "limit", "whole number"),
             ("job=a&job=b", "job", "twice"),
             ("job=a%00", "job", "NUL"),
+            ("limit=5&&job=a%ffb", "job", "UTF-8"),
+            ("job=%C3%28", "job", "UTF-8"),
+            ("job=%E2%82", "job", "UTF-8"),
         ] {
             let Err(ApiError::Parameters(mistakes)) = parse::<DispatchesQuery>(query) else {
                 panic!("{query}")

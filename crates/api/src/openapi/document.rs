@@ -300,12 +300,13 @@ fn not_null(mut schema: Value) -> Value {
 }
 
 /// Statuses that refuse, and what they mean.
-const REFUSALS: [(StatusCode, &str); 14] = [
+const REFUSALS: [(StatusCode, &str); 15] = [
     (StatusCode::BAD_REQUEST, "The request cannot be understood; `errors` names the parameter."),
     (StatusCode::UNAUTHORIZED, "Nobody knows who sends the request."),
     (StatusCode::FORBIDDEN, "Who sends it may not."),
     (StatusCode::NOT_FOUND, "There is no such thing in this tenant."),
     (StatusCode::METHOD_NOT_ALLOWED, "The path does not take this method; `Allow` lists those it takes."),
+    (StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time; nothing was done."),
     (StatusCode::CONFLICT, "Things are not as they would have to be; at another time it may be right."),
     (StatusCode::PRECONDITION_FAILED, "It was changed since: the `ETag` is another by now."),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is too long."),
@@ -338,7 +339,8 @@ fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
         StatusCode::NOT_FOUND => names_things,
         StatusCode::CONFLICT => is_change,
         StatusCode::PRECONDITION_FAILED => says.is_conditional,
-        StatusCode::PAYLOAD_TOO_LARGE
+        StatusCode::REQUEST_TIMEOUT
+        | StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::UNSUPPORTED_MEDIA_TYPE
         | StatusCode::UNPROCESSABLE_ENTITY => is_change,
         _ => true,

@@ -1,6 +1,6 @@
 //! Kinds of schedule: listing them, and which accept new jobs. They are of the whole installation.
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::job_types::{self, JobTypeRecord};
 use sched_model::db::{Conn, audit};
@@ -9,8 +9,9 @@ use sched_wire::{JobTypeInfo, JobTypeSpec, Page};
 use super::auditing::plain;
 use super::resources::{can_be_there, no_such};
 use super::{Answer, Id, State};
+use crate::cursor::mark;
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake;
 use crate::page::whole;
@@ -31,23 +32,43 @@ pub(crate) async fn list(
     Ok(web::Json(whole(rows, show)))
 }
 
+/// `GET /job-types/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "get_job_type", async |conn: &mut Conn| {
+            job_types::by_name(conn, &name).await?.ok_or_else(|| no_such(KIND, &name))
+        })
+        .await?;
+    // It counts no versions, and is what it was when it is switched back.
+    let etag = format!("\"{}\"", mark(&found));
+    Ok(Reply::ok(&show(found))?.etag(etag).into_response())
+}
+
 /// `PUT /job-types/{name}`
 pub(crate) async fn put(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     can_be_there(KIND, &name)?;
-    let by = &request.0;
+    let (condition, by) = (condition(&http)?, &request.0);
     let JobTypeSpec { is_active } =
         mistake::read(body.required()?, "").map_err(|one| ApiError::Refused(vec![one]))?;
     let written = state
         .write_installation(&identity, by, "put_job_type", async |conn: &mut Conn| {
             let before = job_types::set_active(conn, &name, is_active).await?;
             let before = before.ok_or_else(|| no_such(KIND, &name))?;
+            condition.check(KIND, Some(&mark(&before)))?;
             let after = JobTypeRecord { is_active, ..before.clone() };
             if before != after {
                 let entry = AuditEntry {
@@ -63,7 +84,8 @@ pub(crate) async fn put(
                 audit::write(conn, &[entry]).await?;
                 tracing::info!(job_type = after.name, is_active, "Switched a kind of schedule.");
             }
-            Ok::<_, ApiError>((Reply::ok(&show(after))?, ()))
+            let etag = format!("\"{}\"", mark(&after));
+            Ok::<_, ApiError>((Reply::ok(&show(after))?.etag(etag), ()))
         })
         .await?;
     Ok(written.response)

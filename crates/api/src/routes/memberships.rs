@@ -2,17 +2,19 @@
 //!
 //! Only users that exist become members; whoever operates the installation makes them. A tenant keeps its last owner.
 
-use actix_web::{HttpResponse, web};
-use sched_model::db::users::{self, MemberError};
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::users::{self, Member, MemberError};
 use sched_model::db::{Conn, audit};
-use sched_model::domain::identity::check_email;
+use sched_model::domain::identity::{Role, check_email};
 use sched_wire::{Membership, MembershipSpec, Page, PageQuery};
 
 use super::auditing::people;
+use super::resources::{can_be_there, no_such};
 use super::{Answer, Id, State};
+use crate::cursor::mark;
 use crate::dto::identity::{membership, role};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
@@ -33,15 +35,40 @@ pub(crate) async fn list(
     Ok(web::Json(limit.page(rows, |member| member.email.clone(), membership)))
 }
 
+/// What a membership is like, for its entity tag: it counts no versions, and is what it was when it is changed back.
+fn version(role: Role, member: &Member) -> String {
+    mark(&(member.user, role.as_str(), member.since))
+}
+
+/// `GET /memberships/{email}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    email: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    can_be_there("member", &email)?;
+    let found = state
+        .read(&identity, "get_membership", async |conn: &mut Conn| {
+            users::member(conn, tenant, &email).await?.ok_or_else(|| no_such("member", &email))
+        })
+        .await?;
+    let etag = format!("\"{}\"", version(found.role, &found));
+    Ok(Reply::ok(&membership(found))?.etag(etag).into_response())
+}
+
 /// `PUT /memberships/{email}`
 pub(crate) async fn put(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     email: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
+    let condition = condition(&http)?;
     let refused_one = |mistake: Mistake| ApiError::Refused(vec![mistake]);
     let spec: MembershipSpec = mistake::read(body.required()?, "").map_err(refused_one)?;
     let role = role(&spec).map_err(refused_one)?;
@@ -50,13 +77,17 @@ pub(crate) async fn put(
     let written = state
         .write(&identity, &request.0, "put_membership", async |conn: &mut Conn| {
             let saved = users::put_member(conn, tenant, &email, role).await.map_err(refused)?;
+            let before = saved.before.map(|role| version(role, &saved.member));
+            condition.check("member", before.as_deref())?;
             if saved.before != Some(role) {
                 let entry = people::of_member(tenant, saved.before, &saved.member, &request.0);
                 audit::write(conn, &[entry]).await?;
             }
             let is_new = saved.before.is_none();
+            let etag = format!("\"{}\"", version(role, &saved.member));
             let shown = membership(saved.member);
-            Ok::<_, ApiError>((if is_new { Reply::created(&shown)? } else { Reply::ok(&shown)? }, ()))
+            let reply = if is_new { Reply::created(&shown)? } else { Reply::ok(&shown)? };
+            Ok::<_, ApiError>((reply.etag(etag), ()))
         })
         .await?;
     Ok(written.response)
@@ -67,14 +98,17 @@ pub(crate) async fn delete(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     email: web::Path<String>,
     _: Query<NoParameters>,
 ) -> Result<HttpResponse, ApiError> {
+    let condition = condition(&http)?;
     check_email(&email).map_err(|message| ApiError::parameter("email", message))?;
     let tenant = identity.tenant();
     let written = state
         .write(&identity, &request.0, "delete_membership", async |conn: &mut Conn| {
             let removed = users::remove_member(conn, tenant, &email).await.map_err(refused)?;
+            condition.check("member", Some(&version(removed.role, &removed)))?;
             let entry = people::of_removed_member(tenant, &removed, &request.0);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))

@@ -5,13 +5,14 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::kill_switches::{Target, Turn};
 use sched_model::db::queues::{self, Queue};
-use sched_model::db::resources::version_of;
 use sched_model::db::{Conn, audit, events, notify};
 use sched_model::domain::ids::TenantId;
 use serde_json::json;
 
 use super::cancellations::reason;
-use super::resources::{Switch, can_be_there, event, is_system_queue, may_touch_built_in, no_such, refused};
+use super::resources::{
+    Switch, can_be_there, event, is_system_queue, may_touch_built_in, no_such, refused, tag,
+};
 use super::{Id, State, auditing};
 use crate::dto::queue::show;
 use crate::error::ApiError;
@@ -66,7 +67,7 @@ async fn turn(
         .write(identity, by, "turn_queue", async |conn: &mut Conn| {
             let is_change = switch.turn(conn, turn, None, by).await?;
             let after = found(conn, tenant, name).await?;
-            let etag = format!("\"{}\"", version_of(after.updated_at));
+            let etag = tag(after.updated_at);
             Ok::<_, ApiError>((Reply::ok(&show(after))?.etag(etag), is_change))
         })
         .await?;
@@ -88,6 +89,7 @@ pub(crate) async fn delete(
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
     can_be_there(KIND, &name)?;
+    may_touch_built_in(&identity, is_system_queue(tenant, &name))?;
     let written = state
         .write(&identity, by, "delete_queue", async |conn: &mut Conn| {
             let before = queues::delete(conn, tenant, &name, expected)

@@ -5,12 +5,13 @@
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::functions::Change;
+use sched_model::db::resources::version_of;
 use sched_model::db::{Conn, audit, notify, queues};
 use sched_model::domain::job::check_name;
 use sched_wire::{BASE_PATH, Page, PageQuery, Queue};
 
+use super::resources::{is_system_queue, may_touch_built_in, tag};
 use super::{Answer, Id, State, auditing};
-use crate::cursor::mark;
 use crate::dto::queue::{read_queue, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
@@ -52,8 +53,8 @@ pub(crate) async fn get(
             })
             .await?;
     let found = found.ok_or_else(|| no_such_queue(&name))?;
-    let tag = mark(&found.settings);
-    Ok(Reply::ok(&show(found))?.etag(format!("\"{tag}\"")).into_response())
+    let tag = tag(found.updated_at);
+    Ok(Reply::ok(&show(found))?.etag(tag).into_response())
 }
 
 /// `PUT /queues/{name}`
@@ -70,24 +71,26 @@ pub(crate) async fn put(
     if let Err(message) = check_name(&name, LONGEST_NAME) {
         return Err(ApiError::parameter("name", message));
     }
+    may_touch_built_in(&identity, is_system_queue(tenant, &name))?;
     let condition = condition(&http)?;
     let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, &request.0, "put_queue", async |conn: &mut Conn| {
             let saved = queues::save(conn, tenant, &settings).await?;
-            condition.check("queue", saved.before.as_ref().map(mark).as_deref())?;
+            let version = saved.changed_before.map(|at| version_of(at).to_string());
+            condition.check("queue", version.as_deref())?;
             if saved.change != Change::Unchanged {
                 let entry = auditing::of_queue(tenant, saved.before.as_ref(), &settings, &request.0);
                 audit::write(conn, &[entry]).await?;
             }
             let kept = queues::by_name(conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
+            let tag = tag(kept.updated_at);
             let reply = match saved.change {
                 Change::Created => {
                     Reply::created(&show(kept))?.location(format!("{BASE_PATH}/queues/{name}"))
                 }
                 Change::Updated | Change::Unchanged => Reply::ok(&show(kept))?,
             };
-            let tag = format!("\"{}\"", mark(&settings));
             Ok::<_, ApiError>((reply.etag(tag), saved.change))
         })
         .await?;

@@ -3,7 +3,7 @@
 //! Every write makes a new version, whether the value is another or not, so that nobody can find out a value by guessing. Bodies
 //! are in no log and in no message. Deleting what a function names is refused unless it is forced.
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::functions::Change;
 use sched_model::db::secrets::{self, DeleteError, PutError};
 use sched_model::db::{Conn, DbError, audit, tenants};
@@ -11,10 +11,11 @@ use sched_model::domain::ids::{ProjectId, TenantId};
 use sched_model::domain::secret::{SecretPlace, check_secret_name};
 use sched_wire::{DeleteSecretQuery, Page, PageQuery, Secret, SecretQuery, SecretsRotated, UnreadableSecret};
 
+use super::resources::version_tag;
 use super::{Answer, Id, State, auditing};
 use crate::dto::secret::{read_value, show};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
 use crate::page::Limit;
@@ -46,10 +47,12 @@ pub(crate) async fn put(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     Query(query): Query<SecretQuery>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
+    let condition = condition(&http)?;
     let (tenant, keys) = (identity.tenant(), state.secret_keys()?);
     let value = read_value(body.required()?).map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     check_secret_name(&name).map_err(|message| ApiError::parameter("name", message))?;
@@ -60,6 +63,11 @@ pub(crate) async fn put(
             let saved = secrets::put(conn, place, &value, keys, &request.0.source)
                 .await
                 .map_err(|error| put_refused(error, query.project.as_deref()))?;
+            let before = match saved.change {
+                Change::Created => None,
+                Change::Updated | Change::Unchanged => Some((saved.secret.version - 1).to_string()),
+            };
+            condition.check("secret", before.as_deref())?;
             let entry = auditing::of_secret(tenant, query.project.as_deref(), &saved, &request.0);
             audit::write(conn, &[entry]).await?;
             let (change, version) = (saved.change, saved.secret.version);
@@ -68,7 +76,7 @@ pub(crate) async fn put(
                 Change::Created => Reply::created(&shown)?,
                 Change::Updated | Change::Unchanged => Reply::ok(&shown)?,
             };
-            Ok::<_, ApiError>((reply, version))
+            Ok::<_, ApiError>((reply.etag(version_tag(version)), version))
         })
         .await?;
     if let Some(version) = written.extra {
@@ -82,10 +90,11 @@ pub(crate) async fn delete(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     name: web::Path<String>,
     Query(query): Query<DeleteSecretQuery>,
 ) -> Result<HttpResponse, ApiError> {
-    let tenant = identity.tenant();
+    let (tenant, condition) = (identity.tenant(), condition(&http)?);
     let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
     // PostgreSQL would fail over a NUL, and nothing else that is no name has to be looked for either.
     check_secret_name(&name).map_err(|_no_name| no_such_secret())?;
@@ -95,6 +104,7 @@ pub(crate) async fn delete(
             let place = SecretPlace { tenant, project, name: &name };
             let deleted = secrets::delete(conn, place, query.force).await.map_err(delete_refused)?;
             let secret = deleted.ok_or_else(no_such_secret)?;
+            condition.check("secret", Some(&secret.version.to_string()))?;
             let entry = auditing::of_deleted_secret(tenant, query.project.as_deref(), &secret, &request.0);
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::no_content(), ()))

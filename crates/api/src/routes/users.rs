@@ -3,7 +3,8 @@
 //! Users may belong to several tenants, so no tenant's owner makes them or sets their passwords. A password is hashed where no request
 //! waits for it, and is in no log and in no message.
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::resources::version_of;
 use sched_model::db::users::{self, ActiveError, NewUser};
 use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::hash_password;
@@ -13,11 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::auditing::people;
-use super::resources::{can_be_there, no_such};
+use super::resources::{can_be_there, no_such, tag};
 use super::{Answer, Id, State, compute};
 use crate::dto::identity::{check_user, check_user_patch, user};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
 use crate::page::Limit;
@@ -61,8 +62,8 @@ pub(crate) async fn create(
         .write_installation(&identity, &request.0, "create_user", async |conn: &mut Conn| {
             let made = users::create(conn, new).await.map_err(|error| not_made(error, &spec.email))?;
             audit::write(conn, &[people::of_user("create_user", None, &made, &request.0)]).await?;
-            let id = made.id;
-            Ok::<_, ApiError>((Reply::created(&user(made))?, id))
+            let (id, etag) = (made.id, tag(made.updated_at));
+            Ok::<_, ApiError>((Reply::created(&user(made))?.etag(etag), id))
         })
         .await?;
     if let Some(id) = written.extra {
@@ -108,14 +109,15 @@ pub(crate) async fn get(
     identity: Identity,
     email: web::Path<String>,
     _: Query<NoParameters>,
-) -> Answer<User> {
+) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
     let found = state
         .read_installation(&identity, "get_user", async |conn: &mut Conn| {
             users::by_email(conn, &email).await?.ok_or_else(|| no_such("user", &email))
         })
         .await?;
-    Ok(web::Json(user(found)))
+    let etag = tag(found.updated_at);
+    Ok(Reply::ok(&user(found))?.etag(etag).into_response())
 }
 
 /// `PATCH /users/{email}`
@@ -123,11 +125,13 @@ pub(crate) async fn patch(
     state: State,
     identity: Identity,
     request: Id,
+    http: HttpRequest,
     email: web::Path<String>,
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
+    let condition = condition(&http)?;
     let (name, password) =
         check_user_patch(read::<UserPatch>(body.required()?)?).map_err(ApiError::Refused)?;
     let hash = match password {
@@ -140,13 +144,14 @@ pub(crate) async fn patch(
             let (name, hash) = (name.as_deref(), hash.as_deref());
             let patched = users::patch(conn, &email, name, hash).await?;
             let (before, after) = patched.ok_or_else(|| no_such("user", &email))?;
+            condition.check("user", Some(&version_of(before.updated_at).to_string()))?;
             if before != after || hash.is_some() {
                 let action = if hash.is_some() { "set_password" } else { "update_user" };
                 audit::write(conn, &[people::of_user(action, Some(&before), &after, by)]).await?;
                 tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "Changed a user.");
             }
-            let id = after.id;
-            Ok::<_, ApiError>((Reply::ok(&user(after))?, id))
+            let (id, etag) = (after.id, tag(after.updated_at));
+            Ok::<_, ApiError>((Reply::ok(&user(after))?.etag(etag), id))
         })
         .await?;
     // A new password has ended their sessions.
@@ -197,11 +202,10 @@ async fn set_active(
     let by = &request.0;
     let written = state
         .write_installation(identity, by, action, async |conn: &mut Conn| {
-            let before = users::set_active(conn, email, is_active)
+            let (before, after) = users::set_active(conn, email, is_active)
                 .await
                 .map_err(not_shut_out)?
                 .ok_or_else(no_such_user)?;
-            let after = users::UserRecord { is_active, ..before.clone() };
             let id = after.id;
             if before.is_active != is_active {
                 audit::write(conn, &[people::of_user(action, Some(&before), &after, by)]).await?;

@@ -193,7 +193,10 @@ fn of_the_installation() -> Vec<Path> {
         at("/users/{email}").get(P::SystemOperate, users::get, says("Show a user").ok::<wire::User>()).patch(
             P::SystemOperate,
             users::patch,
-            says("Change the name or the password of a user").takes::<wire::UserPatch>().ok::<wire::User>(),
+            says("Change the name or the password of a user")
+                .takes::<wire::UserPatch>()
+                .if_match()
+                .ok::<wire::User>(),
         ),
         at("/maintenance/tick").post(
             P::SystemOperate,
@@ -212,13 +215,16 @@ fn of_the_installation() -> Vec<Path> {
             job_types::list,
             says("List the kinds of schedule").ok::<Page<wire::JobTypeInfo>>(),
         ),
-        at("/job-types/{name}").put(
-            P::SystemOperate,
-            job_types::put,
-            says("Say whether new jobs may be of a kind")
-                .takes::<wire::JobTypeSpec>()
-                .ok::<wire::JobTypeInfo>(),
-        ),
+        at("/job-types/{name}")
+            .get(P::JobsRead, job_types::get, says("Show a kind of schedule").ok::<wire::JobTypeInfo>())
+            .put(
+                P::SystemOperate,
+                job_types::put,
+                says("Say whether new jobs may be of a kind")
+                    .takes::<wire::JobTypeSpec>()
+                    .if_match()
+                    .ok::<wire::JobTypeInfo>(),
+            ),
         at("/workers/{id}/drain").post(
             P::SystemOperate,
             drains::drain,

@@ -3,8 +3,11 @@
 
 use sched_wire::{PROBLEM_JSON, Problem};
 use test_support::http::Answer;
+use test_support::identity::bearer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use crate::support::TestApp;
+use crate::support::{LIMIT, TestApp, answer};
 
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 const GOOD: &str = r#"{"name": "a", "function": "f", "job_type": "manual"}"#;
@@ -43,6 +46,7 @@ const CASES: &[Case<'static>] = &[
     ("GET", "/api/v1/jobs?limit=201", &[], None, 400, "invalid_parameters", "limit"),
     ("GET", "/api/v1/jobs?limit=many", &[], None, 400, "invalid_parameters", "limit"),
     ("GET", "/api/v1/jobs?cursor=%00", &[], None, 400, "invalid_parameters", "cursor"),
+    ("GET", "/api/v1/jobs?q=%ff", &[], None, 400, "invalid_parameters", "q"),
     ("GET", "/api/v1/jobs?name=a", &[], None, 400, "invalid_parameters", "name"),
     ("GET", "/api/v1/jobs/a?verbose=1", &[], None, 400, "invalid_parameters", "verbose"),
     ("GET", "/api/v1/dispatches?cursor=a", &[], None, 400, "invalid_parameters", "cursor"),
@@ -135,6 +139,54 @@ async fn a_body_that_is_too_long_is_refused_said_or_found() {
     let body = format!("{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
     let answer = crate::support::send_unsized(app.addr, "/api/v1/jobs", &chunked, &body).await;
     check(&answer, 413, "body_too_large", "", "/api/v1/jobs");
+}
+
+/// Sends the head of a request that says how long its body is, and as much of the body as is given; the connection is to be closed
+/// after the answer.
+async fn send_part(app: &TestApp, headers: &str, length: usize, body: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(app.addr).await.unwrap();
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: {}\r\nauthorization: {}\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n{headers}\r\n",
+        app.addr,
+        bearer()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
+    let mut read = Vec::new();
+    tokio::time::timeout(LIMIT, stream.read_to_end(&mut read)).await.unwrap().unwrap();
+    answer(&String::from_utf8(read).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_stalls_is_given_up_before_anything_is_begun() {
+    let app = TestApp::start().await;
+    app.with_jobs(&[]).await;
+    let half = GOOD.as_bytes().split_at(10).0;
+    let stalled = send_part(&app, "idempotency-key: slow\r\n", GOOD.len(), half).await;
+    check(&stalled, 408, "body_too_slow", "", "/api/v1/jobs");
+    assert_eq!(stalled.header("connection"), Some("close"));
+    assert_eq!(app.count("SELECT count(*) FROM scheduled_jobs").await, 0);
+    // Its key is nobody's.
+    let headers = [("content-type", "application/json"), ("idempotency-key", "slow")];
+    let whole = app.send("POST", "/api/v1/jobs", &headers, Some(GOOD)).await;
+    assert_eq!((whole.status, whole.header("idempotency-replayed")), (201, None), "{}", whole.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_that_is_too_deep_or_no_text_is_refused() {
+    let app = TestApp::start().await;
+    let nested = |depth: usize| format!("{{\"a\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
+    let deep = app.send("POST", "/api/v1/jobs", JSON, Some(&nested(200))).await;
+    check(&deep, 400, "malformed_json", "", "/api/v1/jobs");
+    let close = "connection: close\r\n";
+    for body in [&b"{\"name\": \"\xff\"}"[..], b"{\"\xc3\x28\": 1}", b"\xff\xfe{\x00}\x00"] {
+        let refused = send_part(&app, close, body.len(), body).await;
+        check(&refused, 400, "malformed_json", "", "/api/v1/jobs");
+    }
+    // Less deep, it is read, and refused for what it says.
+    let flat = app.send("POST", "/api/v1/jobs", JSON, Some(&nested(50))).await;
+    assert_eq!(flat.status, 422, "{}", flat.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ mod audit_events;
 mod bad_requests;
 mod calendars;
 mod commands;
+mod conditions;
 mod dependencies;
 mod events;
 mod explanations;

@@ -31,6 +31,48 @@ async fn a_queue_is_made_limited_and_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_tag_holds_for_every_change_of_a_queue() {
+    let app = TestApp::start().await;
+    let json = ("content-type", "application/json");
+    let send = async |method: &str, path: &str, tag: &str, body: Option<&str>| {
+        app.send(method, &format!("{REPORTS}{path}"), &[json, ("if-match", tag)], body).await
+    };
+    let tag = |answer: &Answer| answer.header("etag").unwrap().to_owned();
+    let made = put(&app, REPORTS, &json!({"max_running": 3})).await;
+    let read = app.get(REPORTS).await;
+    assert_eq!(tag(&made), tag(&read));
+    let paused = send("POST", "/pause", &tag(&read), Some("{}")).await;
+    assert_eq!(paused.status, 200, "{}", paused.body);
+    assert_ne!(tag(&paused), tag(&read));
+    assert_eq!(tag(&app.get(REPORTS).await), tag(&paused));
+    // Whoever read it before the pause does not end it, nor delete what was paused.
+    for (method, path, body) in [
+        ("PUT", "", Some(r#"{"max_running": 4}"#)),
+        ("POST", "/resume", Some("{}")),
+        ("POST", "/pause", Some("{}")),
+        ("DELETE", "", None),
+    ] {
+        let late = send(method, path, &tag(&read), body).await;
+        assert_eq!((late.status, &late.json()["code"]), (412, &json!("version_mismatch")), "{}", late.body);
+    }
+    let kept = app.get(REPORTS).await.json();
+    assert_eq!((&kept["is_paused"], &kept["max_running"]), (&json!(true), &json!(3)));
+    let written = send("PUT", "", &tag(&paused), Some(r#"{"is_paused": true, "max_running": 4}"#)).await;
+    assert_eq!((written.status, &written.json()["max_running"]), (200, &json!(4)), "{}", written.body);
+    let same = send("PUT", "", &tag(&written), Some(r#"{"is_paused": true, "max_running": 4}"#)).await;
+    assert_eq!((same.status, tag(&same)), (200, tag(&written)), "nothing was changed");
+    let resumed = send("POST", "/resume", &tag(&same), Some("{}")).await;
+    assert_eq!(resumed.status, 200, "{}", resumed.body);
+    assert_eq!(send("DELETE", "", &tag(&resumed), None).await.status, 204);
+    let gone = send("PUT", "", &tag(&resumed), Some("{}")).await;
+    assert_eq!((gone.status, &gone.json()["code"]), (412, &json!("precondition_failed")), "{}", gone.body);
+    let new = app.send("PUT", REPORTS, &[json, ("if-none-match", "*")], Some("{}")).await;
+    assert_eq!(new.status, 201, "{}", new.body);
+    let twice = app.send("PUT", REPORTS, &[json, ("if-none-match", "*")], Some("{}")).await;
+    assert_eq!(twice.json()["code"], "precondition_failed", "{}", twice.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_no_queue_can_be_is_refused() {
     let app = TestApp::start().await;
     let refused = put(&app, REPORTS, &json!({"max_running": 0, "pause_reason": "x"})).await;

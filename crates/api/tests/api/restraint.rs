@@ -74,6 +74,41 @@ async fn built_in_jobs_are_seen_by_the_tenant_and_run_and_changed_by_who_operate
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_queue_of_the_built_in_jobs_is_written_by_who_operates_the_installation() {
+    let app = TestApp::start().await;
+    app.db
+        .client()
+        .await
+        .batch_execute(
+            "INSERT INTO queues (tenant_id, name) SELECT id, 'system' FROM tenants WHERE slug = 'default';
+             INSERT INTO tenants (slug, name) VALUES ('other', 'Other')",
+        )
+        .await
+        .unwrap();
+    let owner = member(&app, "ada@example.com", "default", "owner").await;
+    let stopping =
+        json!({"is_paused": true, "max_running": 1, "rate": {"count": 1, "period_seconds": 86_400}});
+    for (method, path) in [
+        ("PUT", "/queues/system"),
+        ("DELETE", "/queues/system"),
+        ("POST", "/queues/system/pause"),
+        ("POST", "/queues/system/resume"),
+    ] {
+        let body = if method == "PUT" { &stopping } else { &json!({}) };
+        let refused = ask(&app, &owner, method, path, body).await;
+        assert_eq!(refused.status, 403, "{method} {path}: {}", refused.body);
+        assert!(refused.body.contains("system:operate"), "{method} {path}: {}", refused.body);
+    }
+    let untouched = "SELECT count(*) FROM queues WHERE name = 'system' AND NOT is_paused AND max_running IS NULL AND rate_limit_count IS NULL";
+    assert_eq!(app.count(untouched).await, 1);
+    assert_eq!(ask(&app, &owner, "PUT", "/queues/own", &stopping).await.status, 201, "one of their own");
+    assert_eq!(ask(&app, bearer(), "PUT", "/queues/system", &json!({"max_running": 3})).await.status, 200);
+    // In another tenant the name says nothing.
+    let other = member(&app, "bob@example.com", "other", "owner").await;
+    assert_eq!(ask(&app, &other, "PUT", "/queues/system", &stopping).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_expires_makes_none_that_outlives_it() {
     let app = TestApp::start().await;
     let end = "2099-06-30T00:00:00Z";

@@ -31,6 +31,14 @@ pub async fn list(conn: &mut Conn) -> DbResult<Vec<JobTypeRecord>> {
     Ok(t::table.order(t::name).select(JobTypeRecord::as_select()).load(conn).await?)
 }
 
+/// The kind of that name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(conn: &mut Conn, name: &str) -> DbResult<Option<JobTypeRecord>> {
+    Ok(t::table.find(name).select(JobTypeRecord::as_select()).get_result(conn).await.optional()?)
+}
+
 /// Whether new jobs may be of that kind.
 ///
 /// # Errors

@@ -71,6 +71,8 @@ pub struct Depth {
 pub struct SavedQueue {
     /// Before; `None` if it is new.
     pub before: Option<QueueSettings>,
+    /// When it was last changed before; `None` if it is new.
+    pub changed_before: Option<DateTime<Utc>>,
     /// What was done.
     pub change: Change,
 }
@@ -153,11 +155,11 @@ pub async fn save(conn: &mut Conn, tenant: TenantId, settings: &QueueSettings) -
         .execute(conn)
         .await?;
     if made > 0 {
-        return Ok(SavedQueue { before: None, change: Change::Created });
+        return Ok(SavedQueue { before: None, changed_before: None, change: Change::Created });
     }
-    let before: QueueSettings = q::table
+    let (before, changed_before): (QueueSettings, DateTime<Utc>) = q::table
         .find((tenant, &settings.name))
-        .select(QueueSettings::as_select())
+        .select((QueueSettings::as_select(), q::updated_at))
         .for_no_key_update()
         .get_result(conn)
         .await?;
@@ -168,7 +170,7 @@ pub async fn save(conn: &mut Conn, tenant: TenantId, settings: &QueueSettings) -
             .execute(conn)
             .await?;
     }
-    Ok(SavedQueue { before: Some(before), change })
+    Ok(SavedQueue { before: Some(before), changed_before: Some(changed_before), change })
 }
 
 /// Deletes a queue that nothing names and in which nothing waits, and returns what it was. Call it in a transaction.

@@ -30,6 +30,7 @@ pub struct UserRecord {
     pub is_system_operator: bool,
     pub last_login_at: Option<DateTime<Utc>>,
     pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
 }
 
 /// A user to be made.
@@ -105,8 +106,8 @@ impl super::tx::TransactionError for ActiveError {
     }
 }
 
-/// Lets a user sign in, or refuses every sign-in and every key of theirs; `None` when there is no such user, and the user before
-/// otherwise. Call it in a transaction.
+/// Lets a user sign in, or refuses every sign-in and every key of theirs; `None` when there is no such user, and the user as they were and
+/// as they are otherwise. Call it in a transaction.
 ///
 /// # Errors
 /// It is the last active owner of a tenant, or the last active system operator.
@@ -114,7 +115,7 @@ pub async fn set_active(
     conn: &mut Conn,
     email: &str,
     is_active: bool,
-) -> Result<Option<UserRecord>, ActiveError> {
+) -> Result<Option<(UserRecord, UserRecord)>, ActiveError> {
     let same = || users::table.filter(lower(users::email).eq(lower(email)));
     let Some(id) = same().select(users::id).first::<UserId>(conn).await.optional()? else {
         return Ok(None);
@@ -124,12 +125,16 @@ pub async fn set_active(
         keep_an_operator(conn, id).await?;
     }
     let found = same().select(UserRecord::as_select());
-    let Some(user) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
-    diesel::update(users::table.find(user.id))
+    let Some(before) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    if before.is_active == is_active {
+        return Ok(Some((before.clone(), before)));
+    }
+    let after = diesel::update(users::table.find(before.id))
         .set((users::is_active.eq(is_active), users::updated_at.eq(clock::clock_timestamp())))
-        .execute(conn)
+        .returning(UserRecord::as_returning())
+        .get_result(conn)
         .await?;
-    Ok(Some(user))
+    Ok(Some((before, after)))
 }
 
 /// Gives a user another name or password; returns them as they were and as they are, or `None` if there is no such user.
@@ -218,7 +223,11 @@ const MEMBER: MemberColumns = (
     memberships::created_at,
 );
 
-async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
+/// The member of the tenant with this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
     let found = memberships::table
         .inner_join(users::table.on(users::id.eq(memberships::user_id)))
         .filter(memberships::tenant_id.eq(tenant))

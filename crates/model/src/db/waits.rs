@@ -21,7 +21,7 @@ use crate::domain::dependency::AfterCondition;
 use crate::domain::dispatch::DispatchStatus;
 use crate::domain::explain::KnownCalendar;
 use crate::domain::explain::waits::{
-    Bounded, Holder, JobFacts, PausedProject, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream, Wait,
+    Bounded, Holder, JobFacts, Paused, Pending, QueueFacts, Quota, Rate, RunningQuota, Upstream, Wait,
     of_dispatch,
 };
 use crate::domain::ids::{DispatchId, JobId, TenantId};
@@ -48,6 +48,9 @@ struct PendingRow {
     is_tenant_paused: bool,
     project: Option<String>,
     project_reason: Option<String>,
+    function: Option<String>,
+    function_reason: Option<String>,
+    is_job_full: bool,
     line: Option<i64>,
     counted: i64,
     due: i64,
@@ -56,7 +59,7 @@ struct PendingRow {
 #[rustfmt::skip]
 type PendingColumns = (
     SqlUuid, SqlUuid, Text, Timestamptz, Nullable<Timestamptz>, Int4, Nullable<Text>, Timestamptz, Bool,
-    Nullable<Text>, Nullable<Text>, Nullable<BigInt>, BigInt, BigInt,
+    Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Bool, Nullable<BigInt>, BigInt, BigInt,
 );
 
 statement! {
@@ -101,7 +104,9 @@ pub async fn of_dispatches(
             line: row.line.map(|count| bounded(count, count)),
             ahead: bounded(row.counted, row.due),
             is_tenant_paused: row.is_tenant_paused,
-            paused_project: row.project.map(|name| PausedProject { name, reason: row.project_reason }),
+            paused_project: row.project.map(|name| Paused { name, reason: row.project_reason }),
+            paused_function: row.function.map(|name| Paused { name, reason: row.function_reason }),
+            is_job_full: row.is_job_full,
         };
         (row.id, of_dispatch(row.now, &pending, queue, holders))
     };
@@ -209,7 +214,8 @@ struct JobRow {
     project: Option<String>,
     project_reason: Option<String>,
     is_function_active: bool,
-    is_function_paused: bool,
+    function: Option<String>,
+    function_reason: Option<String>,
     queue: String,
     open: i64,
     quota: Option<i64>,
@@ -219,7 +225,8 @@ struct JobRow {
 
 #[rustfmt::skip]
 type JobColumns = (
-    Bool, Nullable<Text>, Nullable<Text>, Bool, Bool, Text, BigInt, Nullable<BigInt>, BigInt, Nullable<Double>,
+    Bool, Nullable<Text>, Nullable<Text>, Bool, Nullable<Text>, Nullable<Text>, Text, BigInt, Nullable<BigInt>, BigInt,
+    Nullable<Double>,
 );
 
 statement! {
@@ -268,9 +275,9 @@ pub async fn job_facts(conn: &mut Conn, tenant: TenantId, job: &Job, lease: Dura
         next_run_at: job.state.next_run_at,
         held_until: job.state.dispatch_lock_until,
         is_tenant_paused: found.is_tenant_paused,
-        paused_project: found.project.map(|name| PausedProject { name, reason: found.project_reason }),
+        paused_project: found.project.map(|name| Paused { name, reason: found.project_reason }),
         is_function_active: found.is_function_active,
-        is_function_paused: found.is_function_paused,
+        paused_function: found.function.map(|name| Paused { name, reason: found.function_reason }),
         queue: queues.pop().unwrap_or_default(),
         upstream: upstream(conn, tenant, job.id).await?,
         leadership: Leadership::of(found.leader_silence, lease),

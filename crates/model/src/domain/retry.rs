@@ -16,6 +16,11 @@ text_enum! {
     }
 }
 
+/// Most error classes that a policy names.
+pub const MOST_CLASSES: usize = 50;
+/// Longest of them, in characters.
+pub const LONGEST_CLASS: usize = 100;
+
 /// How often and after which delay an attempt is repeated.
 ///
 /// Fields of a newer release are ignored, so that an older program can run beside it.
@@ -35,7 +40,7 @@ pub struct RetryPolicy {
     /// The delay is lengthened by up to this share of itself, in percent, 0 to 100, so that many retries do not meet.
     #[serde(default = "default_jitter_percent")]
     pub jitter_percent: u8,
-    /// Error classes that are not worth another attempt.
+    /// Error classes that are not worth another attempt: at most [`MOST_CLASSES`] of [`LONGEST_CLASS`] characters.
     #[serde(default)]
     pub non_retryable: Vec<String>,
 }
@@ -80,6 +85,14 @@ impl RetryPolicy {
         range("backoff_seconds", self.backoff_seconds, 0, 86_400);
         range("max_backoff_seconds", self.max_backoff_seconds, 1, 604_800);
         range("jitter_percent", self.jitter_percent.into(), 0, 100);
+        if self.non_retryable.len() > MOST_CLASSES {
+            found.push(("non_retryable", format!("names more than {MOST_CLASSES} classes")));
+        }
+        let is_class = |class: &String| (1..=LONGEST_CLASS).contains(&class.chars().count());
+        if !self.non_retryable.iter().all(is_class) {
+            let message = format!("has a class that is not 1 to {LONGEST_CLASS} characters long");
+            found.push(("non_retryable", message));
+        }
         found
     }
 
@@ -167,6 +180,26 @@ mod tests {
         let policy = RetryPolicy { max_attempts: 0, jitter_percent: 101, ..RetryPolicy::standard(1) };
         let fields: Vec<_> = policy.mistakes().into_iter().map(|(field, _)| field).collect();
         assert_eq!(fields, ["max_attempts", "jitter_percent"]);
+    }
+
+    #[test]
+    fn classes_are_bounded_in_number_and_length() {
+        let mistakes = |classes: Vec<String>| {
+            RetryPolicy { non_retryable: classes, ..RetryPolicy::standard(1) }.mistakes()
+        };
+        let many = |count: usize, length: usize| vec!["\u{e4}".repeat(length); count];
+        assert_eq!(mistakes(many(MOST_CLASSES, LONGEST_CLASS)), []);
+        for (classes, text) in [
+            (many(MOST_CLASSES + 1, 1), "more than 50"),
+            (many(1, LONGEST_CLASS + 1), "1 to 100"),
+            (many(1, 0), "1 to 100"),
+        ] {
+            let found = mistakes(classes);
+            assert!(
+                found.len() == 1 && found[0].0 == "non_retryable" && found[0].1.contains(text),
+                "{found:?}"
+            );
+        }
     }
 
     #[test]

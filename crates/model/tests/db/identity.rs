@@ -111,8 +111,9 @@ async fn a_key_ends_with_its_time_its_user_or_its_membership() {
     let (_, key) = keyed(&world, "ada@example.com", Role::Viewer, 1).await;
     world.sql("UPDATE users SET is_active = false").await;
     assert_eq!(judge(&world, &key).await, Err(KeyRefusal::Inactive));
-    let before = users::set_active(&mut world.conn().await, "Ada@Example.com", true).await.unwrap().unwrap();
-    assert!(!before.is_active);
+    let (before, after) =
+        users::set_active(&mut world.conn().await, "Ada@Example.com", true).await.unwrap().unwrap();
+    assert!(!before.is_active && after.is_active && after.updated_at > before.updated_at);
     judge(&world, &key).await.unwrap();
     world
         .sql("UPDATE api_keys SET created_at = now() - interval '2 h', expires_at = now() - interval '1 s'")

@@ -55,10 +55,25 @@ fn told(waits: &[Wait]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_thing_in_the_way_of_a_dispatch_is_found() {
     let (future, used) = ("clock_timestamp() + interval '1 hour'", "ARRAY[clock_timestamp()], ARRAY[2]");
+    // What the leader does with what waits of a paused thing.
+    let in_line = |table: &str| {
+        format!(
+            "UPDATE {table} SET is_paused = true; UPDATE job_dispatch SET claimable_at = 'infinity';
+             UPDATE scheduled_jobs SET queued_dispatches = 1"
+        )
+    };
     let table = [
         ("SELECT 1", "turn", "next of its tenant in queue default; 1 worker serves it, 0 of 8 slots busy"),
         ("UPDATE worker_registration SET running = 9, status = 'BUSY'", "turn", "8 of 8 slots busy"),
         ("UPDATE projects SET is_paused = true, pause_reason = 'audit'", "project_paused turn", "project default is paused: audit"),
+        ("UPDATE task_functions SET is_paused = true, pause_reason = 'leak'", "function_paused turn", "noop is paused: leak"),
+        (&in_line("projects"), "project_paused", "project default is paused"),
+        (&in_line("task_functions"), "function_paused", "noop is paused"),
+        (
+            &format!("{}; UPDATE scheduled_jobs SET max_instances = 1, overlap_policy = 'skip', active_dispatches = 2", in_line("projects")),
+            "project_paused overlap",
+            "others of the job are to end first",
+        ),
         ("UPDATE tenants SET is_paused = true", "tenant_paused turn", "the tenant is paused"),
         ("UPDATE queues SET is_paused = true, pause_reason = 'disk'", "queue_paused turn", "queue default is paused: disk"),
         ("UPDATE worker_registration SET queues = '{other}'", "no_worker turn", "no living worker serves the queue default"),
@@ -196,7 +211,7 @@ async fn each_thing_in_the_way_of_a_job_is_found() {
         ("UPDATE tenants SET is_paused = true", "tenant_paused fire_time", "the tenant is paused"),
         ("UPDATE queues SET is_paused = true", "queue_paused fire_time", "the queue default is paused"),
         ("UPDATE task_functions SET is_active = false", "function_inactive fire_time", "noop is inactive"),
-        ("UPDATE task_functions SET is_paused = true", "function_paused fire_time", "noop is paused"),
+        ("UPDATE task_functions SET is_paused = true, pause_reason = 'leak'", "function_paused fire_time", "noop is paused: leak"),
         ("UPDATE scheduler_instances SET last_heartbeat = now() - interval '1 minute'", "no_leader fire_time", "expired 5"),
         ("DELETE FROM scheduler_instances", "no_leader fire_time", "no scheduler leads"),
         ("DELETE FROM worker_registration", "no_worker fire_time", "no living worker serves the queue default"),

@@ -9,7 +9,7 @@ mod events;
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ETAG, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, redirect};
 use sched_wire::{BASE_PATH, DETAILED_HEALTH, Health, Page, Problem};
 use secrecy::ExposeSecret as _;
@@ -76,6 +76,19 @@ impl Api {
         self.send(self.request(Method::GET, path)?.query(query)).await
     }
 
+    /// As [`Self::get`], with the entity tag of what is shown.
+    pub(crate) async fn get_tagged<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+    ) -> Result<(T, Option<String>), ApiError> {
+        let answer = self.succeed(self.request(Method::GET, path)?).await?;
+        let status = answer.status().as_u16();
+        let tag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
+        let shown = serde_json::from_slice(&body).map_err(|source| self.foreign(status, Some(source)))?;
+        Ok((shown, tag))
+    }
+
     /// `POST` of a body.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
@@ -94,6 +107,15 @@ impl Api {
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
         self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-Match", tag)))?).await
+    }
+
+    /// `PUT` of a body, where there is nothing yet.
+    pub(crate) async fn create<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(with(self.request(Method::PUT, path)?.json(body), Some(("If-None-Match", "*")))?).await
     }
 
     /// `DELETE` of what stands at the path, if it has the entity tag; the answer tells of it.
@@ -162,11 +184,7 @@ impl Api {
     /// The stream of events at the path.
     pub(crate) async fn events(&self, path: &[&str], query: &impl Serialize) -> Result<Events, ApiError> {
         let request = self.request(Method::GET, path)?.query(query).timeout(STREAM_LIMIT);
-        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
-        if answer.status().is_success() {
-            return Ok(Events::new(answer));
-        }
-        Err(self.refusal(answer).await?)
+        self.succeed(request).await.map(Events::new)
     }
 
     /// How the installation stands, which an API tells also when it stands badly.
@@ -205,13 +223,16 @@ impl Api {
 
     /// The status and the body of an answer that is a success.
     async fn exchange(&self, request: RequestBuilder) -> Result<(u16, Vec<u8>), ApiError> {
-        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
-        let status = answer.status();
-        if !status.is_success() {
-            return Err(self.refusal(answer).await?);
-        }
+        let answer = self.succeed(request).await?;
+        let status = answer.status().as_u16();
         let body = answer.bytes().await.map_err(|error| self.unreachable(error))?;
-        Ok((status.as_u16(), body.into()))
+        Ok((status, body.into()))
+    }
+
+    /// An answer that is a success.
+    async fn succeed(&self, request: RequestBuilder) -> Result<reqwest::Response, ApiError> {
+        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await?) }
     }
 
     /// What an answer that is no success says.

@@ -1,10 +1,11 @@
 //! `queues`: listing them, setting their limits, pausing and deleting them.
 //!
-//! `set` reads the queue, changes what was asked for and writes it as a whole; what it does not name stays.
+//! `set` reads the queue, changes what was asked for and writes it as a whole, over what it read and nothing else: what it does not name stays,
+//! and a pause that somebody sets in between is not undone.
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
-use sched_wire::{Page, PageQuery, Queue, QueueSpec, Rate, ReasonRequest};
+use sched_wire::{PageQuery, Queue, QueueSpec, Rate, ReasonRequest};
 
 use super::{Session, tell_of_more};
 use crate::failure::{CommandResult, failure};
@@ -124,9 +125,12 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
         }
         QueuesCommand::Set(args) => {
             let api = session.api()?;
-            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
-            let queues: Page<Queue> = api.list(&["queues"], usize::MAX, query).await?;
-            let now = queues.items.into_iter().find(|queue| queue.name == args.name);
+            let path = ["queues", args.name.as_str()];
+            let (now, tag): (Option<Queue>, _) = match api.get_tagged(&path).await {
+                Ok((queue, tag)) => (Some(queue), tag),
+                Err(error) if error.is_not_found() => (None, None),
+                Err(error) => return Err(error.into()),
+            };
             if now.is_none() && (args.pause || args.resume) {
                 // Most likely misspelt; a new queue that is paused would hide that the one that was meant is not.
                 return Err(failure(format!(
@@ -135,8 +139,13 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
                     args.name, args.name
                 )));
             }
+            let is_new = now.is_none();
             let spec = changed(now, &args);
-            let queue: Queue = api.put(&["queues", &args.name], &(), &spec).await?;
+            let queue: Queue = match tag {
+                Some(tag) => api.replace(&path, &tag, &spec).await?,
+                None if is_new => api.create(&path, &spec).await?,
+                None => api.put(&path, &(), &spec).await?,
+            };
             session.output.row(&queue, LIST)?;
         }
     }

@@ -1,13 +1,15 @@
 -- Dispatches that wait, and how many go before each: at most a thousand are counted, by key, whatever the length of the line.
 WITH input AS (SELECT $1::uuid AS tenant_id, clock_timestamp() AS now)
 SELECT d.id, d.job_id, d.queue, d.available_at, d.expires_at, d.attempt, d.error_message, input.now, t.is_paused,
-       CASE WHEN p.is_paused THEN p.name END, p.pause_reason,
+       CASE WHEN p.is_paused THEN p.name END, p.pause_reason, CASE WHEN f.is_paused THEN f.name END, f.pause_reason,
+       j.overlap_policy <> 'allow' AND j.active_dispatches - j.queued_dispatches >= j.max_instances,
        CASE WHEN d.claimable_at = 'infinity' THEN line.counted END, ahead.counted, ahead.due
 FROM input
 CROSS JOIN unnest($2::uuid[]) AS u (id)
 JOIN job_dispatch d ON d.id = u.id AND d.tenant_id = input.tenant_id AND d.status = 'PENDING'
 JOIN tenants t ON t.id = d.tenant_id
 JOIN scheduled_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
+JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
 LEFT JOIN projects p ON p.tenant_id = j.tenant_id AND p.id = j.project_id
 CROSS JOIN LATERAL (
     SELECT count(*) AS counted

@@ -1,6 +1,7 @@
 -- What surrounds a job. A quota that is no number is none, as for the tick.
 WITH input AS (SELECT $1::uuid AS tenant_id, $2::uuid AS job_id, $3::timestamptz AS minute)
-SELECT t.is_paused, CASE WHEN p.is_paused THEN p.name END, p.pause_reason, f.is_active, f.is_paused, coalesce(j.queue, f.queue),
+SELECT t.is_paused, CASE WHEN p.is_paused THEN p.name END, p.pause_reason, f.is_active, CASE WHEN f.is_paused THEN f.name END,
+       f.pause_reason, coalesce(j.queue, f.queue),
        greatest(j.active_dispatches - j.queued_dispatches, 0)::bigint,
        CASE WHEN jsonb_typeof(t.quotas -> 'dispatches_per_minute') = 'number'
             THEN greatest(least((t.quotas ->> 'dispatches_per_minute')::numeric, 1000000000)::bigint, 0) END,

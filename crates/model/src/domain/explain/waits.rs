@@ -136,12 +136,16 @@ pub struct Pending {
     /// Whether its tenant is paused.
     pub is_tenant_paused: bool,
     /// Its project and why that is paused, if it is.
-    pub paused_project: Option<PausedProject>,
+    pub paused_project: Option<Paused>,
+    /// Its function and why that is paused, if it is.
+    pub paused_function: Option<Paused>,
+    /// Whether as many of its job are open as may be, those in line left out.
+    pub is_job_full: bool,
 }
 
-/// A project that is paused.
+/// A project or a task function that is paused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PausedProject {
+pub struct Paused {
     /// Its name.
     pub name: String,
     /// Why.
@@ -198,11 +202,11 @@ pub struct JobFacts {
     /// Whether its tenant is paused.
     pub is_tenant_paused: bool,
     /// Its project, if that is paused.
-    pub paused_project: Option<PausedProject>,
+    pub paused_project: Option<Paused>,
     /// Whether its function may be used.
     pub is_function_active: bool,
-    /// Whether its function is paused.
-    pub is_function_paused: bool,
+    /// Its function, if that is paused.
+    pub paused_function: Option<Paused>,
     /// Where its dispatches wait.
     pub queue: QueueFacts,
     /// What it runs after, by name.
@@ -228,15 +232,15 @@ pub enum Wait {
     /// The job is paused: its fires are skipped.
     JobPaused { reason: Option<String>, until: Option<DateTime<Utc>> },
     /// Nothing of the project is claimed, and its fires are skipped.
-    ProjectPaused(PausedProject),
+    ProjectPaused(Paused),
     /// The same of the tenant.
     TenantPaused,
     /// The same of the queue.
     QueuePaused { queue: String, reason: Option<String> },
     /// The function of the job accepts nothing.
     FunctionInactive { function: String },
-    /// The function of the job is paused: its fires are skipped.
-    FunctionPaused { function: String },
+    /// Nothing of the task function is claimed, and fires of its jobs are skipped.
+    FunctionPaused(Paused),
     /// The next time that the schedule names is excluded.
     Calendar { calendars: Vec<String>, excluded: DateTime<Utc>, next: Option<DateTime<Utc>> },
     /// Other jobs are to end first.
@@ -286,11 +290,15 @@ pub fn of_dispatch(
         waits.push(Wait::Expired { at });
     }
     waits.extend(pending.paused_project.clone().map(Wait::ProjectPaused));
+    waits.extend(pending.paused_function.clone().map(Wait::FunctionPaused));
     waits.extend(pending.is_tenant_paused.then_some(Wait::TenantPaused));
     waits.extend(paused(queue));
     waits.extend(unserved(queue));
     if let Some(before) = pending.line {
-        waits.push(Wait::Overlap { holders: holders.to_vec(), before });
+        // What a pause has put in line leaves it with the end of the pause, unless others of the job are in its way as well.
+        if pending.is_job_full || (pending.paused_project.is_none() && pending.paused_function.is_none()) {
+            waits.push(Wait::Overlap { holders: holders.to_vec(), before });
+        }
         return waits;
     }
     waits.extend(limits(queue));
@@ -320,11 +328,10 @@ pub fn of_job(facts: &JobFacts) -> Vec<Wait> {
     waits.extend(facts.paused_project.clone().map(Wait::ProjectPaused));
     waits.extend(facts.is_tenant_paused.then_some(Wait::TenantPaused));
     waits.extend(paused(&facts.queue));
-    let function = || settings.function.clone();
     if !facts.is_function_active {
-        waits.push(Wait::FunctionInactive { function: function() });
-    } else if facts.is_function_paused {
-        waits.push(Wait::FunctionPaused { function: function() });
+        waits.push(Wait::FunctionInactive { function: settings.function.clone() });
+    } else {
+        waits.extend(facts.paused_function.clone().map(Wait::FunctionPaused));
     }
     waits.extend(excluded(facts));
     if !facts.upstream.is_empty() {

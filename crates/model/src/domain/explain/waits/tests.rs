@@ -23,7 +23,13 @@ fn pending() -> Pending {
         ahead: Bounded { count: 0, is_exact: true },
         is_tenant_paused: false,
         paused_project: None,
+        paused_function: None,
+        is_job_full: false,
     }
+}
+
+fn paused(name: &str, reason: Option<&str>) -> Paused {
+    Paused { name: name.into(), reason: reason.map(Into::into) }
 }
 
 fn queue() -> QueueFacts {
@@ -63,7 +69,8 @@ fn a_dispatch_that_nothing_holds_waits_for_its_turn() {
 fn everything_that_holds_a_dispatch_is_told_in_order() {
     let held = Pending {
         is_tenant_paused: true,
-        paused_project: Some(PausedProject { name: "night".into(), reason: Some("audit".into()) }),
+        paused_project: Some(paused("night", Some("audit"))),
+        paused_function: Some(paused("mail", None)),
         ahead: Bounded { count: 3, is_exact: true },
         expires_at: Some(at("12:20")),
         ..pending()
@@ -87,6 +94,7 @@ fn everything_that_holds_a_dispatch_is_told_in_order() {
         &[
             ("expired", "nothing: it was to be begun by 2026-03-02T12:20:00Z and is about to be given up"),
             ("project_paused", "the project night is paused: audit"),
+            ("function_paused", "the task function mail is paused"),
             ("tenant_paused", "the tenant is paused"),
             ("queue_paused", "the queue io is paused: disk is full"),
             (
@@ -131,6 +139,25 @@ fn a_dispatch_in_line_names_what_runs_before_it() {
     assert_waits(&first, &queue(), &[holder(DispatchStatus::Pending)], &[("overlap", &told)]);
     let wait = of_dispatch(at("12:30"), &in_line, &queue(), &[holder(DispatchStatus::InProgress)]).remove(0);
     assert_eq!((wait.dispatches().len(), wait.before().map(|before| before.count)), (1, Some(4)));
+}
+
+#[test]
+fn what_a_pause_has_put_in_line_waits_for_others_of_its_job_only_if_they_are_in_its_way() {
+    let in_line = Pending {
+        line: Some(Bounded { count: 4, is_exact: true }),
+        paused_function: Some(paused("mail", Some("leak"))),
+        ..pending()
+    };
+    let pause = ("function_paused", "the task function mail is paused: leak");
+    assert_waits(&in_line, &queue(), &[], &[pause]);
+    // One that runs, where more may.
+    assert_waits(&in_line, &queue(), &[holder(DispatchStatus::InProgress)], &[pause]);
+    let full = Pending { is_job_full: true, ..in_line };
+    let words: Vec<_> = of_dispatch(at("12:30"), &full, &queue(), &[holder(DispatchStatus::InProgress)])
+        .iter()
+        .map(Wait::word)
+        .collect();
+    assert_eq!(words, ["function_paused", "overlap"]);
 }
 
 #[test]
@@ -199,7 +226,7 @@ fn job() -> JobFacts {
         is_tenant_paused: false,
         paused_project: None,
         is_function_active: true,
-        is_function_paused: false,
+        paused_function: None,
         queue: queue(),
         upstream: Vec::new(),
         leadership: Leadership::Live,
@@ -247,16 +274,19 @@ fn each_thing_that_holds_a_job_is_told() {
             ("job_paused", "the job is paused until 2026-03-02T14:00:00Z, its fires are skipped"),
         ),
         (
-            set(|job| job.paused_project = Some(PausedProject { name: "night".into(), reason: None })),
+            set(|job| job.paused_project = Some(Paused { name: "night".into(), reason: None })),
             ("project_paused", "the project night is paused"),
         ),
         (set(|job| job.is_tenant_paused = true), ("tenant_paused", "the tenant is paused")),
         (set(|job| job.queue.is_paused = true), ("queue_paused", "the queue io is paused")),
         (
-            set(|job| (job.is_function_active, job.is_function_paused) = (false, true)),
+            set(|job| (job.is_function_active, job.paused_function) = (false, Some(paused("f", None)))),
             ("function_inactive", "the task function f is inactive"),
         ),
-        (set(|job| job.is_function_paused = true), ("function_paused", "the task function f is paused")),
+        (
+            set(|job| job.paused_function = Some(paused("f", Some("leak")))),
+            ("function_paused", "the task function f is paused: leak"),
+        ),
         (set(|job| job.leadership = Leadership::None), ("no_leader", "no scheduler leads")),
         (
             set(|job| job.leadership = Leadership::Expired { ago: Duration::from_millis(42_500) }),

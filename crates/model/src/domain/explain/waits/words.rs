@@ -22,7 +22,7 @@ impl Wait {
             Self::TenantPaused => "tenant_paused",
             Self::QueuePaused { .. } => "queue_paused",
             Self::FunctionInactive { .. } => "function_inactive",
-            Self::FunctionPaused { .. } => "function_paused",
+            Self::FunctionPaused(_) => "function_paused",
             Self::Calendar { .. } => "calendar",
             Self::Dependency { .. } => "dependency",
             Self::NoLeader(_) => "no_leader",
@@ -57,7 +57,7 @@ impl Wait {
             | Self::TenantPaused
             | Self::QueuePaused { .. }
             | Self::FunctionInactive { .. }
-            | Self::FunctionPaused { .. }
+            | Self::FunctionPaused(_)
             | Self::Dependency { .. }
             | Self::NoLeader(_)
             | Self::NoWorker { .. }
@@ -119,7 +119,10 @@ impl Wait {
                 with_reason(&format!("the queue {queue} is paused"), reason.as_ref())
             }
             Self::FunctionInactive { function } => format!("the task function {function} is inactive"),
-            Self::FunctionPaused { function } => format!("the task function {function} is paused"),
+            Self::FunctionPaused(function) => with_reason(
+                &format!("the task function {} is paused", function.name),
+                function.reason.as_ref(),
+            ),
             Self::Calendar { calendars, excluded, next } => format!(
                 "the fire time {} is excluded by a calendar ({}){}",
                 instant(*excluded),
