@@ -141,3 +141,59 @@ async fn the_example_of_a_worker_with_its_own_functions_runs_its_jobs() {
     }
     wait_until_gone(folder.path()).await;
 }
+
+/// The block of the README that shows the API with `curl`.
+fn curl_of_the_readme() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let blocks: Vec<&str> =
+        text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let mut found = blocks.into_iter().filter(|block| block.contains("curl "));
+    let block = found.next().unwrap().to_owned();
+    assert!(found.next().is_none(), "more than one block with curl: run each");
+    block
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_requests_of_the_readme_run_a_job_and_show_what_became_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/jobs.yaml");
+    let mut running = dev(folder.path()).arg("--apply").arg(jobs).start();
+    let key = folder.path().join(".sched/api.key");
+    let url = wait_for("the API to be told", LIMIT, async || {
+        let toml = std::fs::read_to_string(folder.path().join(".sched/dev.toml")).unwrap_or_default();
+        let told = toml.split('"').find(|part| part.starts_with("http://127.0.0.1:"));
+        let url = told.filter(|_| key.exists()).ok_or_else(|| running.stderr())?;
+        Ok::<_, String>(url.trim_end_matches('/').to_owned())
+    })
+    .await;
+    let block = curl_of_the_readme();
+    assert!(block.contains("http://127.0.0.1:8080/api/v1"), "{block}");
+    let script = block.replace("http://127.0.0.1:8080", &url);
+    // As a whole and as it stands, so that what the first lines set is there for the others. The execution may end after the five seconds
+    // that the stream is followed; sent again, the lines do nothing twice.
+    wait_for("the lines of the README to show a run that succeeded", LIMIT, async || {
+        let done = tokio::process::Command::new("bash")
+            .args(["-u", "-c", &script])
+            .current_dir(folder.path())
+            .env("no_proxy", "*")
+            .output()
+            .await
+            .unwrap();
+        let told = String::from_utf8_lossy(&done.stdout).into_owned();
+        let last: Option<serde_json::Value> = told
+            .rfind("{\"items\"")
+            .and_then(|start| told.get(start..))
+            .and_then(|page| serde_json::from_str(page.trim()).ok());
+        let outcome = last.as_ref().map(|page| page["items"][0]["status"].clone());
+        let is_told = told.contains("job_created") && told.contains("schedule_execution_completed");
+        if outcome == Some("COMPLETED".into()) && is_told {
+            return Ok(());
+        }
+        Err(format!("{told}\n{}\n{}", String::from_utf8_lossy(&done.stderr), running.stderr()))
+    })
+    .await;
+    let status = running.stop_gracefully(LIMIT).await;
+    assert!(status.success(), "{status}: {}", running.stderr());
+    wait_until_gone(folder.path()).await;
+}
