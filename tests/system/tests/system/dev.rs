@@ -162,9 +162,8 @@ async fn the_requests_of_the_readme_run_a_job_and_show_what_became_of_it() {
     let key = folder.path().join(".sched/api.key");
     let url = wait_for("the API to be told", LIMIT, async || {
         let toml = std::fs::read_to_string(folder.path().join(".sched/dev.toml")).unwrap_or_default();
-        let start =
-            toml.find("http://127.0.0.1:").filter(|_| key.exists()).ok_or_else(|| running.stderr())?;
-        let url = toml[start..].split('"').next().unwrap();
+        let told = toml.split('"').find(|part| part.starts_with("http://127.0.0.1:"));
+        let url = told.filter(|_| key.exists()).ok_or_else(|| running.stderr())?;
         Ok::<_, String>(url.trim_end_matches('/').to_owned())
     })
     .await;
@@ -182,8 +181,10 @@ async fn the_requests_of_the_readme_run_a_job_and_show_what_became_of_it() {
             .await
             .unwrap();
         let told = String::from_utf8_lossy(&done.stdout).into_owned();
-        let last: Option<serde_json::Value> =
-            told.rfind("{\"items\"").and_then(|start| serde_json::from_str(told[start..].trim()).ok());
+        let last: Option<serde_json::Value> = told
+            .rfind("{\"items\"")
+            .and_then(|start| told.get(start..))
+            .and_then(|page| serde_json::from_str(page.trim()).ok());
         let outcome = last.as_ref().map(|page| page["items"][0]["status"].clone());
         let is_told = told.contains("job_created") && told.contains("schedule_execution_completed");
         if outcome == Some("COMPLETED".into()) && is_told {
