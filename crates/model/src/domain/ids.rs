@@ -66,12 +66,11 @@ pub struct ClaimToken(pub i64);
 
 /// A time-ordered identifier (UUID version 7) for the given instant of the database's clock.
 ///
-/// Identifiers made for the same millisecond are in random order; nothing depends on it. The random part comes from the thread's
-/// generator, which is seeded by the system: asking the system for each costs more than the rest of it.
+/// Identifiers made for the same millisecond are in random order; nothing depends on it.
 #[must_use]
 pub fn time_ordered(at: chrono::DateTime<chrono::Utc>) -> Uuid {
-    let milliseconds = u64::try_from(at.timestamp_millis()).unwrap_or(0);
-    uuid::Builder::from_unix_timestamp_millis(milliseconds, &rand::random()).into_uuid()
+    let seconds = u64::try_from(at.timestamp()).unwrap_or(0);
+    Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, at.timestamp_subsec_nanos()))
 }
 
 /// The first time-ordered identifier of an instant: those made before it sort before, those made at it or later do not.
