@@ -49,8 +49,8 @@ const fn is_refusal(error: &DbError) -> bool {
     matches!(error, DbError::Constraint { .. } | DbError::Corrupt { .. } | DbError::Other(_))
 }
 
-/// Most other jobs that are tried when one is refused.
-const MOST_TRIED: i64 = 10;
+/// How far behind a job that is refused others are tried, in the order in which they are due; each that is passed over is locked meanwhile.
+const FARTHEST_TRIED: i64 = 4_096;
 
 /// How a trial ends, which writes nothing.
 enum Trial {
@@ -135,24 +135,34 @@ impl Batches {
     }
 
     /// Whether it is the job that is refused when the first due is, and not any job: a dispatch of another one is taken on trial, and taken
-    /// back. Where there is no other to try with, it is the job.
+    /// back. Where there is no other to try with, it is the job. The next ones may be refused for a reason of their own that they share, so
+    /// others are looked for in growing distances, and at last towards the end of the line.
     pub(super) async fn takes_another(&self, conn: &mut Conn) -> Result<bool, DbError> {
-        let mut refused = false;
-        for skip in 1..=MOST_TRIED {
+        let (mut refused, mut tried, mut nobody_at) = (false, 0, None);
+        while tried < FARTHEST_TRIED {
+            let skip = nobody_at.map_or((tried * 2).max(1), |end: i64| i64::midpoint(tried, end));
+            if skip == tried {
+                break;
+            }
             let Err(trial) = transact(conn, "try_another", async |conn: &mut Conn| {
                 Err::<(), Trial>(self.try_one(conn, skip).await?)
             })
             .await
             else {
-                continue;
+                // A trial is never committed.
+                break;
             };
             match trial {
-                Trial::Nobody => break,
+                Trial::Nobody => {
+                    nobody_at = Some(skip);
+                    continue;
+                }
                 Trial::Silent => {}
                 Trial::Taken => return Ok(true),
                 Trial::Failed(error) if is_refusal(&error) => refused = true,
                 Trial::Failed(error) => return Err(error),
             }
+            tried = skip;
         }
         Ok(!refused)
     }

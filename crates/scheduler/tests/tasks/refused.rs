@@ -85,3 +85,21 @@ async fn the_one_job_that_is_refused_is_disabled_although_nothing_else_is_due() 
     let moved = "SELECT count(*) FROM scheduled_jobs WHERE name IN ('due-1', 'due-3') AND (fired_count > 0 OR last_fire_at IS NOT NULL)";
     assert_eq!(world.number(moved).await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_jobs_that_are_refused_alike_do_not_keep_the_others_from_firing() {
+    let world = three_due().await;
+    world
+        .sql(
+            r#"ALTER TABLE job_dispatch ADD CONSTRAINT refuses_some CHECK (queue <> 'narrow') NOT VALID;
+               INSERT INTO queues (tenant_id, name) SELECT tenant_id, 'narrow' FROM queues WHERE name = 'default';
+               INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, queue, job_type, schedule_config, next_run_at,
+                                           settled_until, created_at)
+               SELECT j.tenant_id, j.project_id, 'bad-' || n, j.task_function_id, 'narrow', 'interval', '{"hours": 1}',
+                      j.next_run_at - interval '1 minute', j.settled_until - interval '2 minutes', j.created_at - interval '1 minute'
+               FROM scheduled_jobs j, generate_series(1, 29) AS n WHERE j.name = 'due-1'"#,
+        )
+        .await;
+    run(&mut dispatch(&world)).await;
+    assert_eq!((world.number(DISABLED).await, world.number(DISPATCHED).await), (29, 3));
+}
