@@ -48,6 +48,7 @@ mod recovery;
 mod retention;
 mod secrets;
 mod sessions;
+mod settings_rules;
 mod step_down;
 mod system;
 mod tick;
