@@ -26,7 +26,8 @@ impl Machine {
             ("PostgreSQL", place.admin.text("SHOW server_version").await?),
             ("settings", format!("defaults, and {}", place.settings.join(" "))),
             ("durability", durability(place).await?),
-            ("cores", cores.to_string()),
+            ("cores", format!("{cores}, {}", told("/proc/cpuinfo", "model name"))),
+            ("memory", told("/proc/meminfo", "MemTotal")),
             ("kernel", file("/proc/sys/kernel/osrelease")),
         ];
         if is_quick {
@@ -58,6 +59,18 @@ async fn durability(place: &Place) -> anyhow::Result<String> {
 /// What the kernel tells in a file; elsewhere than on Linux nothing.
 fn file(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// What the kernel tells under a name in a file of names and values.
+fn told(path: &str, name: &str) -> String {
+    value(&file(path), name)
+}
+
+/// The value of the first line with that name.
+fn value(text: &str, name: &str) -> String {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let found = lines.find(|(key, _)| key.trim() == name);
+    found.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
 }
 
 /// Writes the file: an array of figures.
@@ -185,5 +198,13 @@ mod tests {
         ] {
             assert!(page.contains(wanted), "{wanted:?} is not in {page}");
         }
+    }
+
+    #[test]
+    fn facts_are_read_from_what_the_kernel_tells() {
+        let text = "processor\t: 0\nmodel name\t: AMD EPYC\nprocessor\t: 1\nmodel name\t: other\n";
+        assert_eq!(value(text, "model name"), "AMD EPYC");
+        assert_eq!(value("MemTotal:       24684084 kB\n", "MemTotal"), "24684084 kB");
+        assert_eq!(value(text, "name"), "unknown");
     }
 }
