@@ -31,11 +31,15 @@ pub enum Fence {
     WorkerLease,
     /// The holder of a lease that it cannot renew stops trusting it before others may take over.
     TrustWindow,
+    /// A program whose time is up is ended.
+    JobTimeout,
+    /// What does not listen when it is told to end is killed.
+    JobKill,
 }
 
 #[cfg(any(test, feature = "broken-fences"))]
 impl Fence {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::LeaderTerm,
         Self::CursorLock,
         Self::CursorCas,
@@ -45,6 +49,8 @@ impl Fence {
         Self::ClaimToken,
         Self::WorkerLease,
         Self::TrustWindow,
+        Self::JobTimeout,
+        Self::JobKill,
     ];
 
     /// Its name in `SCHED_BREAK`.
@@ -59,6 +65,8 @@ impl Fence {
             Self::ClaimToken => "claim_token",
             Self::WorkerLease => "worker_lease",
             Self::TrustWindow => "trust_window",
+            Self::JobTimeout => "job_timeout",
+            Self::JobKill => "job_kill",
         }
     }
 
@@ -88,7 +96,7 @@ impl Fence {
             Self::ClaimToken => {
                 &[("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE")]
             }
-            Self::WorkerLease | Self::TrustWindow => &[],
+            Self::WorkerLease | Self::TrustWindow | Self::JobTimeout | Self::JobKill => &[],
         }
     }
 }

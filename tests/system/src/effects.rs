@@ -162,6 +162,7 @@ impl Effects {
             unaccounted(&effects, &attempts),
             undone(&effects, &attempts),
             undead(&effects, &attempts, &excuse),
+            endless(&effects, &attempts, &excuse),
         ]
     }
 }
@@ -188,6 +189,8 @@ struct Attempt {
     ended: Option<f64>,
     /// Process of the worker that had it.
     process: Option<i32>,
+    /// How long it may take, with its grace, in seconds; `None` where that was changed meanwhile.
+    limit: Option<f64>,
 }
 
 impl Default for Effects {
@@ -287,6 +290,26 @@ fn undead(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdi
     verdict("a program outlives its attempt", effects.len(), rows).with_excused(excused)
 }
 
+/// Programs that go on when their time is up and their grace is over.
+fn endless(effects: &[Effect], attempts: &Attempts, excuse: &Excuse<'_>) -> Verdict {
+    let (mut checked, mut rows, mut excused) = (0, Vec::new(), 0);
+    for effect in effects {
+        let attempt = attempt_of(effect, attempts);
+        let Some(limit) = attempt.and_then(|attempt| attempt.limit) else { continue };
+        checked += 1;
+        let over = effect.began + limit;
+        if effect.seen <= over + excuse.wake {
+            continue;
+        }
+        if excuse.holds(attempt, over, effect.seen) {
+            excused += 1;
+        } else {
+            rows.push(format!("{effect:?}, which had {limit} s"));
+        }
+    }
+    verdict("a program goes on past its time-out", checked, rows).with_excused(excused)
+}
+
 type Attempts = BTreeMap<(String, i32), Attempt>;
 
 /// The attempts of all dispatches whose handler writes effects, with how they ended; running ones included.
@@ -295,17 +318,24 @@ async fn attempts(sql: &Client) -> Attempts {
     let statement = "
         WITH ends AS (
             SELECT dispatch_id, at, row_number() OVER (PARTITION BY dispatch_id ORDER BY id) AS attempt
-            FROM witness.transitions WHERE was = 'IN_PROGRESS' AND became <> 'IN_PROGRESS')
-        SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision, w.process_id
+            FROM witness.transitions WHERE was = 'IN_PROGRESS' AND became <> 'IN_PROGRESS'),
+        limits AS (
+            SELECT j.id AS job_id, (coalesce(j.timeout_seconds, f.default_timeout_seconds)
+                                    + coalesce((f.handler_config->>'grace_seconds')::integer, 10))::double precision AS seconds
+            FROM scheduled_jobs j JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+            WHERE j.id IN (SELECT job_id FROM witness.unchanged_jobs))
+        SELECT l.dispatch_id::text, l.attempt, l.status, extract(epoch FROM e.at)::double precision, w.process_id, m.seconds
         FROM job_execution_log l LEFT JOIN ends e ON e.dispatch_id = l.dispatch_id AND e.attempt = l.attempt
-        LEFT JOIN witness.workers w ON w.worker_id = l.worker_id
+        LEFT JOIN witness.workers w ON w.worker_id = l.worker_id LEFT JOIN limits m ON m.job_id = l.job_id
         WHERE l.job_id NOT IN (SELECT id FROM scheduled_jobs WHERE scope = 'system')
-        UNION ALL SELECT d.id::text, d.attempt, d.status, NULL, w.process_id
-        FROM job_dispatch d LEFT JOIN witness.workers w ON w.worker_id = d.worker_id WHERE d.status = 'IN_PROGRESS'";
+        UNION ALL SELECT d.id::text, d.attempt, d.status, NULL, w.process_id, m.seconds
+        FROM job_dispatch d LEFT JOIN witness.workers w ON w.worker_id = d.worker_id LEFT JOIN limits m ON m.job_id = d.job_id
+        WHERE d.status = 'IN_PROGRESS'";
     let rows = sql.query(statement, &[]).await.expect("the history can be read");
     rows.into_iter()
         .map(|row| {
-            let attempt = Attempt { status: row.get(2), ended: row.get(3), process: row.get(4) };
+            let attempt =
+                Attempt { status: row.get(2), ended: row.get(3), process: row.get(4), limit: row.get(5) };
             ((row.get(0), row.get(1)), attempt)
         })
         .collect()
@@ -320,7 +350,7 @@ mod tests {
     }
 
     fn had_by(process: i32, ended: f64) -> Attempt {
-        Attempt { status: "LOST".to_owned(), ended: Some(ended), process: Some(process) }
+        Attempt { status: "LOST".to_owned(), ended: Some(ended), process: Some(process), limit: None }
     }
 
     /// The first attempt was worker 7's until 13, and its program lived from 10 to 20; the second began at 15.
@@ -345,5 +375,22 @@ mod tests {
             "frozen when it was too late"
         );
         assert_eq!(decided(&[Frozen { until: 18.0, ..of_it }]), [(0, 1), (0, 1)], "awake for two seconds");
+    }
+
+    #[test]
+    fn a_program_has_its_time_its_grace_and_what_the_machine_needs_and_no_longer() {
+        let attempts: Attempts =
+            [(("d".to_owned(), 1), Attempt { limit: Some(6.0), ..had_by(7, 30.0) })].into_iter().collect();
+        let said = |seen: f64, frozen: &[Frozen]| {
+            let verdict = endless(&[effect(1, 10.0, seen)], &attempts, &Excuse { frozen, wake: 1.0 });
+            (verdict.checked, verdict.excused, verdict.violations)
+        };
+        assert_eq!(said(17.0, &[]), (1, 0, 0));
+        assert_eq!(said(17.1, &[]), (1, 0, 1));
+        assert_eq!(said(20.0, &[Frozen { process: 7, from: 15.0, until: 19.5 }]), (1, 1, 0));
+        assert_eq!(said(20.0, &[Frozen { process: 8, from: 15.0, until: 19.5 }]), (1, 0, 1));
+        let unknown = Attempts::from([(("d".to_owned(), 1), had_by(7, 30.0))]);
+        let verdict = endless(&[effect(1, 10.0, 99.0)], &unknown, &Excuse { frozen: &[], wake: 1.0 });
+        assert_eq!((verdict.checked, verdict.violations), (0, 0));
     }
 }

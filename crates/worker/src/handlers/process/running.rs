@@ -9,6 +9,7 @@ use std::process::ExitStatus;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use sched_model::fences::{self, Fence};
 use tokio::net::unix::pipe::Receiver;
 use uuid::Uuid;
 
@@ -91,7 +92,9 @@ impl Running {
 
     /// Kills everything of the attempt that can be found now.
     pub(super) fn kill_tree(&self) {
-        self.signal_tree(Signal::SIGKILL);
+        if fences::stands(Fence::JobKill) {
+            self.signal_tree(Signal::SIGKILL);
+        }
     }
 
     fn signal_tree(&self, signal: Signal) {
@@ -142,6 +145,10 @@ impl Running {
 
     /// Kills all that is left. Gives a note for people when something could not be killed.
     pub(super) async fn kill_strays(&mut self) -> Option<String> {
+        if !fences::stands(Fence::JobKill) {
+            self.is_over = true;
+            return None;
+        }
         let mut survivors = strays::kill_all_of(self.execution_id).await;
         if let Some(leaf) = &self.leaf {
             survivors.extend(strays::kill_all_in(leaf).await);

@@ -1,5 +1,7 @@
-//! Guards of the worker: the status that a claim tests again, the token of what an attempt writes, the end of work whose lease is lost.
+//! Guards of the worker: the status that a claim tests again, the token of what an attempt writes, the end of work whose
+//! lease is lost, and of work whose time is up.
 
+use serde_json::json;
 use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, retried, shell_jobs};
 use test_support::{Proxy, wait_for};
 
@@ -199,4 +201,47 @@ async fn trust_window_of_a_worker() {
     };
     case.holds(&work_without_a_network("").await);
     case.is_found(&work_without_a_network("trust_window").await);
+}
+
+const OVER: &str = "SELECT count(*) FROM job_dispatch WHERE completed_at IS NOT NULL";
+
+/// A program would take twelve seconds and is given one, and one more of grace.
+async fn run_past_its_time(broken: &str, prepare: &str) -> Vec<String> {
+    let mut system = Installation::with(1, 0).await;
+    let effects = Effects::new();
+    let mut job = manual("hanging");
+    job["timeout_seconds"] = json!(1);
+    system.apply(&shell_jobs(&effects.command(prepare), &[job])).await;
+    system.start_worker(&[("SCHED_BREAK", broken)]).await;
+    system.trigger("hanging").await;
+    effects.wait("begin", 1).await;
+    if !broken.is_empty() {
+        effects.wait("end", 1).await;
+    }
+    system.wait_count("the end", OVER, 1).await;
+    system.broken_with_effects(&effects, &[]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn job_timeout() {
+    let case = Case {
+        fence: "job_timeout",
+        provoked_by: "a program that takes longer than its time-out",
+        finding: "effects: a program goes on past its time-out",
+    };
+    case.holds(&run_past_its_time("", "work=120").await);
+    case.is_found(&run_past_its_time("job_timeout", "work=120").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by scripts/break-it"]
+async fn job_kill() {
+    let case = Case {
+        fence: "job_kill",
+        provoked_by: "a program that does not listen when it is told to end",
+        finding: "effects: a program goes on past its time-out",
+    };
+    case.holds(&run_past_its_time("", "trap '' TERM; work=120").await);
+    case.is_found(&run_past_its_time("job_kill", "trap '' TERM; work=120").await);
 }
