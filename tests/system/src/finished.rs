@@ -72,6 +72,14 @@ const LATE: &str = "
     JOIN scheduled_jobs j ON j.id = f.job_id AND j.scope = 'project'
     WHERE f.made > f.due + $1::double precision * interval '1 second'";
 
+/// Attempts that were lost with their worker, which was killed: when that was, and when they were taken from it.
+const BEREFT: &str = "
+    SELECT l.dispatch_id::text, l.attempt, extract(epoch FROM max(f.began))::double precision, extract(epoch FROM l.completed_at)::double precision
+    FROM run.lost l JOIN run.faults f ON f.kind = 'kill' AND f.process = l.process_id AND f.began BETWEEN l.started_at AND l.completed_at
+    GROUP BY 1, 2, 4";
+/// How long the lease of a worker that is killed may still last, in seconds.
+const WORKER_LEASE: f64 = 5.0;
+
 /// The jobs whose fire times the oracle is asked for, with all they have been set to. What is built in is left out.
 const JOBS: &str = "
     WITH input AS (SELECT (extract(epoch FROM now()) * 1000000)::bigint + $1::bigint * 1000000 AS until)
@@ -131,7 +139,9 @@ impl FinishedRun {
         self.load(sql, &faults).await;
         self.expect_fires(sql).await;
         let mut verdicts = checks::decide(sql, checks::OF_HISTORY).await;
-        verdicts.push(self.timeliness(sql, &faults).await);
+        let outages = self.outages(&faults);
+        verdicts.push(self.timeliness(sql, &outages).await);
+        verdicts.push(self.recovery(sql, &outages).await);
         verdicts.push(ended_by_themselves(&faults));
         verdicts.push(ends::ended_when_told(&faults, &self.pooled));
         verdicts.extend(checks::decide(sql, OF_RUN).await);
@@ -174,23 +184,51 @@ impl FinishedRun {
         sql.execute(quiet, &[&self.quiet_at]).await.expect("the end of the faults can be loaded");
     }
 
+    /// The faults that keep schedulers from their work.
+    fn outages(&self, faults: &[Value]) -> Vec<Outage> {
+        let pooled = self.pooled.iter().find(|name| self.schedulers.contains(name));
+        let pooled = pooled.map_or("", String::as_str);
+        let outage = |fault: &Value| {
+            let (kind, target) = (fault["kind"].as_str()?, fault["target"].as_str()?);
+            Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, pooled)
+        };
+        faults.iter().filter_map(outage).collect()
+    }
+
+    /// Whether what a worker ran that was killed was taken from it when its lease was over, unless faults kept everybody from that.
+    async fn recovery(&self, sql: &Client, outages: &[Outage]) -> Verdict {
+        let bereft = sql.query(BEREFT, &[]).await.expect("the lost attempts can be read");
+        let (mut rows, mut excused) = (Vec::new(), 0);
+        for row in bereft {
+            let (dispatch, attempt, killed, taken): (String, i32, f64, f64) =
+                (row.get(0), row.get(1), row.get(2), row.get(3));
+            let due = killed + WORKER_LEASE;
+            if taken <= due + lateness::STRETCH {
+                continue;
+            }
+            if lateness::is_excused(due, taken, outages, &self.schedulers) {
+                excused += 1;
+            } else {
+                rows.push(format!(
+                    "attempt {attempt} of {dispatch}, {:.1} s after its worker was killed",
+                    taken - killed
+                ));
+            }
+        }
+        let count = "SELECT count(*) FROM job_execution_log";
+        let count: i64 = sql.query_one(count, &[]).await.expect("the attempts can be counted").get(0);
+        let rule = "8: what a killed worker ran is taken from it within its lease and 15 s, wherever the database and a scheduler were left alone for so long";
+        Verdict::new(rule, usize::try_from(count).unwrap_or(0), rows).with_excused(excused)
+    }
+
     /// Whether fire times were decided about in time, unless faults kept everybody from that.
-    async fn timeliness(&self, sql: &Client, faults: &[Value]) -> Verdict {
-        let outages: Vec<Outage> = faults
-            .iter()
-            .filter_map(|fault| {
-                let (kind, target) = (fault["kind"].as_str()?, fault["target"].as_str()?);
-                let pooled = self.pooled.iter().find(|name| self.schedulers.contains(name));
-                let pooled = pooled.map_or("", String::as_str);
-                Outage::of(kind, target, fault["began"].as_f64()?, fault["ended"].as_f64()?, pooled)
-            })
-            .collect();
+    async fn timeliness(&self, sql: &Client, outages: &[Outage]) -> Verdict {
         let late = sql.query(LATE, &[&lateness::STRETCH]).await.expect("the fire times can be read");
         let (mut rows, mut excused) = (Vec::new(), 0);
         for row in late {
             let (job, due, made, what): (String, f64, f64, String) =
                 (row.get(0), row.get(1), row.get(2), row.get(3));
-            if lateness::is_excused(due, made, &outages, &self.schedulers) {
+            if lateness::is_excused(due, made, outages, &self.schedulers) {
                 excused += 1;
             } else {
                 rows.push(format!("{job}, due at {due:.3}, {:.1} s later {what}", made - due));
