@@ -121,6 +121,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     let slot = match begin {
         Begin::Slot(slot) => slot,
         Begin::HandBack(why) => {
+            worker.seen.running.over(claimed.token);
             let ended = handed_back(&claimed, why);
             return worker.completer.send(Some(claimed.claim_id), ended, place).await;
         }
@@ -136,6 +137,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         () = loss.cancelled() => Err(Killed::ClaimLost),
         report = report(&session, &mut claimed, execution_id) => Ok(report),
     };
+    worker.seen.running.over(claimed.token);
     // Whether it told anything is of no matter here.
     let _has_told = worker.board.close(claimed.token);
     let report = match report {
