@@ -7,7 +7,7 @@ use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
 use crate::handlers::http::AllowList;
-use crate::handlers::process::RunAsList;
+use crate::handlers::process::{ProgramList, RunAsList};
 
 use crate::weights;
 
@@ -72,6 +72,13 @@ pub const SETTINGS: &[Setting] = &[
         "WORKER_CGROUP_ROOT",
         "PATH",
         "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
+    ),
+    Setting::new(
+        "worker-programs",
+        "WORKER_PROGRAMS",
+        "PATHS",
+        "Programs that process functions may start: absolute paths, folders with /* or, with what is below them, /**. What a link leads to \
+         counts; shell commands take /bin/sh on the list. Any program by default: set it where tenants are not trusted",
     ),
     Setting::new(
         "worker-run-as",
@@ -156,6 +163,8 @@ pub struct Config {
     pub temp_dir: PathBuf,
     /// Control group below which groups for limits are made; the worker's own if `None`.
     pub cgroup_root: Option<String>,
+    /// Programs that functions may start.
+    pub programs: ProgramList,
     /// Users as which functions may run.
     pub run_as: RunAsList,
     /// What http functions may call besides the public Internet.
@@ -217,6 +226,7 @@ impl Config {
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
             cgroup_root,
+            programs: read_programs(values),
             run_as: read_run_as(values),
             http_allow: allow_list(values),
             http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
@@ -224,6 +234,16 @@ impl Config {
             system: read_system(values),
         }
     }
+}
+
+fn read_programs(values: &mut Values) -> ProgramList {
+    let items = values.optional_list("worker-programs");
+    // A list that is there names something.
+    let list = if items.is_empty() { Ok(ProgramList::default()) } else { ProgramList::parse(&items) };
+    list.unwrap_or_else(|wrong| {
+        values.mistake("worker-programs", wrong);
+        ProgramList::default()
+    })
 }
 
 fn read_run_as(values: &mut Values) -> RunAsList {

@@ -127,6 +127,7 @@ pub(crate) async fn run(
         inherited: std::env::vars_os().collect(),
         installation: installation(config.database.url.expose_secret()),
         cgroup_root: config.cgroup_root.clone(),
+        programs: config.programs.clone(),
         run_as: config.run_as.clone(),
     };
     let http = HttpSettings {

@@ -50,6 +50,8 @@ pub enum ErrorClass {
     SecretUnreadable,
     /// The program does not exist on this worker.
     ProgramNotFound,
+    /// The operator of this worker does not let functions start the program.
+    ProgramRefused,
     /// The program exists but could not be started.
     SpawnFailed,
     /// The function names a user that this worker cannot run it as.
@@ -102,6 +104,7 @@ impl ErrorClass {
             Self::MissingSecret => "missing_secret",
             Self::SecretUnreadable => "secret_unreadable",
             Self::ProgramNotFound => "program_not_found",
+            Self::ProgramRefused => "program_refused",
             Self::SpawnFailed => "spawn_failed",
             Self::RunAsUnavailable => "run_as_unavailable",
             Self::LimitsUnavailable => "limits_unavailable",
