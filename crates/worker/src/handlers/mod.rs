@@ -18,6 +18,7 @@ pub mod process;
 mod report;
 pub mod scrub;
 mod secrets;
+mod shortage;
 mod storable;
 
 use std::time::Duration;

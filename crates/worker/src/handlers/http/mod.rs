@@ -35,8 +35,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
+use super::shortage::is_shortage;
 use circuit::{Circuits, Pass};
-use connect::Trust;
+use connect::{ConnectError, Trust};
 use exchange::{Bounds, ExchangeError, Line, Progress, Stage};
 use guard::{Guard, NoTarget};
 use pool::Pool;
@@ -192,6 +193,13 @@ fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Dura
 }
 
 fn failed(error: &ExchangeError) -> Report {
+    // No socket, so nothing was sent, and the endpoint has no part in it.
+    if let ExchangeError::Connect(ConnectError::Tcp(source))
+    | ExchangeError::NoTarget(NoTarget::Unresolved { source: Some(source), .. }) = error
+        && is_shortage(source)
+    {
+        return Report::untried(&format!("this worker could make no connection: {}", describe(error)));
+    }
     let class = match error {
         ExchangeError::NoTarget(NoTarget::Refused { .. }) => ErrorClass::TargetRefused,
         ExchangeError::NoTarget(NoTarget::Unresolved { .. })
@@ -216,7 +224,10 @@ fn tell(pass: Pass, report: &Report, progress: &Progress) {
         Some(ErrorClass::ResponseInvalid) => progress.response.is_none(),
         _ => false,
     };
-    let is_neutral = matches!(report.error_class, Some(ErrorClass::Cancelled | ErrorClass::TargetRefused));
+    let is_neutral = matches!(
+        report.error_class,
+        Some(ErrorClass::Cancelled | ErrorClass::TargetRefused | ErrorClass::Worker)
+    );
     match (is_in_trouble, is_neutral) {
         (true, _) => pass.failed(monotonic()),
         (false, true) => drop(pass),

@@ -126,6 +126,8 @@ enum StartError {
     Refused(#[from] ProgramRefused),
     #[error("working directory {cwd:?} is not a directory on this worker")]
     NoSuchDirectory { cwd: String },
+    #[error("this worker could make no process for {program:?}")]
+    Shortage { program: String, source: std::io::Error },
     #[error("failed to start {program:?}")]
     Spawn { program: String, source: std::io::Error },
     #[error(
@@ -154,9 +156,10 @@ impl StartError {
             }
             Self::RunAs(_) => ErrorClass::RunAsUnavailable,
             Self::Limit(LimitError::Unavailable { .. }) => ErrorClass::LimitsUnavailable,
-            Self::Workspace { .. } | Self::Limit(LimitError::Group { .. }) | Self::LauncherGone => {
-                ErrorClass::Worker
-            }
+            Self::Shortage { .. }
+            | Self::Workspace { .. }
+            | Self::Limit(LimitError::Group { .. })
+            | Self::LauncherGone => ErrorClass::Worker,
         }
     }
 }
