@@ -120,6 +120,7 @@ struct Add {
 
 async fn add(ctx: Ctx, args: Add) -> Result<Value, HandlerError> {
     ctx.log(format!("adding {} and {}", args.a, args.b));
+    ctx.metric("terms", 2);
     Ok(json!({"sum": args.a + args.b, "job": ctx.job_name(), "attempt": ctx.attempt()}))
 }
 
@@ -144,7 +145,7 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     world.wait_for(&status_of("add"), "COMPLETED").await;
     let expected = r#"{"job": "add", "sum": 42, "attempt": 1}"#;
     assert_eq!(world.text(&attempt_of("add", "result")).await, expected);
-    // The backtrace of the panic may be there too.
+    assert_eq!(world.text(&attempt_of("add", "metrics")).await, r#"{"terms": 2}"#);
     let line = "SELECT o.stream || ': ' || o.content FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
          JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'add'";
     assert_eq!(world.text(line).await, "log: adding 40 and 2\n");
@@ -154,6 +155,8 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     assert_eq!(world.text(&attempt_of("fails", "error_message")).await, "the account is closed");
     // Waits for its next attempt.
     world.wait_for(&attempt_of("panics", "error_class"), "panic").await;
+    let traceback = world.text(&attempt_of("panics", "traceback")).await;
+    assert!(traceback.starts_with("panicked at ") && traceback.contains("library.rs:"), "{traceback}");
     world.wait_for(&status_of("panics"), "PENDING").await;
     world.stop().await.unwrap();
 }

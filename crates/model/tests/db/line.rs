@@ -52,6 +52,8 @@ pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchE
             result: None,
             error_class: None,
             error_message: None,
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },

@@ -86,7 +86,7 @@ fn uuids(count: usize) -> String {
 /// The types of what ends attempts, and that many ends.
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
-                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[]";
+                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[], text[], jsonb[]";
     let arguments = [
         uuids(count),
         array(count, "1", "bigint"),
@@ -107,6 +107,8 @@ fn ends(count: usize) -> (&'static str, String) {
         array(count, "false", "boolean"),
         array(count, "true", "boolean"),
         array(count, "'a job'", "text"),
+        array(count, "NULL", "text"),
+        array(count, "NULL", "jsonb"),
     ];
     (types, arguments.join(", "))
 }

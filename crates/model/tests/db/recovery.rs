@@ -81,6 +81,8 @@ fn end_as_lost(open: &OpenAttempt) -> sched_model::db::attempts::Ended {
             result: None,
             error_class: Some("worker_lost".into()),
             error_message: Some("the worker is gone".into()),
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },

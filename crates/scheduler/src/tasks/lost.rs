@@ -139,6 +139,8 @@ impl Lost {
                 result: None,
                 error_class: Some(self.cause.class().into()),
                 error_message: Some(self.message.clone()),
+                traceback: None,
+                metrics: None,
                 output: Vec::new(),
                 output_bytes: 0,
             },

@@ -13,6 +13,7 @@ mod capture;
 mod execution;
 pub mod http;
 mod live;
+mod metrics;
 pub mod native;
 pub mod process;
 mod report;

@@ -67,6 +67,22 @@ async fn the_result_file_becomes_the_result_whatever_the_outcome() {
 }
 
 #[tokio::test]
+async fn numbers_in_the_result_are_metrics_of_the_attempt_whatever_the_outcome() {
+    let report =
+        run_shell(r#"echo '{"metrics": {"rows": 3, "share": 0.5}}' > "$SCHED_RESULT_FILE"; exit 1"#).await;
+    assert_eq!(report.metrics, Some(json!({"rows": 3, "share": 0.5})));
+    assert_eq!(report.result, Some(json!({"metrics": {"rows": 3, "share": 0.5}})), "the result stays whole");
+    assert_eq!(report.notes, Vec::<String>::new());
+    let report = run_shell(r#"echo '{"metrics": {"rows": 3, "Rows": 4}}' > "$SCHED_RESULT_FILE""#).await;
+    assert_eq!((report.outcome, report.metrics), (Outcome::Succeeded, Some(json!({"rows": 3}))));
+    assert!(
+        report.notes.len() == 1 && report.notes[0].contains("\"Rows\" is not a name"),
+        "{:?}",
+        report.notes
+    );
+}
+
+#[tokio::test]
 async fn a_bad_result_file_is_noted_and_changes_nothing() {
     let too_large = r#"head -c 2000000 /dev/zero | tr '\0' 1 > "$SCHED_RESULT_FILE""#;
     let table = [

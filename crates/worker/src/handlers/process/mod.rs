@@ -49,6 +49,7 @@ use sched_runtime::clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Captured;
+use super::metrics::Metrics;
 use super::report::{Again, ErrorClass, Outcome, Report};
 use super::{Execution, MissingSecret};
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
@@ -283,11 +284,14 @@ impl ProcessHandler {
 
         let left = workspace.close().await;
         notes.extend(left.notes);
+        let (metrics, not_kept) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
+        notes.extend(not_kept.map(|why| format!("of the result's metrics some were not kept: {why}")));
         let (stdout, stderr) = pipes.finish();
         let judged = outcome::judge(&ending, patience, &config.success_exit_codes);
         let judged = outcome::with_memory_kills(judged, memory_kills, config.limits.as_ref(), &mut notes);
         Ok(Report {
             result: left.result,
+            metrics: metrics.into_json(),
             stdout,
             stderr,
             log: Captured::of_lines(&notes),
