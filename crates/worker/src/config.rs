@@ -6,7 +6,7 @@ use std::time::Duration;
 use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
-use crate::handlers::http::AllowList;
+use crate::handlers::http::{AllowList, PortList};
 use crate::handlers::process::{ProgramList, RunAsList};
 
 use crate::weights;
@@ -94,6 +94,12 @@ pub const SETTINGS: &[Setting] = &[
         "What http functions may call besides the public Internet: networks, addresses, host names, each with a port or without",
     ),
     Setting::new(
+        "worker-http-ports",
+        "WORKER_HTTP_PORTS",
+        "PORTS",
+        "Ports that http functions may call, such as 443,8000-8099, besides those that worker-http-allow names with a target; any by default",
+    ),
+    Setting::new(
         "worker-http-ca-file",
         "WORKER_HTTP_CA_FILE",
         "FILE",
@@ -169,6 +175,8 @@ pub struct Config {
     pub run_as: RunAsList,
     /// What http functions may call besides the public Internet.
     pub http_allow: AllowList,
+    /// Ports they may call.
+    pub http_ports: PortList,
     /// Authorities they trust besides the system's.
     pub http_ca_file: Option<PathBuf>,
     /// Attempts of jobs without a policy.
@@ -229,6 +237,7 @@ impl Config {
             programs: read_programs(values),
             run_as: read_run_as(values),
             http_allow: allow_list(values),
+            http_ports: read_ports(values),
             http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
             system: read_system(values),
@@ -250,6 +259,13 @@ fn read_run_as(values: &mut Values) -> RunAsList {
     RunAsList::parse(&values.optional_list("worker-run-as")).unwrap_or_else(|wrong| {
         values.mistake("worker-run-as", wrong);
         RunAsList::default()
+    })
+}
+
+fn read_ports(values: &mut Values) -> PortList {
+    PortList::parse(&values.optional_list("worker-http-ports")).unwrap_or_else(|wrong| {
+        values.mistake("worker-http-ports", wrong);
+        PortList::default()
     })
 }
 

@@ -132,6 +132,8 @@ pub(crate) async fn run(
     };
     let http = HttpSettings {
         allow: config.http_allow.clone(),
+        ports: config.http_ports.clone(),
+        own_database: database.servers(),
         ca_file: config.http_ca_file.clone(),
         ..HttpSettings::default()
     };

@@ -18,7 +18,9 @@ mod circuit;
 mod connect;
 mod exchange;
 mod guard;
+mod own;
 mod pool;
+mod ports;
 mod request;
 mod response;
 mod sign;
@@ -46,12 +48,17 @@ use request::{Prepared, RequestError};
 pub use allow::{AllowEntry, AllowList, InvalidTarget};
 pub use connect::CertificateError;
 pub use guard::{Resolve, Resolving, SystemResolver};
+pub use ports::{InvalidPort, PortList};
 
 /// What the handler is given by the worker's configuration.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Targets that may be called although they are not public.
     pub allow: AllowList,
+    /// Ports that may be called.
+    pub ports: PortList,
+    /// Hosts and ports of the scheduler's own database, which is never called.
+    pub own_database: Vec<(String, u16)>,
     /// PEM file with authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
     /// How names are resolved.
@@ -60,7 +67,13 @@ pub struct HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { allow: AllowList::default(), ca_file: None, resolver: Arc::new(SystemResolver::default()) }
+        Self {
+            allow: AllowList::default(),
+            ports: PortList::default(),
+            own_database: Vec::new(),
+            ca_file: None,
+            resolver: Arc::new(SystemResolver::default()),
+        }
     }
 }
 
@@ -85,7 +98,7 @@ impl HttpHandler {
     /// The file with certificates cannot be read.
     pub fn new(settings: HttpSettings) -> Result<Self, CertificateError> {
         let trust = Trust::new(settings.ca_file.as_deref())?;
-        let guard = Guard::new(settings.allow, settings.resolver);
+        let guard = Guard::new(settings);
         Ok(Self { line: Line { guard, trust, pool: Pool::default() }, circuits: Circuits::default() })
     }
 
@@ -201,7 +214,9 @@ fn failed(error: &ExchangeError) -> Report {
         return Report::untried(&format!("this worker could make no connection: {}", describe(error)));
     }
     let class = match error {
-        ExchangeError::NoTarget(NoTarget::Refused { .. }) => ErrorClass::TargetRefused,
+        ExchangeError::NoTarget(
+            NoTarget::Refused { .. } | NoTarget::Port { .. } | NoTarget::Never { .. },
+        ) => ErrorClass::TargetRefused,
         ExchangeError::NoTarget(NoTarget::Unresolved { .. })
         | ExchangeError::ConnectTimeout(_)
         | ExchangeError::Connect(_)
