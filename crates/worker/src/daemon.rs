@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::db::{Database, DatabaseSettings, notify, startup};
+use sched_model::db::{Database, DatabaseSettings, losses, notify, startup};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
@@ -341,6 +341,8 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
 /// Shows the counters before anything is counted, for alerts on their growth.
 fn show_counters() {
     completer::show_counters();
+    // Where nobody leads, workers count what they find lost.
+    losses::show_counters();
     metrics::counter!("sched_claims_lost_total").increment(0);
     metrics::counter!("sched_completion_failures_total").increment(0);
     metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);

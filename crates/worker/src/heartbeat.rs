@@ -18,6 +18,7 @@ use sched_model::fences::{self, Fence};
 use sched_runtime::clock::monotonic;
 use tokio::sync::watch;
 
+use crate::reaper::Vacancy;
 use crate::seen;
 use crate::session::Session;
 
@@ -34,16 +35,19 @@ pub(crate) enum LeaseState {
 pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     let config = session.worker.config.clone();
     let mut trust = Trust::begin(config.lease, session.registered_at);
-    let mut conn = None;
+    let (mut conn, mut vacancy) = (None, Vacancy::default());
     loop {
         // A beat that hangs must not outlast the trust it is to renew.
         let limit = config.lease.margin().min(trust.until().saturating_duration_since(monotonic()));
         let beat = beat_or_not(&session, &mut conn, limit).await;
         match beat {
-            Some((sent_at, BeatOutcome::Renewed { drain_requested })) => {
+            Some((sent_at, BeatOutcome::Renewed { drain_requested, leader_silence })) => {
                 trust.renewed(sent_at);
                 session.trusted_until.send_replace(trust.until());
                 note_drain(&session, drain_requested);
+                if vacancy.note(sent_at, leader_silence, config.lease.duration()) {
+                    session.nobody_leads.notify_one();
+                }
             }
             Some((_, BeatOutcome::LeaseLost)) => break,
             None => {}

@@ -134,7 +134,7 @@ async fn a_worker_that_is_offline_gets_no_heartbeat_through() {
     let world = World::new().await;
     let worker = world.worker().await;
     let mut conn = world.conn().await;
-    let renewed = BeatOutcome::Renewed { drain_requested: false };
+    let renewed = BeatOutcome::Renewed { drain_requested: false, leader_silence: None };
     assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed);
     silence(&world, worker, 31).await;
     assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed, "nobody has noticed yet");
