@@ -127,6 +127,12 @@ pub struct Execution {
     pub error_class: Option<String>,
     /// Its failure in words.
     pub error_message: Option<String>,
+    /// Numbers it reported about itself, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Value>,
+    /// Where it went wrong, if the handler could tell; only of an attempt that is asked for by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceback: Option<String>,
     /// How much it wrote in all, kept or not.
     pub output_bytes: i64,
     /// The worker that ran it.

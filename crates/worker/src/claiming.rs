@@ -248,6 +248,7 @@ async fn hand_back_unknown(session: &Session, conn: &mut Conn) -> Result<(), DbE
         tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
         let never_run = CancellationToken::new();
         worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone(), never_run);
+        worker.seen.running.over(attempt.token);
         worker.completer.send(None, executor::never_started(&attempt), None).await;
     }
     Ok(())

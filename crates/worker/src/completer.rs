@@ -475,6 +475,8 @@ fn bare(ended: Ended, error: &DbError) -> Ended {
             result: None,
             error_class: Some("result_not_storable".into()),
             error_message: Some(message),
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             ..ended.record
         },

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sched_model::domain::lease::Lease;
 use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSettings, Setting, Values};
 
-use crate::handlers::http::AllowList;
-use crate::handlers::process::RunAsList;
+use crate::handlers::http::{AllowList, PortList};
+use crate::handlers::process::{ProgramList, RunAsList};
 
 use crate::weights;
 
@@ -74,6 +74,13 @@ pub const SETTINGS: &[Setting] = &[
         "Control group, such as /sched, below which jobs with limits get groups; the worker's own by default",
     ),
     Setting::new(
+        "worker-programs",
+        "WORKER_PROGRAMS",
+        "PATHS",
+        "Programs that process functions may start: absolute paths, folders with /* or, with what is below them, /**. What a link leads to \
+         counts; shell commands take /bin/sh on the list. Any program by default: set it where tenants are not trusted",
+    ),
+    Setting::new(
         "worker-run-as",
         "WORKER_RUN_AS",
         "USERS",
@@ -85,6 +92,12 @@ pub const SETTINGS: &[Setting] = &[
         "WORKER_HTTP_ALLOW",
         "TARGETS",
         "What http functions may call besides the public Internet: networks, addresses, host names, each with a port or without",
+    ),
+    Setting::new(
+        "worker-http-ports",
+        "WORKER_HTTP_PORTS",
+        "PORTS",
+        "Ports that http functions may call, such as 443,8000-8099, besides those that worker-http-allow names with a target; any by default",
     ),
     Setting::new(
         "worker-http-ca-file",
@@ -156,10 +169,14 @@ pub struct Config {
     pub temp_dir: PathBuf,
     /// Control group below which groups for limits are made; the worker's own if `None`.
     pub cgroup_root: Option<String>,
+    /// Programs that functions may start.
+    pub programs: ProgramList,
     /// Users as which functions may run.
     pub run_as: RunAsList,
     /// What http functions may call besides the public Internet.
     pub http_allow: AllowList,
+    /// Ports they may call.
+    pub http_ports: PortList,
     /// Authorities they trust besides the system's.
     pub http_ca_file: Option<PathBuf>,
     /// Attempts of jobs without a policy.
@@ -217,8 +234,10 @@ impl Config {
                 .optional_string("worker-temp-dir")
                 .map_or_else(std::env::temp_dir, PathBuf::from),
             cgroup_root,
+            programs: read_programs(values),
             run_as: read_run_as(values),
             http_allow: allow_list(values),
+            http_ports: read_ports(values),
             http_ca_file: values.optional_string("worker-http-ca-file").map(PathBuf::from),
             max_retry_attempts: values.integer("max-retry-attempts", 1..=100),
             system: read_system(values),
@@ -226,10 +245,27 @@ impl Config {
     }
 }
 
+fn read_programs(values: &mut Values) -> ProgramList {
+    let items = values.optional_list("worker-programs");
+    // A list that is there names something.
+    let list = if items.is_empty() { Ok(ProgramList::default()) } else { ProgramList::parse(&items) };
+    list.unwrap_or_else(|wrong| {
+        values.mistake("worker-programs", wrong);
+        ProgramList::default()
+    })
+}
+
 fn read_run_as(values: &mut Values) -> RunAsList {
     RunAsList::parse(&values.optional_list("worker-run-as")).unwrap_or_else(|wrong| {
         values.mistake("worker-run-as", wrong);
         RunAsList::default()
+    })
+}
+
+fn read_ports(values: &mut Values) -> PortList {
+    PortList::parse(&values.optional_list("worker-http-ports")).unwrap_or_else(|wrong| {
+        values.mistake("worker-http-ports", wrong);
+        PortList::default()
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sched_model::db::migrations::SchemaError;
 use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::db::{Database, DatabaseSettings, notify, startup};
+use sched_model::db::{Database, DatabaseSettings, losses, notify, startup};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
@@ -127,10 +127,13 @@ pub(crate) async fn run(
         inherited: std::env::vars_os().collect(),
         installation: installation(config.database.url.expose_secret()),
         cgroup_root: config.cgroup_root.clone(),
+        programs: config.programs.clone(),
         run_as: config.run_as.clone(),
     };
     let http = HttpSettings {
         allow: config.http_allow.clone(),
+        ports: config.http_ports.clone(),
+        own_database: database.servers(),
         ca_file: config.http_ca_file.clone(),
         ..HttpSettings::default()
     };
@@ -338,6 +341,8 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
 /// Shows the counters before anything is counted, for alerts on their growth.
 fn show_counters() {
     completer::show_counters();
+    // Where nobody leads, workers count what they find lost.
+    losses::show_counters();
     metrics::counter!("sched_claims_lost_total").increment(0);
     metrics::counter!("sched_completion_failures_total").increment(0);
     metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);

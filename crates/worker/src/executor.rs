@@ -121,6 +121,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     let slot = match begin {
         Begin::Slot(slot) => slot,
         Begin::HandBack(why) => {
+            worker.seen.running.over(claimed.token);
             let ended = handed_back(&claimed, why);
             return worker.completer.send(Some(claimed.claim_id), ended, place).await;
         }
@@ -136,6 +137,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         () = loss.cancelled() => Err(Killed::ClaimLost),
         report = report(&session, &mut claimed, execution_id) => Ok(report),
     };
+    worker.seen.running.over(claimed.token);
     // Whether it told anything is of no matter here.
     let _has_told = worker.board.close(claimed.token);
     let report = match report {
@@ -338,6 +340,8 @@ fn ended(
             result: report.result,
             error_class: error_class.map(str::to_owned),
             error_message: report.error_message,
+            traceback: report.traceback,
+            metrics: report.metrics,
             output: chunks([("stdout", report.stdout), ("stderr", report.stderr), ("log", report.log)]),
             output_bytes: i64::try_from(output_bytes).unwrap_or(i64::MAX),
         },
@@ -396,6 +400,8 @@ fn released(unstarted: &Unstarted, (class, message): (&str, &str)) -> Ended {
             result: None,
             error_class: Some(class.into()),
             error_message: Some(message.into()),
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },

@@ -2,21 +2,24 @@
 //!
 //! The worker trusts its lease until the monotonic instant *before* its last successful heartbeat was sent, plus the lease,
 //! less a margin (`domain::lease`). When that passes, or the database says that the lease is gone, the session learns of it
-//! and kills everything, before others may run the same work. A heartbeat also brings word of work that somebody has cancelled; a
-//! notification makes it come at once.
+//! and kills everything, before others may run the same work. A heartbeat also brings word of work that somebody has cancelled,
+//! for which a notification makes it come at once, and of claims that were taken away; a worker that runs nothing does not ask.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
+use sched_model::db::cancellations::{self, Word};
 use sched_model::db::workers::{self, Beat, BeatOutcome};
-use sched_model::db::{Conn, DbError, cancellations};
+use sched_model::db::{Conn, DbError};
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::lease::Trust;
 use sched_model::fences::{self, Fence};
 use sched_runtime::clock::monotonic;
 use tokio::sync::watch;
 
+use crate::reaper::Vacancy;
+use crate::seen;
 use crate::session::Session;
 
 /// Whether the lease holds.
@@ -32,16 +35,19 @@ pub(crate) enum LeaseState {
 pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
     let config = session.worker.config.clone();
     let mut trust = Trust::begin(config.lease, session.registered_at);
-    let mut conn = None;
+    let (mut conn, mut vacancy) = (None, Vacancy::default());
     loop {
         // A beat that hangs must not outlast the trust it is to renew.
         let limit = config.lease.margin().min(trust.until().saturating_duration_since(monotonic()));
         let beat = beat_or_not(&session, &mut conn, limit).await;
         match beat {
-            Some((sent_at, BeatOutcome::Renewed { drain_requested })) => {
+            Some((sent_at, BeatOutcome::Renewed { drain_requested, leader_silence })) => {
                 trust.renewed(sent_at);
                 session.trusted_until.send_replace(trust.until());
                 note_drain(&session, drain_requested);
+                if vacancy.note(sent_at, leader_silence, config.lease.duration()) {
+                    session.nobody_leads.notify_one();
+                }
             }
             Some((_, BeatOutcome::LeaseLost)) => break,
             None => {}
@@ -117,22 +123,35 @@ async fn beat(session: &Session, slot: &mut Option<Conn>) -> Result<BeatOutcome,
     let beat = Beat { status, running, jobs_processed: seen.processed.load(Ordering::Relaxed) };
     let outcome = workers::heartbeat(&mut conn, session.id, beat).await?;
     if running > 0 && matches!(outcome, BeatOutcome::Renewed { .. }) {
-        stop_cancelled(session, &mut conn).await;
+        obey(session, &mut conn).await;
     }
     *slot = Some(conn);
     Ok(outcome)
 }
 
-/// Stops what somebody has cancelled. The lease is renewed already, whatever becomes of this look; the next one comes soon.
-async fn stop_cancelled(session: &Session, conn: &mut Conn) {
-    match cancellations::requested(conn, session.id).await {
-        Ok(tokens) => {
-            for job in tokens.into_iter().filter_map(|token| session.worker.seen.running.cancel(token)) {
-                tracing::info!(job.name = job, "The attempt was cancelled; stopping its work.");
-            }
-        }
+/// Stops what somebody has cancelled, and kills what belongs to others by now: a claim may be taken away although the lease holds. The lease
+/// is renewed already, whatever becomes of this look; the next one comes soon.
+async fn obey(session: &Session, conn: &mut Conn) {
+    let running = &session.worker.seen.running;
+    let words = match cancellations::word_of(conn, &running.held()).await {
+        Ok(words) => words,
         Err(error) => {
-            tracing::warn!(error = error.with_causes(), "Looking for cancelled work failed; trying again.");
+            let error = error.with_causes();
+            return tracing::warn!(error, "Looking for cancelled work failed; trying again.");
+        }
+    };
+    for (token, word) in words {
+        match word {
+            Word::Cancelled => {
+                if let Some(job) = running.cancel(token) {
+                    tracing::info!(job.name = job, "The attempt was cancelled; stopping its work.");
+                }
+            }
+            Word::Lost => {
+                if let Some(job) = running.lose(token) {
+                    seen::tell_loss(&job, token);
+                }
+            }
         }
     }
 }

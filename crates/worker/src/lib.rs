@@ -12,6 +12,7 @@ mod heartbeat;
 mod live;
 mod pace;
 mod poller;
+mod reaper;
 mod scrubbing;
 mod secrets;
 mod seen;

@@ -39,6 +39,8 @@ struct Attempt {
     cancel: CancellationToken,
     /// Kills its work: the claim was taken away.
     lost: CancellationToken,
+    /// Nothing of it runs any more, or ever will: its result waits to be stored.
+    is_over: bool,
 }
 
 impl LimitedClaims {
@@ -67,7 +69,8 @@ impl Running {
     /// By token and not by dispatch: the next attempt of a dispatch may begin before the end of the last is noted here.
     pub(crate) fn insert(&self, token: ClaimToken, id: DispatchId, job: String, cancel: CancellationToken) {
         self.locked(|map| {
-            drop(map.insert(token, Attempt { id, job, cancel, lost: CancellationToken::new() }))
+            let lost = CancellationToken::new();
+            drop(map.insert(token, Attempt { id, job, cancel, lost, is_over: false }))
         });
     }
 
@@ -80,10 +83,12 @@ impl Running {
         })
     }
 
-    /// Kills the work of an attempt whose claim was taken away; returns the name of its job if it was known to run.
+    /// Kills the work of an attempt whose claim was taken away; returns the name of its job if it was known to run. One that is over has
+    /// told its end meanwhile, perhaps, and does not hold its claim for that reason.
     pub(crate) fn lose(&self, token: ClaimToken) -> Option<String> {
         self.locked(|map| {
-            let attempt = map.get(&token).filter(|attempt| !attempt.lost.is_cancelled())?;
+            let attempt =
+                map.get(&token).filter(|attempt| !attempt.is_over && !attempt.lost.is_cancelled())?;
             attempt.lost.cancel();
             Some(attempt.job.clone())
         })
@@ -92,6 +97,23 @@ impl Running {
     /// What tells that the claim of an attempt was taken away; never, if the attempt is not known.
     pub(crate) fn loss(&self, token: ClaimToken) -> CancellationToken {
         self.locked(|map| map.get(&token).map(|attempt| attempt.lost.clone()).unwrap_or_default())
+    }
+
+    /// Notes that nothing of an attempt runs any more; before its end is told to anybody.
+    pub(crate) fn over(&self, token: ClaimToken) {
+        self.locked(|map| {
+            if let Some(attempt) = map.get_mut(&token) {
+                attempt.is_over = true;
+            }
+        });
+    }
+
+    /// The claims under which something runs or is about to.
+    pub(crate) fn held(&self) -> Vec<(DispatchId, ClaimToken)> {
+        self.locked(|map| {
+            let held = map.iter().filter(|(_, attempt)| !attempt.is_over);
+            held.map(|(token, attempt)| (attempt.id, *token)).collect()
+        })
     }
 
     /// What stops the work of an attempt; a token of its own if the attempt is not known.
@@ -134,5 +156,37 @@ impl Seen {
 
     pub(crate) fn count_processed(&self, attempts: usize) {
         self.processed.fetch_add(i64::try_from(attempts).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+/// Says that a claim was taken away.
+pub(crate) fn tell_loss(job: &str, token: ClaimToken) {
+    tracing::warn!(
+        job.name = job,
+        claim.token = token.0,
+        "The claim of an attempt was taken away; its work is killed."
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_is_over_has_no_claim_to_lose() {
+        let running = Running::default();
+        let tokens = [1, 2].map(ClaimToken);
+        for token in tokens {
+            let id = DispatchId(uuid::Uuid::nil());
+            running.insert(token, id, format!("job {}", token.0), CancellationToken::new());
+        }
+        let [first, second] = tokens;
+        let loss = tokens.map(|token| running.loss(token));
+        running.over(first);
+        assert_eq!(running.held(), [(DispatchId(uuid::Uuid::nil()), second)]);
+        assert_eq!((running.lose(first), running.lose(second)), (None, Some("job 2".to_owned())));
+        assert_eq!(loss.map(|loss| loss.is_cancelled()), [false, true]);
+        assert_eq!(running.lose(second), None, "it is no news");
+        assert_eq!(running.count(), 2, "both have results to be stored");
     }
 }

@@ -31,6 +31,7 @@ use crate::heartbeat::{self, LeaseState};
 use crate::live::Board;
 use crate::pace::Pace;
 use crate::poller;
+use crate::reaper;
 use crate::seen::Seen;
 
 /// Longest pause between two tries to register.
@@ -87,6 +88,8 @@ pub(crate) struct Session {
     pub(crate) kill: CancellationToken,
     /// Until when the lease may be trusted, as the heartbeats have it: nothing is begun later, even before they notice.
     pub(crate) trusted_until: Arc<watch::Sender<Instant>>,
+    /// Says that nobody leads, and has not for long.
+    pub(crate) nobody_leads: Arc<Notify>,
     /// How many attempts of it nobody was told of: they are left to be recovered.
     pub(crate) left: Arc<AtomicUsize>,
 }
@@ -176,6 +179,7 @@ impl Worker {
                         trusted_until: Arc::new(watch::Sender::new(
                             self.config.lease.trusted_until(registered_at),
                         )),
+                        nobody_leads: Arc::default(),
                         left: Arc::default(),
                     });
                 }
@@ -233,6 +237,7 @@ impl Session {
     async fn until_it_ends(self, shutdown: &Shutdown) -> End {
         let (lease_sender, mut lease) = watch::channel(LeaseState::Held);
         let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), lease_sender));
+        let reaper = spawn_owned("reaper", reaper::run(self.clone()));
         let mut polls = Some(self.start_poller());
         let lost = async {
             // The sender lives in the heartbeat task; if that is gone, so is the lease.
@@ -287,7 +292,7 @@ impl Session {
             // Still registered: the lease holds for a while after the last heartbeat, and with it the claims.
             return End::RunsOn(UnfinishedWork::Stopped);
         }
-        drop(beats);
+        drop((beats, reaper));
         self.leave().await;
         if is_lost { End::LeaseLost } else { End::Stopped }
     }

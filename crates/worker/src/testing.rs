@@ -62,6 +62,10 @@ pub struct TestReport {
     pub error_message: Option<String>,
     /// Whether the retry policy decides about another attempt; `false` when the handler has said that none makes sense.
     pub may_retry: bool,
+    /// Where it went wrong, of a panic.
+    pub traceback: Option<String>,
+    /// Numbers it reported: an object, if there are any.
+    pub metrics: Option<Value>,
     /// What was logged, line by line.
     pub log: String,
     /// What was told of the progress: a percentage where it was known, and the message.
@@ -222,6 +226,8 @@ impl TestReport {
             error_class: report.error_class.map(crate::handlers::ErrorClass::as_str),
             error_message: report.error_message,
             may_retry: report.again != Again::Never,
+            traceback: report.traceback,
+            metrics: report.metrics,
             log: report.log.head + &report.log.tail,
             progress,
             notes: report.notes,

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot get what it needs fails, and says where")]
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -62,17 +63,22 @@ impl World {
 
     /// A native function with a manual job of the same name, and one dispatch of it that waits.
     async fn dispatch(&self, handler: &str, args: &Value) {
+        self.dispatches(handler, args, 1).await;
+    }
+
+    /// The same with so many dispatches.
+    async fn dispatches(&self, handler: &str, args: &Value, count: usize) {
         let config = json!({"handler": handler, "grace_seconds": 0});
         let sql = format!(
             "INSERT INTO task_functions (tenant_id, name, display_name, handler_type, handler_config, default_timeout_seconds)
              VALUES ('{DEFAULT_TENANT}', '{handler}', '{handler}', 'native', '{config}', 60);
              INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, active_dispatches)
-             SELECT f.tenant_id, p.id, f.name, f.id, 'manual', '{{}}', 1
+             SELECT f.tenant_id, p.id, f.name, f.id, 'manual', '{{}}', {count}
              FROM task_functions f JOIN projects p ON p.tenant_id = f.tenant_id WHERE f.name = '{handler}';
              INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by,
                                        trigger_id, args)
              SELECT u.id, j.tenant_id, j.id, now(), now(), now(), 'default', 'api', u.id, '{args}'
-             FROM scheduled_jobs j CROSS JOIN (SELECT gen_random_uuid() AS id) AS u WHERE j.name = '{handler}'"
+             FROM scheduled_jobs j CROSS JOIN (SELECT gen_random_uuid() AS id FROM generate_series(1, {count})) AS u WHERE j.name = '{handler}'"
         );
         self.client.batch_execute(&sql).await.unwrap();
     }
@@ -120,6 +126,7 @@ struct Add {
 
 async fn add(ctx: Ctx, args: Add) -> Result<Value, HandlerError> {
     ctx.log(format!("adding {} and {}", args.a, args.b));
+    ctx.metric("terms", 2);
     Ok(json!({"sum": args.a + args.b, "job": ctx.job_name(), "attempt": ctx.attempt()}))
 }
 
@@ -144,7 +151,7 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     world.wait_for(&status_of("add"), "COMPLETED").await;
     let expected = r#"{"job": "add", "sum": 42, "attempt": 1}"#;
     assert_eq!(world.text(&attempt_of("add", "result")).await, expected);
-    // The backtrace of the panic may be there too.
+    assert_eq!(world.text(&attempt_of("add", "metrics")).await, r#"{"terms": 2}"#);
     let line = "SELECT o.stream || ': ' || o.content FROM job_execution_output o JOIN job_execution_log l ON l.id = o.execution_id
          JOIN scheduled_jobs j ON j.id = l.job_id WHERE j.name = 'add'";
     assert_eq!(world.text(line).await, "log: adding 40 and 2\n");
@@ -154,6 +161,8 @@ async fn results_errors_and_logs_of_native_handlers_are_stored() {
     assert_eq!(world.text(&attempt_of("fails", "error_message")).await, "the account is closed");
     // Waits for its next attempt.
     world.wait_for(&attempt_of("panics", "error_class"), "panic").await;
+    let traceback = world.text(&attempt_of("panics", "traceback")).await;
+    assert!(traceback.starts_with("panicked at ") && traceback.contains("library.rs:"), "{traceback}");
     world.wait_for(&status_of("panics"), "PENDING").await;
     world.stop().await.unwrap();
 }
@@ -291,4 +300,53 @@ async fn what_becomes_of_attempts_is_counted_once_it_is_stored() {
     ] {
         assert!(count(line), "{line} is not in\n{}", shown());
     }
+}
+
+/// What has ended and cannot be stored is kept, so much of it and no more: then nothing new is claimed. Nothing of it is lost, and nothing is
+/// done twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_cannot_be_stored_are_kept_up_to_a_bound_and_hold_up_claims_beyond() {
+    // Ten slots, and four times what is claimed ahead at most.
+    const PLACES: i64 = 10 + 4_000;
+    const ALL: i64 = PLACES + 490;
+    let ran = Arc::new(AtomicI64::new(0));
+    let counted = ran.clone();
+    let world = World::start(Worker::builder().handler("quick", move |_, _: Value| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, HandlerError>(()) }
+    }))
+    .await;
+    world.wait_for("SELECT count(*) FROM worker_registration", "1").await;
+    // History can be neither read nor written; claims need none of it.
+    let locked = world.db.client().await;
+    locked.batch_execute("BEGIN; LOCK TABLE job_execution_log IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    world.dispatches("quick", &json!({}), usize::try_from(ALL).unwrap()).await;
+    let of = |status: &str| format!("SELECT count(*) FROM job_dispatch WHERE status = '{status}'");
+    world.wait_for(&of("IN_PROGRESS"), &PLACES.to_string()).await;
+    wait_for("everything that was claimed to have run", PATIENCE, async || {
+        match ran.load(Ordering::Relaxed) {
+            PLACES => Ok(()),
+            seen => Err(format!("{seen}")),
+        }
+    })
+    .await;
+    // It lives, and would have looked for work meanwhile: fifteen heartbeats are three times the longest pause between two looks.
+    let beat = "SELECT last_heartbeat FROM worker_registration";
+    for _ in 0..15 {
+        let before = world.text(beat).await;
+        wait_for("the next heartbeat", PATIENCE, async || match world.text(beat).await {
+            now if now == before => Err(now),
+            _ => Ok(()),
+        })
+        .await;
+    }
+    assert_eq!(world.text(&of("IN_PROGRESS")).await, PLACES.to_string(), "nothing more was claimed");
+    assert_eq!(world.text(&of("PENDING")).await, (ALL - PLACES).to_string());
+    locked.batch_execute("COMMIT").await.unwrap();
+    world.wait_for(&of("COMPLETED"), &ALL.to_string()).await;
+    let history =
+        "SELECT count(*) || ' ' || count(DISTINCT dispatch_id) || ' ' || max(attempt) FROM job_execution_log";
+    assert_eq!(world.text(history).await, format!("{ALL} {ALL} 1"));
+    assert_eq!(ran.load(Ordering::Relaxed), ALL, "each ran once");
+    world.stop().await.unwrap();
 }

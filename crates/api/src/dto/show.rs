@@ -278,6 +278,8 @@ pub(crate) fn execution(execution: Execution) -> wire::Execution {
         result: execution.result,
         error_class: execution.error_class,
         error_message: execution.error_message,
+        metrics: execution.metrics,
+        traceback: execution.traceback,
         output_bytes: execution.output_bytes,
         worker_id: execution.worker_id.map(|id| id.0),
         triggered_by: execution.triggered_by.to_string(),

@@ -85,6 +85,8 @@ async fn end(app: &TestApp, claimed: &Claimed, outcome: AttemptOutcome, output: 
             result: None,
             error_class: None,
             error_message: (outcome != AttemptOutcome::Completed).then(|| "exit code 1".to_owned()),
+            traceback: None,
+            metrics: None,
             output: vec![OutputChunk {
                 stream: "stdout",
                 chunk: 0,

@@ -62,6 +62,10 @@ pub struct Record {
     pub error_class: Option<String>,
     /// What went wrong, for people.
     pub error_message: Option<String>,
+    /// Where it went wrong, if the handler could tell.
+    pub traceback: Option<String>,
+    /// Numbers the handler reported: an object.
+    pub metrics: Option<serde_json::Value>,
     /// What it wrote.
     pub output: Vec<OutputChunk>,
     /// How much it wrote in all, kept or not.
@@ -110,6 +114,8 @@ statement! {
         has_dependents: &'a [bool] as Array<Bool>,
         has_started: &'a [bool] as Array<Bool>,
         job_names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        tracebacks: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        metrics: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
     ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool, Nullable<Text>)
 }
 
@@ -262,6 +268,8 @@ async fn write_ends(
             .collect::<Vec<_>>(),
         has_started: &ended.iter().map(Ended::has_started).collect::<Vec<_>>(),
         job_names: &of_jobs.iter().map(|job| job.map(|job| job.name.as_str())).collect::<Vec<_>>(),
+        tracebacks: &records().map(|r| r.traceback.as_deref()).collect::<Vec<_>>(),
+        metrics: &records().map(|r| r.metrics.as_ref()).collect::<Vec<_>>(),
     }
     .load(conn)
     .await?;

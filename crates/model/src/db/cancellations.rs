@@ -1,8 +1,8 @@
 //! Cancelling dispatches, waiting or running.
 //!
 //! One that waits is closed at once. One that runs is marked, and its worker is told: it stops the work and ends the attempt as
-//! cancelled under its claim token, which closes the dispatch. A worker that misses the hint sees the mark at its next heartbeat; one
-//! that dies first leaves a lost attempt, and a dispatch that is marked is not tried again. Asking twice changes nothing.
+//! cancelled under its claim token, which closes the dispatch. A worker that misses the hint sees the mark at its next heartbeat ([`word_of`]);
+//! one that dies first leaves a lost attempt, and a dispatch that is marked is not tried again. Asking twice changes nothing.
 //!
 //! [`cancel`] and [`cancel_of_job`] are commands of people and programs. They hold the lock on the job, as whoever ends attempts does,
 //! so of an end and a cancellation one comes first and the other sees it. A claim does not take that lock; it holds the dispatch, and a
@@ -62,16 +62,40 @@ pub async fn cancel_oldest(conn: &mut Conn, rooms: &[MakeRoom]) -> DbResult<Vec<
     Ok(workers)
 }
 
-statement! {
-    Requested = "cancel_requested.sql", (worker: WorkerId as SqlUuid) -> BigInt
+/// Why work under a claim is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Somebody wants it stopped.
+    Cancelled,
+    /// The claim was taken away: the work is done again by others, or by nobody.
+    Lost,
 }
 
-/// Claims of the worker that somebody wants stopped.
+statement! {
+    Look<'a> = "cancel_word.sql", (
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+        tokens: &'a [i64] as Array<BigInt>,
+    ) -> (BigInt, Bool)
+}
+
+/// Those of the claims, which a worker holds itself to have, whose work is to end, and why: one statement, by the dispatches' key.
+///
+/// A claim whose end is stored already does not hold either; the caller knows which those are.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn requested(conn: &mut Conn, worker: WorkerId) -> DbResult<Vec<ClaimToken>> {
-    Ok(Requested { worker }.load(conn).await?)
+pub async fn word_of(
+    conn: &mut Conn,
+    claims: &[(DispatchId, ClaimToken)],
+) -> DbResult<Vec<(ClaimToken, Word)>> {
+    if claims.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dispatches: Vec<Uuid> = claims.iter().map(|(id, _)| id.0).collect();
+    let tokens: Vec<i64> = claims.iter().map(|(_, token)| token.0).collect();
+    let rows: Vec<(ClaimToken, bool)> = Look { dispatches: &dispatches, tokens: &tokens }.load(conn).await?;
+    let word = |holds| if holds { Word::Cancelled } else { Word::Lost };
+    Ok(rows.into_iter().map(|(token, holds)| (token, word(holds))).collect())
 }
 
 /// By whose word work is to be stopped.

@@ -37,6 +37,9 @@ pub struct Execution {
     pub triggered_by: Trigger,
     /// That of its dispatch, empty if it has none; `None` when the dispatch was one of the scheduler's, or is gone.
     pub traceparent: Option<String>,
+    pub metrics: Option<serde_json::Value>,
+    /// Only of one that is asked for by itself: it may be long.
+    pub traceback: Option<String>,
 }
 
 impl Execution {
@@ -53,6 +56,7 @@ impl Execution {
 type Columns = (
     SqlUuid, SqlUuid, Nullable<Text>, SqlUuid, Int4, Text, Timestamptz, Timestamptz, Timestamptz, BigInt, Nullable<Int4>,
     Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, BigInt, Nullable<SqlUuid>, Text, Nullable<Text>,
+    Nullable<Jsonb>, Nullable<Text>,
 );
 
 /// Which attempts to list.

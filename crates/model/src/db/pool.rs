@@ -156,6 +156,12 @@ impl Database {
         Ok(Self { pool, connector, role: settings.role })
     }
 
+    /// Host and port of each server that the URL names, whichever of them is spoken to; a socket in the file system is `localhost`.
+    #[must_use]
+    pub fn servers(&self) -> Vec<(String, u16)> {
+        self.connector.servers.places()
+    }
+
     /// A connection of the pool.
     ///
     /// # Errors

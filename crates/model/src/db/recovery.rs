@@ -140,6 +140,21 @@ pub async fn look(conn: &mut Conn, lease: Duration) -> DbResult<Found> {
 }
 
 statement! {
+    Alone = "recovery_alone.sql", (seconds: f64 as Double) -> Bool
+}
+
+/// Whether a worker may recover in this transaction: nobody leads, or the leader has been silent for `silence`, and no other worker is at it.
+///
+/// It saves work and is no fence: a leader may come back a moment later, and then both end attempts under their claim tokens, each of
+/// them once.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn may_recover_alone(conn: &mut Conn, silence: Duration) -> DbResult<bool> {
+    Ok(Alone { seconds: silence.as_secs_f64() }.get_result(conn).await?)
+}
+
+statement! {
     ExpireWorkers = "recovery_expire_workers.sql", (seconds: f64 as Double) -> (SqlUuid, Text)
 }
 

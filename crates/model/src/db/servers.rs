@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
 
 /// What a URL says about the kind of server.
 const KIND_OF_SERVER: &str = "target_session_attrs";
@@ -54,6 +54,11 @@ impl Servers {
         Ok(Self { each, last: Arc::new(AtomicUsize::new(0)), share })
     }
 
+    /// Host and port of each server; a socket in the file system is `localhost`.
+    pub(super) fn places(&self) -> Vec<(String, u16)> {
+        self.each.iter().flat_map(places).collect()
+    }
+
     /// Asks one after the other with `connect`; the answer of the first that will do, else the reason of the last.
     ///
     /// # Errors
@@ -78,6 +83,21 @@ impl Servers {
         }
         Err(last)
     }
+}
+
+fn places(config: &Config) -> Vec<(String, u16)> {
+    // The driver takes a list in `host=` for one name.
+    let names = config.get_hosts().iter().flat_map(|host| match host {
+        Host::Tcp(names) => names.split(',').map(str::to_owned).collect::<Vec<_>>(),
+        #[cfg(unix)]
+        Host::Unix(_) => vec!["localhost".to_owned()],
+    });
+    let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
+    let ports = config.get_ports();
+    // One port, or none, is that of all servers; else there is one for each, and each may have a name and an address.
+    let port = |position: usize| ports.get(position).or(ports.first()).copied().unwrap_or(5432);
+    let numbered = names.enumerate().chain(addresses.enumerate());
+    numbered.map(|(position, host)| (host, port(position))).collect()
 }
 
 /// Why none of the servers will do: what the last that was asked said.
@@ -112,8 +132,6 @@ fn one_by_one(url: &str) -> Vec<String> {
 mod tests {
     use std::sync::Mutex;
 
-    use tokio_postgres::config::Host;
-
     use super::*;
 
     fn servers(url: &str) -> Servers {
@@ -136,6 +154,21 @@ mod tests {
             assert_eq!(config.get_dbname(), Some("sched"));
             assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
             assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(2)));
+        }
+    }
+
+    #[test]
+    fn places_are_all_servers_however_the_url_names_them() {
+        for (url, expected) in [
+            ("postgresql://u:p@one:1,two,three:3/sched", &[("one", 1), ("two", 5432), ("three", 3)][..]),
+            ("postgresql:///sched?host=one,two&port=7,8", &[("one", 7), ("two", 8)]),
+            ("postgresql://one,two/sched?port=7", &[("one", 7), ("two", 7)]),
+            ("postgresql://one:6/sched?hostaddr=10.0.0.5", &[("one", 6), ("10.0.0.5", 6)]),
+            ("postgresql:///sched?host=/run/postgresql", &[("localhost", 5432)]),
+        ] {
+            let places = servers(url).places();
+            let places: Vec<(&str, u16)> = places.iter().map(|(host, port)| (host.as_str(), *port)).collect();
+            assert_eq!(places, expected, "{url}");
         }
     }
 

@@ -4,6 +4,8 @@
 //! lease for good: its work was or will be given to others, its heartbeat is refused, and it must kill its work and
 //! register under a new identity.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Double, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -77,6 +79,8 @@ pub enum BeatOutcome {
     Renewed {
         /// Whether an operator asks the worker to take nothing new.
         drain_requested: bool,
+        /// How long the leader has been silent, by the database's clock; `None` if nobody leads.
+        leader_silence: Option<Duration>,
     },
     /// The lease was lost: kill all work, it belongs to others.
     LeaseLost,
@@ -147,7 +151,7 @@ statement! {
     /// Renews the lease. A statement of its own because an update made by the query builder is prepared anew each time: two transactions.
     Renew = "worker_heartbeat.sql",
     (status: WorkerStatus as Text, running: i32 as Int4, jobs_processed: i64 as BigInt, worker_id: WorkerId as SqlUuid)
-    -> Nullable<Timestamptz>
+    -> (Nullable<Timestamptz>, Nullable<Double>)
 }
 
 /// Renews the lease of a worker.
@@ -156,9 +160,13 @@ statement! {
 /// When the database cannot be asked; the caller must then not assume that the lease was renewed.
 pub async fn heartbeat(conn: &mut Conn, worker_id: WorkerId, beat: Beat) -> DbResult<BeatOutcome> {
     let Beat { status, running, jobs_processed } = beat;
-    let row: Option<Option<DateTime<Utc>>> =
+    let row: Option<(Option<DateTime<Utc>>, Option<f64>)> =
         Renew { status, running, jobs_processed, worker_id }.get_result(conn).await.optional()?;
-    Ok(row.map_or(BeatOutcome::LeaseLost, |drain| BeatOutcome::Renewed { drain_requested: drain.is_some() }))
+    Ok(row.map_or(BeatOutcome::LeaseLost, |(drain, silence)| BeatOutcome::Renewed {
+        drain_requested: drain.is_some(),
+        // What does not fit is as good as nobody.
+        leader_silence: silence.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+    }))
 }
 
 /// Asks a worker to take nothing new, or takes that back.
@@ -238,7 +246,7 @@ statement! {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn remove_stale(conn: &mut Conn, silence: std::time::Duration) -> DbResult<Vec<WorkerId>> {
+pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<WorkerId>> {
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
 

@@ -30,6 +30,8 @@ pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, max_attempts: u3
             result: Some(json!({"n": 1})),
             error_class: message.is_some().then(|| "exit_code".to_owned()),
             error_message: message,
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },

@@ -1,11 +1,11 @@
 //! Cancelling dispatches by command: what waits, what runs, what has ended, and at the same moment as a claim or an end.
 
 use sched_model::db::attempts;
-use sched_model::db::cancellations::{self, Cancelled, Order, Stopped};
+use sched_model::db::cancellations::{self, Cancelled, Order, Stopped, Word};
 use sched_model::db::{Conn, transact};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchStatus;
-use sched_model::domain::ids::{DispatchId, JobId, TenantId};
+use sched_model::domain::ids::{ClaimToken, DispatchId, JobId, TenantId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use uuid::Uuid;
 
@@ -91,13 +91,37 @@ async fn what_runs_is_marked_for_its_worker_which_ends_it() {
     assert_eq!((done.closed.len(), done.requested, done.workers.len()), (0, vec![claimed.dispatch_id], 1));
     let worker = done.workers[0];
     assert_eq!(cancel(&world, claimed.dispatch_id).await, Cancelled::AlreadyRequested(Some(worker)));
-    let told = cancellations::requested(&mut world.conn().await, worker).await.unwrap();
-    assert_eq!(told, [claimed.token]);
+    let held = [(claimed.dispatch_id, claimed.token)];
+    let told = cancellations::word_of(&mut world.conn().await, &held).await.unwrap();
+    assert_eq!(told, [(claimed.token, Word::Cancelled)]);
     end(&world, &[ended(&claimed, AttemptOutcome::Cancelled, 3)], &[]).await;
     let kept = "SELECT status, completed_at IS NOT NULL, error_message FROM job_dispatch";
     assert_eq!(world.rows(kept).await, [["CANCELLED", "t", "cancelled by tests: wrong data"]]);
     assert_eq!(cancel(&world, claimed.dispatch_id).await, Cancelled::AlreadyCancelled);
     assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_is_told_which_of_its_claims_do_not_hold() {
+    let world = World::new().await;
+    let (kept, over, lost) =
+        (world.running("kept").await, world.running("over").await, world.running("lost").await);
+    end(&world, &[ended(&over, AttemptOutcome::Completed, 3)], &[]).await;
+    let older = ClaimToken(lost.token.0 - 1_000_000);
+    let gone = DispatchId(uuid::Uuid::from_u128(77));
+    let mut conn = world.conn().await;
+    let held = [(kept.dispatch_id, kept.token), (lost.dispatch_id, lost.token)];
+    assert_eq!(cancellations::word_of(&mut conn, &held).await.unwrap(), []);
+    assert_eq!(cancellations::word_of(&mut conn, &[]).await.unwrap(), []);
+    let held = [
+        (kept.dispatch_id, kept.token),
+        (over.dispatch_id, over.token),
+        (lost.dispatch_id, older),
+        (gone, ClaimToken(-1)),
+    ];
+    let mut told = cancellations::word_of(&mut conn, &held).await.unwrap();
+    told.sort_by_key(|(token, _)| *token);
+    assert_eq!(told, [(older, Word::Lost), (ClaimToken(-1), Word::Lost), (over.token, Word::Lost)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! History: attempts and their output are found wherever the scope of the job keeps them.
 
 use sched_model::db::attempts::OutputChunk;
+use sched_model::db::claims::Claimed;
 use sched_model::db::executions::{self, Filter};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, TenantId};
@@ -10,15 +11,20 @@ use uuid::Uuid;
 use crate::attempts::{end, ended};
 use crate::fixture::{QUEUE, TENANT, World, settings};
 
-/// Runs a job of that scope once; its output says the name of the job.
-async fn run(world: &World, name: &str, scope: Scope, outcome: AttemptOutcome) -> ExecutionId {
+/// Begins a job of that scope.
+async fn begin(world: &World, name: &str, scope: Scope) -> Claimed {
     world.function(name).await;
     let project = (scope == Scope::Project).then(|| "default".to_owned());
     let settings = JobSettings { scope, project, function: name.into(), ..settings(name) };
     let job = world.save(&settings).await.job;
     world.dispatches(job.id, QUEUE, 1).await;
     let worker = world.worker().await;
-    let claimed = world.claim(worker, 1).await.pop().unwrap();
+    world.claim(worker, 1).await.pop().unwrap()
+}
+
+/// Runs a job of that scope once; its output says the name of the job.
+async fn run(world: &World, name: &str, scope: Scope, outcome: AttemptOutcome) -> ExecutionId {
+    let claimed = begin(world, name, scope).await;
     let mut ended = ended(&claimed, outcome, 1);
     ended.record.output =
         vec![OutputChunk { stream: "stderr", chunk: 0, content: name.into(), dropped_bytes: 0 }];
@@ -121,5 +127,28 @@ async fn an_attempt_is_in_the_trace_of_its_dispatch_as_long_as_that_is_known() {
             _ => Some("0af7651916cd43dd8448eb211c80319c".to_owned()),
         };
         assert_eq!(found, expected, "{made_by} {traceparent} {is_gone}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handler_tells_in_numbers_and_of_its_failure_is_kept_wherever_history_lies() {
+    let world = World::new().await;
+    for scope in [Scope::Project, Scope::BackupInfrastructure] {
+        let claimed = begin(&world, scope.as_str(), scope).await;
+        let mut told = ended(&claimed, AttemptOutcome::Failed, 1);
+        told.record.metrics = Some(serde_json::json!({"rows": 7}));
+        told.record.traceback = Some("at line 1".into());
+        let id = told.record.execution_id;
+        assert_eq!(end(&world, &[told], &[]).await.len(), 1);
+        let mut conn = world.conn().await;
+        let shown = executions::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
+        assert_eq!(shown.metrics, Some(serde_json::json!({"rows": 7})));
+        assert_eq!(shown.traceback.as_deref(), Some("at line 1"));
+        let of_job = Filter { job: Some(claimed.job_id), ..Filter::default() };
+        for filter in [of_job, Filter::default()] {
+            let listed = executions::list(&mut conn, TENANT, &filter, 10).await.unwrap();
+            assert_eq!((listed[0].id, &listed[0].metrics), (id, &shown.metrics));
+            assert_eq!(listed[0].traceback, None, "lists leave out what may be long");
+        }
     }
 }

@@ -20,7 +20,7 @@ const EXPIRE: &str =
 /// The ends of all terms, oldest first; `-` for the present one.
 const ENDS: &str = "SELECT end_reason FROM leader_terms ORDER BY term";
 
-async fn candidate(conn: &mut Conn) -> InstanceId {
+pub(crate) async fn candidate(conn: &mut Conn) -> InstanceId {
     let id = InstanceId(Uuid::new_v4());
     let instance = NewInstance { id, hostname: "test".into(), pid: 1, version: "0.0.0".into() };
     instances::register(conn, &instance).await.unwrap();
@@ -28,7 +28,7 @@ async fn candidate(conn: &mut Conn) -> InstanceId {
 }
 
 /// Takes over, which must succeed.
-async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
+pub(crate) async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
     match instances::take_over(conn, id, LEASE).await.unwrap() {
         TakeOver::Leading(term) => term,
         TakeOver::Held => panic!("{id} does not lead"),

@@ -2,7 +2,7 @@
 
 use diesel_async::SimpleAsyncConnection as _;
 use sched_model::db::attempts::{self, Ended, Record};
-use sched_model::db::cancellations::{self, MakeRoom};
+use sched_model::db::cancellations::{self, MakeRoom, Word};
 use sched_model::db::claims::Claimed;
 use sched_model::db::dispatches::{self, NewTrigger};
 use sched_model::db::{Conn, line, transact};
@@ -52,6 +52,8 @@ pub(crate) fn ended(claimed: &Claimed, outcome: AttemptOutcome, event: DispatchE
             result: None,
             error_class: None,
             error_message: None,
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },
@@ -208,7 +210,9 @@ async fn the_oldest_are_cancelled_what_waits_at_once_and_what_runs_by_its_worker
     let told = cancellations::cancel_oldest(&mut conn, &[one]).await.unwrap();
     assert_eq!((told.len(), world.rows(events).await.len()), (0, 2));
     assert_eq!(world.rows(message).await, [["cancelled by ada"]]);
-    assert_eq!(cancellations::requested(&mut conn, worker).await.unwrap(), [running.token]);
+    let held = [(running.dispatch_id, running.token)];
+    let word = cancellations::word_of(&mut conn, &held).await.unwrap();
+    assert_eq!(word, [(running.token, Word::Cancelled)]);
 
     // Lost or handed back, it does not come again: somebody wants it cancelled.
     let verdict = Verdict { event: DispatchEvent::Retry, wait: Some(Duration::ZERO) };

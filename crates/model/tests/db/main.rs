@@ -36,6 +36,7 @@ mod limits;
 mod line;
 mod live;
 mod lone;
+mod losses;
 mod migrations;
 mod notify;
 mod overdue;

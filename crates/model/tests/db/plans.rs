@@ -26,6 +26,7 @@ const LOOK_WAITING: &str = include_str!("../../src/db/sql/waiting_look.sql");
 const PRUNE: &str = include_str!("../../src/db/sql/retention_dispatches.sql");
 const CLEAR_KEYS: &str = include_str!("../../src/db/sql/retention_keys.sql");
 const CANCEL: &str = include_str!("../../src/db/sql/cancel_dispatches.sql");
+const CANCEL_WORD: &str = include_str!("../../src/db/sql/cancel_word.sql");
 const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
 const RETRY: &str = include_str!("../../src/db/sql/retry_dispatches.sql");
 const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
@@ -85,7 +86,7 @@ fn uuids(count: usize) -> String {
 /// The types of what ends attempts, and that many ends.
 fn ends(count: usize) -> (&'static str, String) {
     let types = "uuid[], bigint[], text[], bigint[], boolean[], text[], uuid[], timestamptz[], bigint[], integer[], jsonb[],
-                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[]";
+                 text[], text[], bigint[], uuid[], boolean[], boolean[], boolean[], text[], text[], jsonb[]";
     let arguments = [
         uuids(count),
         array(count, "1", "bigint"),
@@ -106,6 +107,8 @@ fn ends(count: usize) -> (&'static str, String) {
         array(count, "false", "boolean"),
         array(count, "true", "boolean"),
         array(count, "'a job'", "text"),
+        array(count, "NULL", "text"),
+        array(count, "NULL", "jsonb"),
     ];
     (types, arguments.join(", "))
 }
@@ -225,6 +228,15 @@ async fn lost_attempts_are_found_through_the_claims_of_their_worker() {
 async fn overdue_attempts_are_found_through_the_claims_of_living_workers() {
     let world = churned().await;
     for plan in plans(&world, OVERDUE, "float8, float8, bigint", "30, 600, 100").await {
+        assert_uses(&plan, "job_dispatch_pkey");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_became_of_the_claims_of_a_worker_is_found_by_key() {
+    let world = churned().await;
+    let arguments = format!("{}, {}", uuids(20), array(20, "1", "bigint"));
+    for plan in plans(&world, CANCEL_WORD, "uuid[], bigint[]", &arguments).await {
         assert_uses(&plan, "job_dispatch_pkey");
     }
 }

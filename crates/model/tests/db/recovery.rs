@@ -81,6 +81,8 @@ fn end_as_lost(open: &OpenAttempt) -> sched_model::db::attempts::Ended {
             result: None,
             error_class: Some("worker_lost".into()),
             error_message: Some("the worker is gone".into()),
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },
@@ -132,7 +134,7 @@ async fn a_worker_that_is_offline_gets_no_heartbeat_through() {
     let world = World::new().await;
     let worker = world.worker().await;
     let mut conn = world.conn().await;
-    let renewed = BeatOutcome::Renewed { drain_requested: false };
+    let renewed = BeatOutcome::Renewed { drain_requested: false, leader_silence: None };
     assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed);
     silence(&world, worker, 31).await;
     assert_eq!(workers::heartbeat(&mut conn, worker, BEAT).await.unwrap(), renewed, "nobody has noticed yet");

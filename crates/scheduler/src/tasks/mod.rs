@@ -5,7 +5,6 @@ pub mod batch;
 pub mod dependents;
 pub mod dispatch;
 pub mod lines;
-mod lost;
 pub mod maintain;
 pub mod overdue;
 pub mod recover;
@@ -16,7 +15,7 @@ pub mod waiting;
 
 use std::time::Duration;
 
-use sched_model::db::{Conn, Database, notify};
+use sched_model::db::{Conn, Database, losses, notify};
 use sched_model::domain::ids::{InstanceId, Term};
 use tokio_util::sync::CancellationToken;
 
@@ -35,8 +34,7 @@ pub struct Scope {
 
 /// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
 pub fn show_counters() {
-    lost::show_counters();
-    metrics::counter!("sched_workers_lost_total").increment(0);
+    losses::show_counters();
     metrics::counter!("sched_dispatches_expired_total").increment(0);
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
 }

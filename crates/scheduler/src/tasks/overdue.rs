@@ -8,13 +8,13 @@
 
 use std::time::Duration;
 
+use sched_model::db::losses::{Cause, Losses, Lost};
 use sched_model::db::recovery;
 use sched_model::db::{Conn, DbError, notify, tick, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
-use super::lost::{Cause, Losses, Lost};
 use super::{Scope, within};
 
 /// Time between two runs: little against the margin after which an attempt is overdue.

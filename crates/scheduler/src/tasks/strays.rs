@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use sched_model::db::losses::{Cause, Losses, Lost};
 use sched_model::db::recovery::{self, StrayAttempt};
 use sched_model::db::{Conn, DbError, notify, tick, transact};
 use sched_model::domain::ids::{ClaimToken, DispatchId};
@@ -19,7 +20,6 @@ use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
-use super::lost::{Cause, Losses, Lost};
 use super::{Scope, within};
 
 /// Time between two runs that do nothing because nobody has asked.

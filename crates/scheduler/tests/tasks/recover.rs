@@ -63,6 +63,8 @@ async fn complete(world: &World, claimed: &Claimed) -> bool {
             result: None,
             error_class: None,
             error_message: None,
+            traceback: None,
+            metrics: None,
             output: Vec::new(),
             output_bytes: 0,
         },

@@ -27,6 +27,8 @@ fn chatty(bytes: usize) -> Ended {
             result: None,
             error_class: None,
             error_message: None,
+            traceback: None,
+            metrics: None,
             output,
             output_bytes: 0,
         },

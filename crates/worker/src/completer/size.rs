@@ -10,8 +10,10 @@ const EACH: usize = 8;
 pub(crate) fn bytes_of(ended: &Ended) -> usize {
     let record = &ended.record;
     let output: usize = record.output.iter().map(|chunk| chunk.content.len()).sum();
-    let result = record.result.as_ref().map_or(0, json_bytes);
-    output + result + record.error_message.as_ref().map_or(0, String::len)
+    let json = [&record.result, &record.metrics].into_iter().flatten().map(json_bytes).sum::<usize>();
+    let texts =
+        [&record.error_message, &record.traceback].into_iter().flatten().map(String::len).sum::<usize>();
+    output + json + texts
 }
 
 fn json_bytes(value: &Value) -> usize {

@@ -13,11 +13,13 @@ mod capture;
 mod execution;
 pub mod http;
 mod live;
+mod metrics;
 pub mod native;
 pub mod process;
 mod report;
 pub mod scrub;
 mod secrets;
+mod shortage;
 mod storable;
 
 use std::time::Duration;

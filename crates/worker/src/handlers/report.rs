@@ -50,6 +50,8 @@ pub enum ErrorClass {
     SecretUnreadable,
     /// The program does not exist on this worker.
     ProgramNotFound,
+    /// The operator of this worker does not let functions start the program.
+    ProgramRefused,
     /// The program exists but could not be started.
     SpawnFailed,
     /// The function names a user that this worker cannot run it as.
@@ -102,6 +104,7 @@ impl ErrorClass {
             Self::MissingSecret => "missing_secret",
             Self::SecretUnreadable => "secret_unreadable",
             Self::ProgramNotFound => "program_not_found",
+            Self::ProgramRefused => "program_refused",
             Self::SpawnFailed => "spawn_failed",
             Self::RunAsUnavailable => "run_as_unavailable",
             Self::LimitsUnavailable => "limits_unavailable",
@@ -149,8 +152,12 @@ pub struct Report {
     pub error_class: Option<ErrorClass>,
     /// Whether another attempt makes sense, should it have failed.
     pub again: Again,
+    /// Where it went wrong, as far as the handler knows.
+    pub traceback: Option<String>,
     /// What the attempt gave back, whatever its outcome.
     pub result: Option<Value>,
+    /// Numbers it reported about itself, whatever its outcome: an object.
+    pub metrics: Option<Value>,
     /// How long the other side asks to be left alone; a retry comes no sooner.
     pub retry_after: Option<Duration>,
     /// Kept standard output; of a request, its response.
@@ -195,7 +202,9 @@ impl Report {
             error_message: error.map(|(_, message)| storable::text(message.as_bytes())),
             error_class: error.map(|(class, _)| class),
             again: Again::default(),
+            traceback: None,
             result: None,
+            metrics: None,
             retry_after: None,
             stdout: Captured::default(),
             stderr: Captured::default(),

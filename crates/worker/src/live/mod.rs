@@ -3,7 +3,7 @@
 //! Handlers put what they tell on the [`Board`], in memory and within bounds; one task for the whole process ([`run`]) writes what is
 //! new every [`GATHER`] and takes away what attempts that are over have left. So an attempt that is over sooner costs the database
 //! nothing, and the write of results ([`crate::completer`]) knows nothing of this. The database's answer says which claims held. One
-//! that did not was taken away: the work under it is killed at once.
+//! that did not was taken away: the work under it is killed at once. (Attempts that tell nothing learn it with a heartbeat.)
 //!
 //! Nothing here may hold up work: a database that is away costs what is told meanwhile, beyond the bounds. The record of the attempt
 //! has it all the same. A process that dies leaves rows, which the leader removes.
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use board::Board;
 
-use crate::seen::Seen;
+use crate::seen::{self, Seen};
 
 /// Time between two writes. Half of it is what watching lags behind on average; an attempt that is over sooner is never written.
 const GATHER: Duration = Duration::from_millis(400);
@@ -94,10 +94,6 @@ fn lost(board: &Board, seen: &Seen, token: ClaimToken) {
     if board.close(token)
         && let Some(job) = seen.running.lose(token)
     {
-        tracing::warn!(
-            job.name = job,
-            claim.token = token.0,
-            "The claim of an attempt was taken away; its work is killed."
-        );
+        seen::tell_loss(&job, token);
     }
 }

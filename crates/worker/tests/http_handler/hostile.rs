@@ -5,8 +5,8 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use sched_worker::handlers::http::{HttpHandler, HttpSettings};
-use sched_worker::handlers::{ErrorClass, Report};
+use sched_worker::handlers::http::{HttpHandler, HttpSettings, PortList};
+use sched_worker::handlers::{ErrorClass, Outcome, Report};
 use serde_json::json;
 
 use super::support::{Server, Told, response, run, settings};
@@ -217,7 +217,11 @@ async fn hostile_targets_are_all_blocked() {
 
     let redirects = redirects(&mut tally, &canary).await;
     let rebound = rebinding(&mut tally, &canary).await;
-    let all = urls.len() + redirects + rebound;
+    let all = urls.len()
+        + redirects
+        + rebound
+        + own_database(&mut tally, &canary).await
+        + ports(&mut tally, &canary).await;
     println!("blocked {} of {all}", tally.blocked);
     assert_eq!(tally.through, Vec::<String>::new());
     assert!(all >= 300 && tally.blocked == all);
@@ -269,4 +273,106 @@ async fn rebinding(tally: &mut Tally, canary: &Server) -> usize {
         tally.note(&format!("{name}, then {address}"), &run(&handler, config).await, &REFUSED);
     }
     second.len()
+}
+
+/// The scheduler's own database, where everything around it is allowed.
+async fn own_database(tally: &mut Tally, canary: &Server) -> usize {
+    let port = canary.address.port();
+    let told = Arc::new(Told::default());
+    told.name("db.example.com", &[&["10.1.2.3"]]);
+    told.name("standby.example.com", &[&["2606:4700::7"]]);
+    told.name("alias.example.com", &[&["10.1.2.3"]]);
+    told.name("second.example.com", &[&["10.1.2.9", "10.1.2.3"]]);
+    told.name("mapped.example.com", &[&["::ffff:10.1.2.3"]]);
+    told.name("other.example.com", &[&["127.0.0.1"]]);
+    let database = |hosts: &[(&str, u16)]| {
+        hosts.iter().map(|(host, port)| ((*host).to_owned(), *port)).collect::<Vec<_>>()
+    };
+    let everything =
+        ["0.0.0.0/0", "::/0", "db.example.com", "alias.example.com", "localhost", "other.example.com"];
+    let handler = |hosts: &[(&str, u16)]| {
+        let (resolver, own_database) = (told.clone(), database(hosts));
+        HttpHandler::new(HttpSettings { resolver, own_database, ..settings(&everything) }).unwrap()
+    };
+    let far = handler(&[("DB.example.com.", port), ("standby.example.com", 5432)]);
+    let mut asked = Vec::new();
+    for host in disguises([10, 1, 2, 3]) {
+        asked.push((&far, format!("http://{host}:{port}/")));
+    }
+    for host in
+        ["db.example.com", "DB.EXAMPLE.COM.", "alias.example.com", "second.example.com", "mapped.example.com"]
+    {
+        asked.push((&far, format!("http://{host}:{port}/")));
+        // Each server on the ports of all of them.
+        asked.push((&far, format!("http://{host}:5432/")));
+    }
+    asked.push((&far, format!("http://standby.example.com:{port}/")));
+    asked.push((&far, format!("http://[2606:4700::7]:{port}/")));
+    // On this machine: by all names and addresses that it has.
+    let near = [("localhost", port), ("127.0.0.1", port), ("::1", port)].map(|place| handler(&[place]));
+    told.name("localhost", &[&["127.0.0.1"]]);
+    for handler in &near {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.2",
+            "0.0.0.0",
+            "2130706433",
+            "[::ffff:127.0.0.1]",
+            "localhost",
+            "other.example.com",
+        ] {
+            asked.push((handler, format!("http://{host}:{port}/")));
+        }
+    }
+    // Where the database's name leads nowhere, nobody can say that it is another.
+    let unknown = handler(&[("gone.example.com", port)]);
+    asked.push((&unknown, format!("http://127.0.0.1:{port}/")));
+    for (handler, url) in &asked {
+        let report = run(handler, json!({"url": url, "circuit_breaker": {"failures": 0}})).await;
+        tally.note(&format!("{url}, which is the database"), &report, &REFUSED);
+    }
+    assert_eq!(canary.connections(), 0, "not one connection was opened to the database");
+
+    // It is the database that is refused, and not all around it.
+    let server = Server::start(vec![response(200, "", "")]).await;
+    for handler in near.iter().chain([&far]) {
+        let report = run(handler, json!({"url": server.url("/")})).await;
+        assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    }
+    asked.len()
+}
+
+/// Ports that the operator has not named, on public addresses and allowed ones.
+async fn ports(tally: &mut Tally, canary: &Server) -> usize {
+    let port = canary.address.port();
+    let only = |ports: &[&str], allowed: &[&str]| {
+        let ports = PortList::parse(ports).unwrap();
+        HttpHandler::new(HttpSettings { ports, ..settings(allowed) }).unwrap()
+    };
+    let handler = only(&["443", "8000-8001"], &["127.0.0.0/8", "localhost"]);
+    let urls = [
+        "http://8.8.8.8/".to_owned(),
+        "http://8.8.8.8:8002/".to_owned(),
+        "https://[2606:4700::1111]:444/".to_owned(),
+        format!("http://127.0.0.1:{port}/"),
+        format!("http://localhost:{port}/"),
+    ];
+    for url in &urls {
+        let report = run(&handler, json!({"url": url})).await;
+        tally.note(&format!("{url}, whose port is not named"), &report, &REFUSED);
+        assert!(
+            report.error_message.as_deref().unwrap_or_default().contains("WORKER_HTTP_PORTS"),
+            "{report:?}"
+        );
+    }
+    assert_eq!(canary.connections(), 0);
+    // A target that is allowed with its port needs no other word for it.
+    let server = Server::start(vec![response(200, "", "")]).await;
+    let port = server.address.port().to_string();
+    for (ports, allowed) in [(["443"], server.address.to_string()), ([port.as_str()], "127.0.0.1".to_owned())]
+    {
+        let report = run(&only(&ports, &[&allowed]), json!({"url": server.url("/")})).await;
+        assert_eq!(report.outcome, Outcome::Succeeded, "{report:?}");
+    }
+    urls.len()
 }

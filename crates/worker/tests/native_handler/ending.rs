@@ -105,7 +105,34 @@ async fn a_panic_is_a_failed_attempt_with_its_place() {
         assert_eq!((class, may_retry), ("panic", true));
         assert!(message.starts_with("panicked at ") && message.contains("ending.rs:"), "{message}");
         assert!(message.ends_with(said), "{message}");
+        // With RUST_BACKTRACE=1 the way there follows.
+        let traceback = report.traceback.as_deref().unwrap();
+        assert_eq!(traceback.lines().next(), Some(message), "{traceback}");
+        assert_eq!(report.log, "", "what the handler logs is its own");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn numbers_it_reports_are_kept_whatever_the_outcome() {
+    let reports = |ctx: Ctx, stays: bool| async move {
+        ctx.metric("rows", 3);
+        ctx.metric("rows", 1200_usize);
+        ctx.metric("share", 0.25);
+        ctx.metric("nothing", f64::NAN);
+        ctx.metric("No Name", 1);
+        if stays {
+            ctx.cancelled().await;
+        }
+        Ok::<_, HandlerError>(())
+    };
+    for (stays, outcome) in [(false, Outcome::Succeeded), (true, Outcome::TimedOut)] {
+        let run = TestRun::new(reports).args(json!(stays)).timeout(Duration::from_secs(1));
+        let report = run.run().await;
+        assert_eq!((report.outcome, report.metrics), (outcome, Some(json!({"rows": 1200, "share": 0.25}))));
+        assert_eq!(report.notes, ["metric \"nothing\" is not a finite number"], "the first says it");
+    }
+    let silent = TestRun::new(|_, _: Value| async { Ok::<_, HandlerError>(()) }).run().await;
+    assert_eq!((silent.metrics, silent.traceback), (None, None));
 }
 
 #[tokio::test]

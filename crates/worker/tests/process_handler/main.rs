@@ -10,6 +10,7 @@ mod confined;
 mod environment;
 mod killed_worker;
 mod output;
+mod permitted;
 mod running;
 mod stopping;
 mod strays;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sched_model::domain::function::HandlerType;
 use sched_worker::handlers::{ErrorClass, Outcome, Report};
 use serde_json::{Value, json};
@@ -63,6 +64,22 @@ async fn the_result_file_becomes_the_result_whatever_the_outcome() {
     let report = run_shell(r#"echo '{"rows": 3, "bad": "\u0000"}' > "$SCHED_RESULT_FILE"; exit 1"#).await;
     assert_eq!(report.outcome, Outcome::Failed);
     assert_eq!(report.result, Some(json!({"rows": 3, "bad": "\u{FFFD}"})));
+}
+
+#[tokio::test]
+async fn numbers_in_the_result_are_metrics_of_the_attempt_whatever_the_outcome() {
+    let report =
+        run_shell(r#"echo '{"metrics": {"rows": 3, "share": 0.5}}' > "$SCHED_RESULT_FILE"; exit 1"#).await;
+    assert_eq!(report.metrics, Some(json!({"rows": 3, "share": 0.5})));
+    assert_eq!(report.result, Some(json!({"metrics": {"rows": 3, "share": 0.5}})), "the result stays whole");
+    assert_eq!(report.notes, Vec::<String>::new());
+    let report = run_shell(r#"echo '{"metrics": {"rows": 3, "Rows": 4}}' > "$SCHED_RESULT_FILE""#).await;
+    assert_eq!((report.outcome, report.metrics), (Outcome::Succeeded, Some(json!({"rows": 3}))));
+    assert!(
+        report.notes.len() == 1 && report.notes[0].contains("\"Rows\" is not a name"),
+        "{:?}",
+        report.notes
+    );
 }
 
 #[tokio::test]
@@ -202,4 +219,44 @@ async fn a_worker_that_can_keep_no_files_has_not_tried() {
 
     let absent = Bench::new().run(execution(json!({"program": "/no/such/program"}))).await;
     assert!(!absent.untried, "the function's own mistake counts");
+}
+
+/// Not a test: the one below runs it in a process of its own, whose limits it lowers.
+#[tokio::test]
+#[ignore = "it lowers the limits of its process"]
+async fn a_worker_without_files() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(execution(json!({"program": "true"}))).await.outcome, Outcome::Succeeded);
+    let open = u64::try_from(entries("/proc/self/fd".as_ref())).unwrap();
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let mut shortest = None;
+    // From too few for anything to enough: whatever is the first to fail, it is none of the program's.
+    for files in open.. {
+        setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
+        let report = bench.run(execution(json!({"program": "true"}))).await;
+        if report.outcome == Outcome::Succeeded {
+            break;
+        }
+        assert!(report.untried && report.started_after.is_none(), "with {files} files: {report:?}");
+        assert_eq!(failure(&report).1, Some(ErrorClass::Worker));
+        let message = report.error_message.unwrap();
+        assert!(message.contains("Too many open files"), "{message}");
+        if message.contains("no process for") {
+            shortest.get_or_insert(files);
+        }
+    }
+    println!("without room for a process from {shortest:?} files on, {open} were open");
+    assert!(shortest.is_some(), "making a process was never what failed");
+    assert!(getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 > open);
+}
+
+#[tokio::test]
+async fn a_worker_that_has_no_files_left_has_not_tried() {
+    let ended = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "running::a_worker_without_files", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && said.contains("1 passed"), "{ended:?}");
+    println!("{said}");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sched_model::domain::function::HandlerType;
 use sched_runtime::clock::monotonic;
 use sched_worker::handlers::http::{HttpHandler, HttpSettings};
-use sched_worker::handlers::process::{ProcessSettings, RunAsList};
+use sched_worker::handlers::process::{ProcessSettings, ProgramList, RunAsList};
 use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -40,6 +40,14 @@ impl Bench {
         Self::with(&[], users)
     }
 
+    /// Whose functions may start these programs.
+    pub(crate) fn permitting(programs: &[&str]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let programs = ProgramList::parse(programs).unwrap();
+        let settings = ProcessSettings { programs, ..settings(root.path(), &[], &[]) };
+        Self { handlers: handlers(settings), root }
+    }
+
     fn with(variables: &[(&str, &str)], users: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let handlers = handlers_in(root.path(), variables, users);
@@ -57,16 +65,24 @@ impl Bench {
 
 /// Handlers that make their private directories in `root`.
 pub(crate) fn handlers_in(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> Handlers {
+    handlers(settings(root, variables, users))
+}
+
+fn handlers(settings: ProcessSettings) -> Handlers {
+    Handlers::new(settings, HttpHandler::new(HttpSettings::default()).unwrap()).unwrap()
+}
+
+fn settings(root: &Path, variables: &[(&str, &str)], users: &[&str]) -> ProcessSettings {
     let inherited: BTreeMap<OsString, OsString> =
         variables.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
-    let settings = ProcessSettings {
+    ProcessSettings {
         temp_root: root.to_path_buf(),
         inherited,
         installation: "tests".into(),
         cgroup_root: None,
+        programs: ProgramList::default(),
         run_as: RunAsList::parse(users).unwrap(),
-    };
-    Handlers::new(settings, HttpHandler::new(HttpSettings::default()).unwrap()).unwrap()
+    }
 }
 
 /// Runs a configuration with everything else as usual.

@@ -1,7 +1,7 @@
 //! What runs is seen while it runs, and stops when its claim is taken away.
 
 use system_tests::{Installation, PATIENCE, manual, shell_jobs};
-use test_support::{http, wait_for};
+use test_support::{http, is_running, wait_for};
 
 /// The events of a dispatch so far, as text.
 async fn seen(system: &Installation, dispatch: &str) -> String {
@@ -52,8 +52,9 @@ async fn live_output_is_seen_before_the_end_and_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn live_work_whose_claim_was_taken_away_is_killed_at_once() {
     let mut system = Installation::with(1, 0).await;
-    // A lease that will not be what ends it.
-    system.start_worker(&[("WORKER_OFFLINE_THRESHOLD", "600s")]).await;
+    // Neither a lease nor a heartbeat will be what ends it.
+    let patient = [("WORKER_OFFLINE_THRESHOLD", "600s"), ("WORKER_HEARTBEAT_INTERVAL", "200s")];
+    system.start_worker(&patient).await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
     let command = format!("echo $$ > {}; while :; do echo still here; sleep 0.1; done", file.display());
@@ -79,4 +80,49 @@ async fn live_work_whose_claim_was_taken_away_is_killed_at_once() {
     })
     .await;
     assert_eq!(system.count("SELECT count(*) FROM job_execution_log").await, 0, "nothing of it is stored");
+}
+
+/// It tells nothing, so only the look that goes with each heartbeat can say that others have its work. What runs beside it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_work_whose_claim_was_taken_away_is_killed_with_the_next_heartbeat() {
+    let mut system = Installation::with(1, 0).await;
+    system.start_worker(&[("WORKER_OFFLINE_THRESHOLD", "600s")]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    let command = format!(
+        "echo $$ > {place}/$SCHED_DISPATCH_ID; trap '' TERM; until test -e {place}/go; do sleep 0.1; done"
+    );
+    system.apply(&shell_jobs(&command, &[manual("silent"), manual("other")])).await;
+    let (silent, other) = (system.trigger("silent").await, system.trigger("other").await);
+    let pid_of = async |dispatch: &str| {
+        wait_for("the work to begin", PATIENCE, async || {
+            let text = std::fs::read_to_string(folder.path().join(dispatch)).unwrap_or_default();
+            text.trim().parse::<i32>().map_err(|_| text)
+        })
+        .await
+    };
+    let (lost, kept) = (pid_of(&silent).await, pid_of(&other).await);
+    assert!(is_running(lost) && is_running(kept));
+    let take_away =
+        format!("UPDATE job_dispatch SET claim_token = claim_token + 1000000 WHERE id = '{silent}'");
+    system.execute(&take_away).await;
+    wait_for("the work is killed", PATIENCE, async || match is_running(lost) {
+        true => Err(format!("{lost} lives")),
+        false => Ok(()),
+    })
+    .await;
+    assert!(is_running(kept), "what has its claim goes on");
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let completed =
+        format!("SELECT count(*) FROM job_dispatch WHERE id = '{other}' AND status = 'COMPLETED'");
+    system.wait_count("the end of the other", &completed, 1).await;
+    let history = system.text("SELECT string_agg(dispatch_id::text, ' ') FROM job_execution_log").await;
+    assert_eq!(history, other, "nothing of what was lost is stored");
+    let health = system.workers[0].health_addr().await;
+    wait_for("the loss is counted, once", PATIENCE, async || {
+        let metrics = http::get(health, "/metrics").await.unwrap().body;
+        let counted = metrics.lines().any(|line| line == "sched_claims_lost_total 1");
+        if counted { Ok(()) } else { Err(metrics) }
+    })
+    .await;
 }

@@ -234,3 +234,35 @@ async fn restart_after_a_lost_lease_leaves_no_process_and_no_zombie() {
     system.wait_count("the second attempt", COMPLETED, 1).await;
     system.check_invariants().await;
 }
+
+/// What is dispatched is done without a scheduler, also when its worker dies.
+#[tokio::test(flavor = "multi_thread")]
+async fn restart_of_a_killed_worker_is_noticed_by_another_where_nobody_leads() {
+    let mut system = Installation::with(0, 0).await;
+    let short = [("WORKER_OFFLINE_THRESHOLD", "2s"), ("WORKER_HEARTBEAT_INTERVAL", "200ms")];
+    system.start_worker(&short).await;
+    let policy = serde_json::json!({"max_attempts": 3, "backoff_seconds": 0, "jitter_percent": 0});
+    let job = serde_json::json!({"name": "survivor", "job_type": "manual", "retry_policy": policy});
+    system.apply(&shell_jobs("test $SCHED_ATTEMPT -gt 1 || sleep 600", &[job])).await;
+    let dispatch = system.trigger("survivor").await;
+    system.wait_count("the claim", "SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'", 1).await;
+    system.workers[0].kill9().await;
+    let killed = system.now().await;
+    for _ in 0..3 {
+        system.start_worker(&short).await;
+    }
+    system.wait_count("the second attempt", COMPLETED, 1).await;
+    let lost = format!(
+        "SELECT extract(epoch FROM completed_at) FROM job_execution_log
+         WHERE dispatch_id = '{dispatch}' AND (attempt, status, error_class) = (1, 'LOST', 'worker_lost')"
+    );
+    let noticed = system.number(&lost).await - killed;
+    println!("nobody leads: the attempt was given up {noticed:.1} s after its worker was killed");
+    assert!(noticed >= 6.0, "three leases are 6 s, and it was given up after {noticed} s");
+    for (event, expected) in [("worker_offline", 1), ("schedule_execution_lost", 1)] {
+        let told = format!("SELECT count(*) FROM events WHERE event_type = '{event}'");
+        assert_eq!(system.count(&told).await, expected, "{event}");
+    }
+    assert_eq!(system.count("SELECT count(*) FROM scheduler_instances").await, 0);
+    system.check_invariants().await;
+}

@@ -21,30 +21,33 @@ WITH ended AS (
         SELECT *, clock_timestamp() AS ended_at
         FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::boolean[], $6::text[], $7::uuid[], $8::timestamptz[],
                     $9::bigint[], $10::integer[], $11::jsonb[], $12::text[], $13::text[], $14::bigint[], $15::uuid[], $16::boolean[], $17::boolean[],
-                    $18::boolean[], $19::text[])
+                    $18::boolean[], $19::text[], $20::text[], $21::jsonb[])
             AS u (dispatch_id, claim_token, status, wait_ms, is_retry, outcome, execution_id, started_at,
-                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started, job_name)
+                  duration_ms, exit_code, result, error_class, error_message, output_bytes, project_id, is_apart, has_dependents, has_started, job_name,
+                  traceback, metrics)
     ) AS i
     -- Not `d.status = …`: statistics of a moment in which nothing ran promise no row at all, and the table is read once for each end.
     WHERE d.id = i.dispatch_id AND d.claim_token = i.claim_token AND CASE d.status WHEN 'IN_PROGRESS' THEN true ELSE false END
     RETURNING d.id, d.tenant_id, d.job_id, d.status, d.attempt, d.scheduled_for, d.worker_id, d.claim_token, d.triggered_by, d.queue,
               i.outcome, i.execution_id, i.started_at, i.ended_at, i.duration_ms, i.exit_code, i.result, i.error_class, i.error_message,
-              i.output_bytes, i.project_id, i.is_apart, i.has_dependents, i.has_started, i.job_name
+              i.output_bytes, i.project_id, i.is_apart, i.has_dependents, i.has_started, i.job_name, i.traceback, i.metrics
 ),
 kept AS (
     INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
-        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by)
+        completed_at, duration_ms, exit_code, result, error_class, error_message, traceback, metrics, output_bytes, worker_id, claim_token,
+        triggered_by)
     SELECT execution_id, tenant_id, project_id, job_id, id, attempt, outcome, scheduled_for, started_at,
-        started_at + duration_ms * interval '1 ms', duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id,
-        claim_token, triggered_by
+        started_at + duration_ms * interval '1 ms', duration_ms, exit_code, result, error_class, error_message, traceback, metrics, output_bytes,
+        worker_id, claim_token, triggered_by
     FROM ended WHERE NOT is_apart
 ),
 kept_apart AS (
     INSERT INTO maintenance.job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
-        completed_at, duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id, claim_token, triggered_by)
+        completed_at, duration_ms, exit_code, result, error_class, error_message, traceback, metrics, output_bytes, worker_id, claim_token,
+        triggered_by)
     SELECT execution_id, tenant_id, project_id, job_id, id, attempt, outcome, scheduled_for, started_at,
-        started_at + duration_ms * interval '1 ms', duration_ms, exit_code, result, error_class, error_message, output_bytes, worker_id,
-        claim_token, triggered_by
+        started_at + duration_ms * interval '1 ms', duration_ms, exit_code, result, error_class, error_message, traceback, metrics, output_bytes,
+        worker_id, claim_token, triggered_by
     FROM ended WHERE is_apart
 ),
 followed AS (

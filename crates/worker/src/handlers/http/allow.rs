@@ -48,6 +48,13 @@ impl AllowList {
             .any(|entry| entry.is_for(port) && matches!(&entry.what, Allowed::Host(host) if host == name))
     }
 
+    /// Whether it names this target, by its name or by all of its addresses, with this port.
+    pub(super) fn names_port(&self, name: Option<&str>, addresses: &[IpAddr], port: u16) -> bool {
+        let with_port = Self(self.0.iter().filter(|entry| entry.port == Some(port)).cloned().collect());
+        name.is_some_and(|name| with_port.has_host(name, port))
+            || addresses.iter().all(|address| with_port.has_address(*address, port))
+    }
+
     /// Whether functions may reach the address, on this port. One that leads to another, as NAT64 does, needs that to be
     /// public or allowed too.
     pub(super) fn has_address(&self, address: IpAddr, port: u16) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! The one way from a URL to an address: literals and names go through the same check, and the connection is made to the very
 //! addresses that were checked, so a name that answers differently a moment later changes nothing. A name that leads to any
-//! refused address is refused as a whole, for otherwise chance would choose among them.
+//! refused address is refused as a whole, for otherwise chance would choose among them. What is public or allowed has to have a port that may be
+//! called, and must not be the scheduler's own database ([`super::own`]).
 
 use std::fmt;
 use std::future::Future;
@@ -14,8 +15,11 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use url::{Host, Url};
 
+use super::HttpSettings;
 use super::addresses::refusal;
 use super::allow::{AllowList, normal_name};
+use super::own::{OwnDatabase, Verdict};
+use super::ports::PortList;
 
 /// Most addresses of one name; a longer answer is nobody's ordinary one.
 const MAX_ADDRESSES: usize = 64;
@@ -93,6 +97,18 @@ pub(super) enum NoTarget {
         /// The address, for the log.
         address: Option<IpAddr>,
     },
+    /// Its port may not be called.
+    #[error("the target is refused: port {port} is none of the worker's setting WORKER_HTTP_PORTS")]
+    Port {
+        /// The port.
+        port: u16,
+    },
+    /// It may not be called, and nothing can allow it.
+    #[error("the target is refused: {reason}, which no function calls")]
+    Never {
+        /// For people.
+        reason: &'static str,
+    },
     /// The name has no address.
     #[error("the name {name:?} could not be resolved")]
     Unresolved {
@@ -108,16 +124,40 @@ pub(super) enum NoTarget {
 #[derive(Debug)]
 pub(super) struct Guard {
     allow: AllowList,
+    ports: PortList,
+    own: OwnDatabase,
     resolver: Arc<dyn Resolve>,
 }
 
 impl Guard {
-    pub(super) fn new(allow: AllowList, resolver: Arc<dyn Resolve>) -> Self {
-        Self { allow, resolver }
+    pub(super) fn new(settings: HttpSettings) -> Self {
+        let HttpSettings { allow, ports, own_database, resolver, .. } = settings;
+        Self { allow, ports, own: OwnDatabase::new(&own_database), resolver }
     }
 
     /// The addresses the URL may be called at, at least one.
     pub(super) async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, NoTarget> {
+        let found = self.public_or_allowed(url).await?;
+        let name = match url.host() {
+            Some(Host::Domain(name)) => Some(normal_name(name)),
+            _ => None,
+        };
+        let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
+        // All of them have the same.
+        let port = found.first().map_or(0, SocketAddr::port);
+        if !self.ports.has(port) && !self.allow.names_port(name, &addresses, port) {
+            return Err(NoTarget::Port { port });
+        }
+        match self.own.judge(name, &addresses, port, self.resolver.as_ref()).await {
+            Verdict::Other => Ok(found),
+            Verdict::Own => Err(NoTarget::Never { reason: "it is the scheduler's own database" }),
+            Verdict::Unknown => Err(NoTarget::Never {
+                reason: "its port is one of the scheduler's own database, whose address cannot be looked up at the moment",
+            }),
+        }
+    }
+
+    async fn public_or_allowed(&self, url: &Url) -> Result<Vec<SocketAddr>, NoTarget> {
         let refused = |reason: &str| NoTarget::Refused { reason: reason.to_owned(), address: None };
         let port = url.port_or_known_default().ok_or_else(|| refused("it has no port"))?;
         let found = match url.host().ok_or_else(|| refused("it has no host"))? {
@@ -180,7 +220,7 @@ fn is_local_name(name: &str) -> bool {
 
 /// Whether an address is one of this machine's. Nothing is sent: connecting a datagram socket only asks for the route, and the
 /// route to an own address begins at that address.
-fn is_own(address: SocketAddr) -> bool {
+pub(super) fn is_own(address: SocketAddr) -> bool {
     let unspecified = match address {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),

@@ -18,7 +18,9 @@ mod circuit;
 mod connect;
 mod exchange;
 mod guard;
+mod own;
 mod pool;
+mod ports;
 mod request;
 mod response;
 mod sign;
@@ -35,8 +37,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Execution;
 use super::report::{ErrorClass, Outcome, Report};
+use super::shortage::is_shortage;
 use circuit::{Circuits, Pass};
-use connect::Trust;
+use connect::{ConnectError, Trust};
 use exchange::{Bounds, ExchangeError, Line, Progress, Stage};
 use guard::{Guard, NoTarget};
 use pool::Pool;
@@ -45,12 +48,17 @@ use request::{Prepared, RequestError};
 pub use allow::{AllowEntry, AllowList, InvalidTarget};
 pub use connect::CertificateError;
 pub use guard::{Resolve, Resolving, SystemResolver};
+pub use ports::{InvalidPort, PortList};
 
 /// What the handler is given by the worker's configuration.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
     /// Targets that may be called although they are not public.
     pub allow: AllowList,
+    /// Ports that may be called.
+    pub ports: PortList,
+    /// Hosts and ports of the scheduler's own database, which is never called.
+    pub own_database: Vec<(String, u16)>,
     /// PEM file with authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
     /// How names are resolved.
@@ -59,7 +67,13 @@ pub struct HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { allow: AllowList::default(), ca_file: None, resolver: Arc::new(SystemResolver::default()) }
+        Self {
+            allow: AllowList::default(),
+            ports: PortList::default(),
+            own_database: Vec::new(),
+            ca_file: None,
+            resolver: Arc::new(SystemResolver::default()),
+        }
     }
 }
 
@@ -84,7 +98,7 @@ impl HttpHandler {
     /// The file with certificates cannot be read.
     pub fn new(settings: HttpSettings) -> Result<Self, CertificateError> {
         let trust = Trust::new(settings.ca_file.as_deref())?;
-        let guard = Guard::new(settings.allow, settings.resolver);
+        let guard = Guard::new(settings);
         Ok(Self { line: Line { guard, trust, pool: Pool::default() }, circuits: Circuits::default() })
     }
 
@@ -192,8 +206,17 @@ fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Dura
 }
 
 fn failed(error: &ExchangeError) -> Report {
+    // No socket, so nothing was sent, and the endpoint has no part in it.
+    if let ExchangeError::Connect(ConnectError::Tcp(source))
+    | ExchangeError::NoTarget(NoTarget::Unresolved { source: Some(source), .. }) = error
+        && is_shortage(source)
+    {
+        return Report::untried(&format!("this worker could make no connection: {}", describe(error)));
+    }
     let class = match error {
-        ExchangeError::NoTarget(NoTarget::Refused { .. }) => ErrorClass::TargetRefused,
+        ExchangeError::NoTarget(
+            NoTarget::Refused { .. } | NoTarget::Port { .. } | NoTarget::Never { .. },
+        ) => ErrorClass::TargetRefused,
         ExchangeError::NoTarget(NoTarget::Unresolved { .. })
         | ExchangeError::ConnectTimeout(_)
         | ExchangeError::Connect(_)
@@ -216,7 +239,10 @@ fn tell(pass: Pass, report: &Report, progress: &Progress) {
         Some(ErrorClass::ResponseInvalid) => progress.response.is_none(),
         _ => false,
     };
-    let is_neutral = matches!(report.error_class, Some(ErrorClass::Cancelled | ErrorClass::TargetRefused));
+    let is_neutral = matches!(
+        report.error_class,
+        Some(ErrorClass::Cancelled | ErrorClass::TargetRefused | ErrorClass::Worker)
+    );
     match (is_in_trouble, is_neutral) {
         (true, _) => pass.failed(monotonic()),
         (false, true) => drop(pass),

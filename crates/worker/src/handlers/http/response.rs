@@ -30,9 +30,11 @@ pub(super) fn may_pass(status: u16) -> bool {
 pub(super) fn judge(config: &HttpConfig, response: &Response) -> Report {
     let mut report = if config.expects(response.status) {
         match pick(config, response) {
-            Ok(picked) => {
-                Report { result: Some(result(response, picked)), ..Report::ended(Outcome::Succeeded, None) }
-            }
+            Ok(picked) => Report {
+                metrics: picked.get("metrics").cloned(),
+                result: Some(result(response, picked)),
+                ..Report::ended(Outcome::Succeeded, None)
+            },
             Err(reason) => Report {
                 result: Some(result(response, Map::new())),
                 ..Report::failed(ErrorClass::ResponseInvalid, &reason)
@@ -198,6 +200,7 @@ mod tests {
         let expected = json!({
             "status": 200, "result": {"x": 0.5, "s": "a\u{FFFD}"}, "metrics": {"rows": 7, "share": 0.5},
         });
+        assert_eq!(report.metrics, Some(expected["metrics"].clone()));
         assert_eq!(report.result, Some(expected));
         for body in ["", "{", r#"{"data": {"x": "0.5"}, "n": 7}"#, r#"{"data": {"x": 1}}"#] {
             let report = judge(&wants, &response(200, body));

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::super::capture::{Capture, Captured};
+use super::super::metrics::{Metrics, NotKept};
 use super::super::{Execution, storable};
 
 /// The context of one attempt. Cloning is cheap, and the clones are the same context.
@@ -27,6 +28,8 @@ struct Inner {
     began: OnceLock<Instant>,
     stop: CancellationToken,
     log: Mutex<Capture>,
+    /// What was reported in numbers, and the first that was not kept.
+    metrics: Mutex<(Metrics, Option<NotKept>)>,
 }
 
 impl Ctx {
@@ -40,6 +43,7 @@ impl Ctx {
             began: OnceLock::new(),
             stop: CancellationToken::new(),
             log: Mutex::new(Capture::new(limit)),
+            metrics: Mutex::default(),
         }))
     }
 
@@ -69,6 +73,16 @@ impl Ctx {
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What was reported in numbers. What comes later is nobody's.
+    pub(super) fn take_metrics(&self) -> (Metrics, Option<NotKept>) {
+        std::mem::take(&mut *self.metrics_lock())
+    }
+
+    fn metrics_lock(&self) -> std::sync::MutexGuard<'_, (Metrics, Option<NotKept>)> {
+        // Every change leaves them whole.
+        self.0.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The arguments as they are. A handler's typed arguments were read from these.
     #[must_use]
     pub fn raw_args(&self) -> &Value {
@@ -90,6 +104,17 @@ impl Ctx {
         let percent = percent.into().filter(|percent| percent.is_finite());
         let message = storable::text(message.as_ref().as_bytes());
         self.0.execution.live.progress(percent.map(|percent| percent.clamp(0.0, 100.0)), message);
+    }
+
+    /// Reports a number about the attempt, such as the rows it read. History keeps the latest of each name, whatever the outcome.
+    ///
+    /// Names are small letters, digits and `_`, up to 64; an attempt keeps 20 numbers. What is none of that, or not finite, is left out with a
+    /// note in the worker's log.
+    pub fn metric(&self, name: impl AsRef<str>, value: impl Into<Value>) {
+        let mut kept = self.metrics_lock();
+        if let Err(why) = kept.0.set(name.as_ref(), value.into()) {
+            kept.1.get_or_insert(why);
+        }
     }
 
     /// Waits until the attempt is to stop: its time is up, somebody cancelled it, or its worker stops.

@@ -153,6 +153,9 @@ impl NativeHandler {
         let mut report = self.supervise(handler, &ctx, cancel).await;
         report.started_after = ctx.began().map(|began| began.saturating_duration_since(called));
         report.log = ctx.take_log();
+        let (metrics, not_kept) = ctx.take_metrics();
+        report.metrics = metrics.into_json();
+        report.notes.extend(not_kept.map(|why| why.to_string()));
         report
     }
 
@@ -163,14 +166,14 @@ impl NativeHandler {
         let mut task = spawn_owned_on(&self.handle(), "native handler", attempt(handler, ctx.clone(), alive));
         let reason = tokio::select! {
             biased;
-            ended = &mut task => return judge(ended, ctx),
+            ended = &mut task => return judge(ended),
             () = cancel.cancelled() => Stopped::Cancelled,
             () = sleep(ctx.timeout()) => Stopped::TimedOut,
         };
         drop(told_to_stop);
         let grace = Duration::from_secs(u64::from(ctx.config().grace_seconds));
         if let Ok(ended) = timeout(grace, &mut task).await {
-            return reason.after_return(judge(ended, ctx), ctx);
+            return reason.after_return(judge(ended), ctx);
         }
         task.abort();
         let is_gone = timeout(DROP_WAIT, gone).await.is_ok();

@@ -6,11 +6,15 @@ use sched_model::domain::FieldError;
 use sched_runtime::tasks::TaskError;
 
 use super::super::report::{ErrorClass, Outcome, Report};
+use super::super::storable;
 use super::context::Ctx;
 use super::registry::Ending;
 
 /// Longest error message that is kept, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+
+/// Longest way to a panic that is kept, in bytes.
+const MAX_TRACEBACK_BYTES: usize = 64 * 1024;
 
 /// Why an attempt was made to stop.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +41,7 @@ impl Stopped {
             Some(error) => format!("it ended within the grace: {error}"),
         };
         let stopped = self.report(&how, ctx);
-        Report { result: returned.result, notes: returned.notes, ..stopped }
+        Report { result: returned.result, traceback: returned.traceback, notes: returned.notes, ..stopped }
     }
 
     pub(super) fn after_drop(self, is_gone: bool, grace: Duration, ctx: &Ctx) -> Report {
@@ -59,7 +63,7 @@ impl Stopped {
 }
 
 /// Judges a handler that ended by itself, or whose task did not come to its end.
-pub(super) fn judge(ended: Result<Ending, TaskError>, ctx: &Ctx) -> Report {
+pub(super) fn judge(ended: Result<Ending, TaskError>) -> Report {
     match ended {
         Ok(Ending::Returned { result, note }) => {
             let mut report = Report::ended(Outcome::Succeeded, None);
@@ -72,10 +76,14 @@ pub(super) fn judge(ended: Result<Ending, TaskError>, ctx: &Ctx) -> Report {
             Report { again, ..Report::failed(class, bounded(&message)) }
         }
         Ok(Ending::Panicked(panic)) => {
-            if let Some(backtrace) = panic.backtrace {
-                ctx.log(backtrace);
+            let traceback = match &panic.backtrace {
+                Some(backtrace) => format!("{}\n{backtrace}", panic.message),
+                None => panic.message.clone(),
+            };
+            Report {
+                traceback: Some(storable::text(beginning(&traceback, MAX_TRACEBACK_BYTES).as_bytes())),
+                ..Report::failed(ErrorClass::Panic, bounded(&panic.message))
             }
-            Report::failed(ErrorClass::Panic, bounded(&panic.message))
         }
         Err(error) => Report::failed(ErrorClass::Worker, &format!("the handler was cut off: {error}")),
     }
@@ -92,5 +100,9 @@ pub(super) fn invalid_config(mistakes: &[FieldError]) -> Report {
 
 /// The beginning of a message that may be very long.
 fn bounded(message: &str) -> &str {
-    message.get(..message.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or(message)
+    beginning(message, MAX_MESSAGE_BYTES)
+}
+
+fn beginning(text: &str, bytes: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes)).unwrap_or(text)
 }

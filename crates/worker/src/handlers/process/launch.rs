@@ -108,8 +108,14 @@ fn launch(job: Job) {
     }
 }
 
+/// The file that is to be started, as the function names it.
+pub(super) fn path(config: &ProcessConfig) -> Result<PathBuf, StartError> {
+    config.program.as_deref().map_or_else(|| Ok(PathBuf::from("/bin/sh")), find)
+}
+
 /// The program of an attempt, with all it is given. One of another user goes to its directory when it has become that user.
 pub(super) fn program(
+    path: PathBuf,
     config: &ProcessConfig,
     execution: &Execution,
     workspace: &mut Workspace,
@@ -117,12 +123,11 @@ pub(super) fn program(
     identity: Option<&Identity>,
 ) -> Result<Program, StartError> {
     let own_args = config.args.iter().map(OsString::from);
-    let (path, args) = match (&config.program, &config.command) {
-        (Some(program), _) => (find(program)?, own_args.collect()),
-        (None, script) => {
-            let script = script.as_deref().unwrap_or_default();
-            let args = ["-c", script, "sh"].map(OsString::from).into_iter().chain(own_args).collect();
-            (PathBuf::from("/bin/sh"), args)
+    let args = match &config.program {
+        Some(_) => own_args.collect(),
+        None => {
+            let script = config.command.as_deref().unwrap_or_default();
+            ["-c", script, "sh"].map(OsString::from).into_iter().chain(own_args).collect()
         }
     };
     // A file and not a pipe: nothing has to be fed, and a program that does not read is no error.

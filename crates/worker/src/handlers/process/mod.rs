@@ -14,7 +14,7 @@
 //! of the same installation on the machine finds it, at its start or before its lease runs out ([`ProcessHandler::clear_away_dead`]).
 //! Elsewhere than on Linux only the process group is killed.
 //!
-//! What a program may be and use is `confine`'s and `cgroups`' part: another user, no new privileges, no core dumps, and bounds of
+//! Which programs there are to start is the operator's word (`programs`). What one may be and use is `confine`'s and `cgroups`' part: another user, no new privileges, no core dumps, and bounds of
 //! memory, processor time and processes. What this machine cannot do of it is refused, never left out. The worker itself is not to be
 //! read by the programs it runs, even by those of its own user: the kernel is told not to let them look into it.
 //!
@@ -30,6 +30,7 @@ mod outcome;
 mod ownership;
 mod pipes;
 mod procfs;
+mod programs;
 mod running;
 mod spawn;
 mod strays;
@@ -48,17 +49,20 @@ use sched_runtime::clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
 use super::capture::Captured;
-use super::report::{ErrorClass, Outcome, Report};
+use super::metrics::Metrics;
+use super::report::{Again, ErrorClass, Outcome, Report};
 use super::{Execution, MissingSecret};
 use cgroups::{Cgroups, Entrance, Leaf, LimitError};
 use confine::{Confinement, Directory};
 use launch::{Launcher, Prepared};
 use pipes::Pipes;
+use programs::ProgramRefused;
 use supervise::Patience;
 use users::{Identity, RunAsError};
 use workspace::Workspace;
 
 pub use environment::SAFE_PATH;
+pub use programs::{ProgramList, ProgramListError};
 pub use users::{RunAsList, RunAsListError};
 
 /// How long the pipes are read after the program has ended of its own accord; a background process of it may hold
@@ -79,6 +83,8 @@ pub struct ProcessSettings {
     pub installation: String,
     /// Control group below which groups for limits are made, as a path within the hierarchy; the worker's own if absent.
     pub cgroup_root: Option<String>,
+    /// Programs that functions may start.
+    pub programs: ProgramList,
     /// Users as which functions may run besides the worker's own; none if empty.
     pub run_as: RunAsList,
 }
@@ -117,8 +123,12 @@ enum StartError {
     NotInPath { program: String },
     #[error("program {program:?} does not exist on this worker")]
     NoSuchProgram { program: String },
+    #[error(transparent)]
+    Refused(#[from] ProgramRefused),
     #[error("working directory {cwd:?} is not a directory on this worker")]
     NoSuchDirectory { cwd: String },
+    #[error("this worker could make no process for {program:?}")]
+    Shortage { program: String, source: std::io::Error },
     #[error("failed to start {program:?}")]
     Spawn { program: String, source: std::io::Error },
     #[error(
@@ -141,14 +151,16 @@ impl StartError {
             Self::Config(_) => ErrorClass::InvalidConfig,
             Self::Secret(_) => ErrorClass::MissingSecret,
             Self::NotInPath { .. } | Self::NoSuchProgram { .. } => ErrorClass::ProgramNotFound,
+            Self::Refused(_) => ErrorClass::ProgramRefused,
             Self::NoSuchDirectory { .. } | Self::NoInterpreter { .. } | Self::Spawn { .. } => {
                 ErrorClass::SpawnFailed
             }
             Self::RunAs(_) => ErrorClass::RunAsUnavailable,
             Self::Limit(LimitError::Unavailable { .. }) => ErrorClass::LimitsUnavailable,
-            Self::Workspace { .. } | Self::Limit(LimitError::Group { .. }) | Self::LauncherGone => {
-                ErrorClass::Worker
-            }
+            Self::Shortage { .. }
+            | Self::Workspace { .. }
+            | Self::Limit(LimitError::Group { .. })
+            | Self::LauncherGone => ErrorClass::Worker,
         }
     }
 }
@@ -166,6 +178,7 @@ struct Place {
     temp_root: PathBuf,
     worker: environment::Worker,
     cgroups: Cgroups,
+    programs: ProgramList,
     run_as: RunAsList,
 }
 
@@ -188,8 +201,9 @@ impl ProcessHandler {
         let cgroups = Cgroups::look(settings.cgroup_root.as_deref(), &mark);
         tracing::debug!(limits = ?cgroups.names(), missing = ?cgroups.missing(), "Looked for control groups.");
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
-        let worker = environment::Worker { inherited: settings.inherited, mark };
-        let place = Place { temp_root: settings.temp_root, worker, cgroups, run_as: settings.run_as };
+        let ProcessSettings { temp_root, inherited, programs, run_as, .. } = settings;
+        let worker = environment::Worker { inherited, mark };
+        let place = Place { temp_root, worker, cgroups, programs, run_as };
         Ok(Self { place: Arc::new(place), launcher })
     }
 
@@ -227,7 +241,12 @@ impl ProcessHandler {
             match self.attempt(execution, cancel, called).await {
                 Ok(report) => report,
                 Err(error) if error.class() == ErrorClass::Worker => Report::untried(&with_causes(&error)),
-                Err(error) => Report::failed(error.class(), &with_causes(&error)),
+                Err(error) => {
+                    // What the operator does not let run will not run the next time either.
+                    let is_refused = matches!(error, StartError::Refused(_));
+                    let again = if is_refused { Again::Never } else { Again::AsThePolicySays };
+                    Report { again, ..Report::failed(error.class(), &with_causes(&error)) }
+                }
             }
         };
         report.elapsed = monotonic().duration_since(called);
@@ -265,11 +284,14 @@ impl ProcessHandler {
 
         let left = workspace.close().await;
         notes.extend(left.notes);
+        let (metrics, not_kept) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
+        notes.extend(not_kept.map(|why| format!("of the result's metrics some were not kept: {why}")));
         let (stdout, stderr) = pipes.finish();
         let judged = outcome::judge(&ending, patience, &config.success_exit_codes);
         let judged = outcome::with_memory_kills(judged, memory_kills, config.limits.as_ref(), &mut notes);
         Ok(Report {
             result: left.result,
+            metrics: metrics.into_json(),
             stdout,
             stderr,
             log: Captured::of_lines(&notes),
@@ -292,9 +314,11 @@ impl ProcessHandler {
                 config.run_as.as_ref().map(|run_as| Identity::of(run_as, &place.run_as)).transpose()?;
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
+            let path = place.programs.permits(launch::path(&config)?)?;
             let mut workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
                 .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
-            let program = launch::program(&config, &execution, &mut workspace, &place.worker, identity)?;
+            let program =
+                launch::program(path, &config, &execution, &mut workspace, &place.worker, identity)?;
             let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;
             let entrance = leaf.as_ref().map_or_else(|| Ok(Entrance::nowhere()), Leaf::entrance)?;
             let place_of_its_own = workspace.take_work().map(Directory::Open);

@@ -141,7 +141,9 @@ impl Scrubber {
         }
         Report {
             error_message: report.error_message.map(|text| self.scrub(&text).into_owned()),
+            traceback: report.traceback.map(|text| self.scrub(&text).into_owned()),
             result: report.result.map(|value| self.json(value)),
+            metrics: report.metrics.map(|value| self.json(value)),
             stdout: self.captured(report.stdout),
             stderr: self.captured(report.stderr),
             log: self.captured(report.log),

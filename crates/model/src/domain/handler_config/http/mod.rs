@@ -14,6 +14,7 @@ use url::Url;
 
 use super::template::{Form, Template, TemplateValues};
 use super::{FieldError, Mistakes, TextOrSecret};
+use crate::domain::metric;
 
 pub use headers::{NO_CONTROL, is_header_value};
 pub use signing::{InvalidSigningSecret, Signing, signing_key};
@@ -34,8 +35,6 @@ pub const DEFAULT_RETRY_AFTER_MAX_SECONDS: u32 = 3_600;
 pub const RETRY_AFTER_MAX_SECONDS_LIMIT: u32 = 86_400;
 /// Longest body written down in a configuration; larger ones belong into the arguments.
 const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Numbers picked from one response.
-const MAX_METRICS: usize = 20;
 /// Longest JSON pointer.
 const MAX_POINTER_BYTES: usize = 512;
 
@@ -233,11 +232,11 @@ impl HttpConfig {
         {
             mistakes.add("result", NO_POINTER);
         }
-        if self.metrics.len() > MAX_METRICS {
-            mistakes.add("metrics", format!("must be at most {MAX_METRICS}"));
+        if self.metrics.len() > metric::MOST {
+            mistakes.add("metrics", format!("must be at most {}", metric::MOST));
         }
         for (name, pointer) in &self.metrics {
-            if !is_metric_name(name) {
+            if !metric::is_name(name) {
                 mistakes
                     .add(format!("metrics.{name}"), "is not a name: up to 64 small letters, digits and _");
             } else if !is_pointer(pointer) {
@@ -321,11 +320,6 @@ fn is_pointer(text: &str) -> bool {
     (text.is_empty() || text.starts_with('/'))
         && text.len() <= MAX_POINTER_BYTES
         && rest.all(|after| after.starts_with(['0', '1']))
-}
-
-fn is_metric_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
 #[cfg(test)]

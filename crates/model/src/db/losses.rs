@@ -1,25 +1,29 @@
-//! Ending attempts as lost: what history, the dispatch and the events say about it.
+//! Ending attempts as lost: what history, the dispatch and the events say about it; and recovery, which finds those of dead workers.
 //!
-//! Shared by the tasks that find such attempts. Each is ended under its own claim token, so that a worker which reports on it later
-//! changes nothing. All of it happens in the caller's fenced transaction, events included: either the attempt is lost and told, or
-//! neither.
+//! Shared by all who find such attempts. Each is ended under its own claim token, so that a worker which reports on it later
+//! changes nothing, and of two who end it one does. All of it happens in the caller's transaction, events included: either the attempt
+//! is lost and told, or neither.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sched_model::db::attempts::{Ended, Record};
-use sched_model::db::events::{self, NewEvent};
-use sched_model::db::recovery::{self, OpenAttempt};
-use sched_model::db::{Conn, DbError};
-use sched_model::domain::attempt::{AttemptOutcome, POISON_AFTER_LOSSES, Verdict, decide};
-use sched_model::domain::dispatch::DispatchStatus;
-use sched_model::domain::ids::{DispatchId, execution_id};
-use sched_model::domain::retry::RetryPolicy;
 use serde_json::json;
+
+use super::attempts::{Ended, Record};
+use super::events::{self, NewEvent};
+use super::recovery::{self, OpenAttempt};
+use super::{Conn, DbResult, notify, tick, transact};
+use crate::domain::attempt::{AttemptOutcome, POISON_AFTER_LOSSES, Verdict, decide};
+use crate::domain::dispatch::DispatchStatus;
+use crate::domain::ids::{DispatchId, InstanceId, Term, WorkerId, execution_id};
+use crate::domain::retry::RetryPolicy;
+
+/// Most attempts of dead workers that are ended in one transaction.
+const BATCH: i64 = 500;
 
 /// Why an attempt is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub enum Cause {
     /// Its worker was given up.
     WorkerLost {
         /// After this much silence.
@@ -35,11 +39,12 @@ pub(super) enum Cause {
 }
 
 /// Shows the counters of what is lost before anything is.
-pub(super) fn show_counters() {
+pub fn show_counters() {
     for reason in ["worker_lost", "overdue", "claim_missing"] {
         metrics::counter!("sched_attempts_lost_total", "reason" => reason).increment(0);
     }
     metrics::counter!("sched_dispatches_poisoned_total").increment(0);
+    metrics::counter!("sched_workers_lost_total").increment(0);
 }
 
 impl Cause {
@@ -73,7 +78,7 @@ impl Cause {
 
 /// An attempt that was ended as lost.
 #[derive(Debug, Clone)]
-pub(super) struct Lost {
+pub struct Lost {
     attempt: OpenAttempt,
     cause: Cause,
     verdict: Verdict,
@@ -84,18 +89,17 @@ pub(super) struct Lost {
 
 /// How attempts are ended as lost.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Losses {
+pub struct Losses {
     /// Attempts of jobs without a policy.
-    pub(super) max_attempts: u32,
+    pub max_attempts: u32,
 }
 
 impl Losses {
     /// Ends attempts as lost and records the events. Returns those whose claim still held.
-    pub(super) async fn end(
-        self,
-        conn: &mut Conn,
-        found: Vec<(OpenAttempt, Cause)>,
-    ) -> Result<Vec<Lost>, DbError> {
+    ///
+    /// # Errors
+    /// When the database cannot be asked.
+    pub async fn end(self, conn: &mut Conn, found: Vec<(OpenAttempt, Cause)>) -> DbResult<Vec<Lost>> {
         let lost: Vec<Lost> = found.into_iter().map(|(attempt, cause)| self.decide(attempt, cause)).collect();
         let held = recovery::end_lost(conn, &lost.iter().map(Lost::ended).collect::<Vec<_>>()).await?;
         let held: HashMap<DispatchId, DispatchStatus> = held.into_iter().collect();
@@ -139,6 +143,8 @@ impl Lost {
                 result: None,
                 error_class: Some(self.cause.class().into()),
                 error_message: Some(self.message.clone()),
+                traceback: None,
+                metrics: None,
                 output: Vec::new(),
                 output_bytes: 0,
             },
@@ -176,7 +182,7 @@ impl Lost {
     }
 
     /// Logs and counts it, after the commit.
-    pub(super) fn tell(&self) {
+    pub fn tell(&self) {
         let OpenAttempt { dispatch_id, job_name, attempt, worker_id, .. } = &self.attempt;
         tracing::warn!(
             dispatch.id = %dispatch_id, job.name = job_name, attempt, worker.id = %worker_id, error = self.message,
@@ -196,4 +202,136 @@ impl Lost {
 /// Whether losing it makes its dispatch poison, whatever its policy.
 const fn is_poison(attempt: &OpenAttempt) -> bool {
     attempt.failures.lost + 1 >= POISON_AFTER_LOSSES
+}
+
+/// What a recovery has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Workers that were given up.
+    pub workers: usize,
+    /// Attempts that were ended.
+    pub attempts: usize,
+}
+
+/// Who recovers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The leader, in its term.
+    Leader {
+        /// Who it is.
+        instance: InstanceId,
+        /// Its term.
+        term: Term,
+    },
+    /// A worker, because nobody leads.
+    Worker,
+}
+
+impl By {
+    /// Whether it may, for the length of the transaction.
+    async fn may(self, conn: &mut Conn, lease: Duration) -> DbResult<bool> {
+        match self {
+            Self::Leader { instance, term } => tick::fence(conn, instance, term).await.map(|_at| true),
+            Self::Worker => recovery::may_recover_alone(conn, lease).await,
+        }
+    }
+}
+
+/// Finding the work of dead workers and ending its attempts, so that others do it again.
+#[derive(Debug, Clone, Copy)]
+pub struct Recovery {
+    /// Who does it.
+    pub by: By,
+    /// Silence after which a worker is given up, if its own lease is no longer.
+    pub lease: Duration,
+    /// How attempts are ended.
+    pub losses: Losses,
+}
+
+impl Recovery {
+    /// Looks, in one statement, whether there is anything to do. If so it marks workers OFFLINE whose lease has expired, and then ends the
+    /// attempts of OFFLINE workers as lost, until none is left or `is_stopped`.
+    ///
+    /// These are separate transactions, because jobs are locked before workers everywhere; whoever dies between them leaves the rest to the
+    /// next. Each begins with the question whether we may, and changes nothing if not. It looks at every OFFLINE worker that still has claims, so
+    /// nothing depends on having seen the moment.
+    ///
+    /// # Errors
+    /// When the database cannot be asked, or the term is over.
+    pub async fn run(self, conn: &mut Conn, is_stopped: impl Fn() -> bool) -> DbResult<Recovered> {
+        let found = recovery::look(conn, self.lease).await?;
+        let mut offline = Vec::new();
+        if found.silent_workers {
+            offline = transact(conn, "expire_workers", async |conn: &mut Conn| {
+                if self.by.may(conn, self.lease).await? { self.expire(conn).await } else { Ok(Vec::new()) }
+            })
+            .await?;
+            offline.iter().for_each(tell_offline);
+        }
+        let mut recovered = Recovered { workers: offline.len(), attempts: 0 };
+        while found.claims_of_the_lost || !offline.is_empty() {
+            let lost = transact(conn, "end_lost", async |conn: &mut Conn| {
+                if self.by.may(conn, self.lease).await? { self.end_lost(conn).await } else { Ok(Vec::new()) }
+            })
+            .await?;
+            lost.iter().for_each(Lost::tell);
+            recovered.attempts += lost.len();
+            if i64::try_from(lost.len()).unwrap_or(i64::MAX) < BATCH || is_stopped() {
+                break;
+            }
+        }
+        tell_others(conn, recovered).await;
+        Ok(recovered)
+    }
+
+    async fn expire(self, conn: &mut Conn) -> DbResult<Vec<(WorkerId, String)>> {
+        let expired = recovery::expire_workers(conn, self.lease).await?;
+        events::append(conn, &expired.iter().map(offline_event).collect::<Vec<_>>()).await?;
+        Ok(expired)
+    }
+
+    async fn end_lost(self, conn: &mut Conn) -> DbResult<Vec<Lost>> {
+        let cause = Cause::WorkerLost { lease: self.lease };
+        let open = recovery::lost_attempts(conn, BATCH).await?;
+        let lost = self.losses.end(conn, open.into_iter().map(|attempt| (attempt, cause)).collect()).await?;
+        recovery::forget_finished_claims(conn).await?;
+        Ok(lost)
+    }
+}
+
+/// Tells whoever can go on now.
+async fn tell_others(conn: &mut Conn, recovered: Recovered) {
+    if recovered == Recovered::default() {
+        return;
+    }
+    if let Err(error) = notify::dispatches_wait_again(conn).await {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Notifying the workers failed; they find the work when they poll."
+        );
+    }
+    if recovered.attempts > 0
+        && let Err(error) = notify::jobs_ended(conn).await
+    {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Waking the task that runs dependents failed; it looks by itself."
+        );
+    }
+}
+
+fn tell_offline((worker, hostname): &(WorkerId, String)) {
+    tracing::error!(worker.id = %worker, worker.hostname = hostname, "A worker is given up: its lease has expired.");
+    metrics::counter!("sched_workers_lost_total").increment(1);
+}
+
+fn offline_event((worker, hostname): &(WorkerId, String)) -> NewEvent {
+    NewEvent {
+        tenant_id: None,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type: events::WORKER_OFFLINE,
+        payload: json!({"worker_id": worker, "hostname": hostname}),
+    }
 }

@@ -1,0 +1,111 @@
+//! Recovery by whoever may: the leader, or a worker where nobody leads.
+
+use std::time::Duration;
+
+use sched_model::db::losses::{By, Losses, Recovered, Recovery};
+use sched_model::db::workers::{self, Beat, BeatOutcome};
+use sched_model::db::{Conn, DbError, transact};
+use sched_model::domain::instance::WorkerStatus;
+
+use crate::attempts::assert_counters_are_true;
+use crate::fixture::World;
+use crate::leadership::{candidate, lead};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn recovery(by: By) -> Recovery {
+    Recovery { by, lease: LEASE, losses: Losses { max_attempts: 3 } }
+}
+
+/// Sets the heartbeat of every row of a table to that many seconds ago.
+async fn silence(world: &World, table: &str, seconds: i32) {
+    let ago = format!("clock_timestamp() - {seconds} * interval '1 second'");
+    world.sql(&format!("UPDATE {table} SET last_heartbeat = {ago}")).await;
+}
+
+async fn may_recover(conn: &mut Conn) -> bool {
+    sched_model::db::recovery::may_recover_alone(conn, LEASE).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_worker_at_a_time_may_recover_and_none_beside_a_leader_that_lives() {
+    let world = World::new().await;
+    let (mut one, mut other) = (world.conn().await, world.conn().await);
+    transact(&mut one, "test_alone", async |one: &mut Conn| {
+        assert!(may_recover(one).await, "nobody leads");
+        assert!(!may_recover(&mut world.conn().await).await, "another is at it");
+        Ok::<_, DbError>(())
+    })
+    .await
+    .unwrap();
+    assert!(may_recover(&mut other).await, "it has ended");
+    let scheduler = candidate(&mut one).await;
+    assert!(may_recover(&mut other).await, "one that stands by recovers nothing");
+    lead(&mut one, scheduler).await;
+    assert!(!may_recover(&mut other).await);
+    silence(&world, "scheduler_instances", 31).await;
+    assert!(may_recover(&mut other).await, "its row is all that is left of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_of_a_worker_tells_how_long_the_leader_has_been_silent() {
+    let world = World::new().await;
+    let worker = world.worker().await;
+    let mut conn = world.conn().await;
+    let beat = Beat { status: WorkerStatus::Idle, running: 0, jobs_processed: 0 };
+    let mut silent_for = async || match workers::heartbeat(&mut conn, worker, beat).await.unwrap() {
+        BeatOutcome::Renewed { leader_silence, .. } => leader_silence,
+        BeatOutcome::LeaseLost => panic!("the worker lives"),
+    };
+    assert_eq!(silent_for().await, None);
+    let mut leads = world.conn().await;
+    let scheduler = candidate(&mut leads).await;
+    assert_eq!(silent_for().await, None, "it does not lead yet");
+    lead(&mut leads, scheduler).await;
+    assert!(silent_for().await.unwrap() < Duration::from_secs(20));
+    silence(&world, "scheduler_instances", 100).await;
+    let seconds = silent_for().await.unwrap().as_secs();
+    assert!((100..130).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_that_recover_at_once_end_each_attempt_once() {
+    let world = World::new().await;
+    for number in 0..20 {
+        world.running(&format!("job-{number}")).await;
+    }
+    silence(&world, "worker_registration", 31).await;
+    // A leader that was silent for so long that a worker recovers, and acts at that very moment: nobody has taken its term.
+    let mut conn = world.conn().await;
+    let instance = candidate(&mut conn).await;
+    let term = lead(&mut conn, instance).await;
+    silence(&world, "scheduler_instances", 31).await;
+    let all = async |by: By| {
+        let mut conn = world.conn().await;
+        recovery(by).run(&mut conn, || false).await.unwrap()
+    };
+    let (one, other) = tokio::join!(all(By::Leader { instance, term }), all(By::Worker));
+    assert_eq!(one.attempts + other.attempts, 20, "{one:?} {other:?}");
+    assert_eq!(one.workers + other.workers, 20, "{one:?} {other:?}");
+    let told = "SELECT event_type, count(*), count(DISTINCT payload) FROM events
+                WHERE event_type IN ('worker_offline', 'schedule_execution_lost') GROUP BY 1 ORDER BY 1";
+    let expected = [["schedule_execution_lost", "20", "20"], ["worker_offline", "20", "20"]];
+    assert_eq!(world.rows(told).await, expected);
+    assert_eq!(world.number("SELECT count(*) FROM job_execution_log WHERE status = 'LOST'").await, 20);
+    assert_eq!(all(By::Worker).await, Recovered::default());
+    assert_counters_are_true(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_recover_changes_nothing() {
+    let world = World::new().await;
+    world.running("kept").await;
+    silence(&world, "worker_registration", 31).await;
+    let mut conn = world.conn().await;
+    let instance = candidate(&mut conn).await;
+    lead(&mut conn, instance).await;
+    let refused = recovery(By::Worker).run(&mut conn, || false).await.unwrap();
+    assert_eq!(refused, Recovered::default());
+    assert_eq!(world.number("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 0);
+    assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'IN_PROGRESS'").await, 1);
+}

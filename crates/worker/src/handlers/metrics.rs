@@ -1,0 +1,101 @@
+//! Numbers that an attempt reports about itself: rows read, bytes sent. History keeps them beside the result.
+
+use std::collections::BTreeMap;
+
+use sched_model::domain::metric;
+use serde_json::{Number, Value};
+
+/// The numbers of one attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Metrics(BTreeMap<String, Number>);
+
+/// Why a number is not kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotKept {
+    #[error("{0:?} is not a name of a metric: up to 64 small letters, digits and _")]
+    Name(String),
+    #[error("metric {0:?} is not a finite number")]
+    Number(String),
+    #[error("metric {0:?} is one too many: an attempt keeps {most}", most = metric::MOST)]
+    TooMany(String),
+}
+
+impl Metrics {
+    /// Keeps a number; one of the same name is replaced.
+    pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), NotKept> {
+        if !metric::is_name(name) {
+            // What is no name may be anything, and of any length.
+            return Err(NotKept::Name(name.chars().take(100).collect()));
+        }
+        let Value::Number(number) = value else { return Err(NotKept::Number(name.to_owned())) };
+        if self.0.len() >= metric::MOST && !self.0.contains_key(name) {
+            return Err(NotKept::TooMany(name.to_owned()));
+        }
+        self.0.insert(name.to_owned(), number);
+        Ok(())
+    }
+
+    /// What a program reports in its result, under `metrics`, and what was wrong with the rest of it. A member of that name with not a
+    /// single number in it means something else.
+    pub(super) fn of_result(result: &Value) -> (Self, Option<NotKept>) {
+        let mut metrics = Self::default();
+        let members = result.get("metrics").and_then(Value::as_object);
+        let refused =
+            members.into_iter().flatten().filter_map(|(name, value)| metrics.set(name, value.clone()).err());
+        let first = refused.collect::<Vec<_>>().into_iter().next();
+        let is_meant = !metrics.0.is_empty();
+        (metrics, first.filter(|_| is_meant))
+    }
+
+    /// As it is stored; `None` if there is nothing.
+    pub(super) fn into_json(self) -> Option<Value> {
+        let numbers = self.0.into_iter().map(|(name, number)| (name, Value::Number(number)));
+        Some(numbers.collect::<serde_json::Map<_, _>>()).filter(|all| !all.is_empty()).map(Value::Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_kept_under_plain_names_and_not_without_end() {
+        let mut metrics = Metrics::default();
+        for (name, value, expected) in [
+            ("rows", json!(1), Ok(())),
+            ("rows", json!(7), Ok(())),
+            ("share", json!(0.5), Ok(())),
+            ("Rows", json!(1), Err(NotKept::Name("Rows".into()))),
+            ("text", json!("1"), Err(NotKept::Number("text".into()))),
+            ("nothing", Value::from(f64::NAN), Err(NotKept::Number("nothing".into()))),
+        ] {
+            assert_eq!(metrics.set(name, value), expected, "{name}");
+        }
+        assert_eq!(metrics.clone().into_json(), Some(json!({"rows": 7, "share": 0.5})));
+        for number in 0..18 {
+            metrics.set(&format!("n{number}"), json!(number)).unwrap();
+        }
+        assert_eq!(metrics.set("more", json!(1)), Err(NotKept::TooMany("more".into())));
+        assert_eq!(metrics.set("rows", json!(8)), Ok(()), "it is there already");
+        assert_eq!(Metrics::default().into_json(), None);
+    }
+
+    #[test]
+    fn a_result_that_means_something_else_reports_no_numbers() {
+        let of = |result: Value| {
+            let (metrics, wrong) = Metrics::of_result(&result);
+            (metrics.into_json(), wrong.map(|wrong| wrong.to_string()))
+        };
+        assert_eq!(of(json!({"metrics": {"rows": 3}, "other": 1})), (Some(json!({"rows": 3})), None));
+        let mixed = of(json!({"metrics": {"rows": 3, "text": "a"}}));
+        assert_eq!(
+            mixed,
+            (Some(json!({"rows": 3})), Some("metric \"text\" is not a finite number".to_owned()))
+        );
+        for other in [json!(null), json!([1]), json!({"metrics": 3}), json!({"metrics": {"A": {"b": 1}}})] {
+            assert_eq!(of(other.clone()), (None, None), "{other}");
+        }
+    }
+}

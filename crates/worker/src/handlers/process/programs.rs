@@ -1,0 +1,218 @@
+//! Which programs functions may start: the operator's list (`WORKER_PROGRAMS`).
+//!
+//! Functions are written by tenants, the machine belongs to its operator. Without a list they start what they like, as the worker's user or
+//! one of [`super::users`]; with one, what it names and nothing else, the shell of `shell: true` included. What is held against the list
+//! is the file that would run, with all links followed: neither another spelling nor a link made by a tenant is a way around. What is
+//! started is then that very file under that name, so a link that is changed after the look changes nothing, and nobody chooses the name by
+//! which a program that does many things takes itself. A link that is on the list itself is started by its own name: whoever put it
+//! there means what it leads to.
+//!
+//! Only beginnings are judged: what a program on the list starts in turn is its own affair, so interpreters, `env` and the like on a list
+//! are as much as no list. Runs on launching threads; nothing is kept, so what changes on the machine holds from the next attempt on.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+/// Programs that functions may start: all of them, or those of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProgramList(Option<Vec<Entry>>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    /// This file.
+    File(PathBuf),
+    /// Every file directly in a folder: `/opt/jobs/*`.
+    In(PathBuf),
+    /// Every file below a folder: `/opt/jobs/**`.
+    Below(PathBuf),
+}
+
+/// An item that cannot be on the list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is neither an absolute path nor an absolute folder with /* (what is in it) or /** (what is below it)"
+)]
+pub struct ProgramListError(String);
+
+/// A program that the list does not name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProgramRefused {
+    /// It is another one.
+    #[error(
+        "program {program:?} is {file:?}, which WORKER_PROGRAMS of this worker does not name ({permitted}); use a program of the list, or have \
+         the operator add this one"
+    )]
+    NotNamed { program: PathBuf, file: PathBuf, permitted: String },
+    /// It cannot be told which it is.
+    #[error("program {program:?} cannot be held against WORKER_PROGRAMS of this worker")]
+    Unknown { program: PathBuf, source: std::io::Error },
+}
+
+impl FromStr for Entry {
+    type Err = ProgramListError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (path, of): (&str, fn(PathBuf) -> Self) =
+            match (text.strip_suffix("/**"), text.strip_suffix("/*")) {
+                (Some(folder), _) => (folder, Self::Below),
+                (None, Some(folder)) => (folder, Self::In),
+                (None, None) => (text, Self::File),
+            };
+        let is_folder = path.len() < text.len();
+        let is_fit = path.starts_with('/') && !(path.ends_with('/') || path.contains(['*', '?', '\0']));
+        // The root itself is a folder without a name.
+        if is_fit || (is_folder && path.is_empty()) {
+            Ok(of(PathBuf::from(if path.is_empty() { "/" } else { path })))
+        } else {
+            Err(ProgramListError(text.to_owned()))
+        }
+    }
+}
+
+impl Entry {
+    /// Under which name the program may be started, of which `file` is what it leads to, and `link` the place it was named by.
+    fn admits<'a>(&self, link: &'a Path, file: &'a Path) -> Option<&'a Path> {
+        // What is not there, or cannot be seen, names nothing.
+        match self {
+            Self::File(path) => {
+                let named = place_of(path).ok()?;
+                [link, file].into_iter().find(|found| *found == named)
+            }
+            Self::In(folder) => (file.parent()? == folder.canonicalize().ok()?).then_some(file),
+            Self::Below(folder) => file.starts_with(folder.canonicalize().ok()?).then_some(file),
+        }
+    }
+}
+
+impl ProgramList {
+    /// Reads a list; an empty one permits nothing.
+    ///
+    /// # Errors
+    /// The first item that cannot be on it. Whether there is such a file is looked at when a program is started.
+    pub fn parse<T: AsRef<str>>(items: &[T]) -> Result<Self, ProgramListError> {
+        items.iter().map(|item| item.as_ref().parse()).collect::<Result<_, _>>().map(Some).map(Self)
+    }
+
+    /// The path by which a program, given by an absolute one, is to be started.
+    pub(super) fn permits(&self, program: PathBuf) -> Result<PathBuf, ProgramRefused> {
+        let Some(entries) = &self.0 else { return Ok(program) };
+        let found = place_of(&program).and_then(|link| Ok((link, program.canonicalize()?)));
+        let (link, file) = match found {
+            Ok(found) => found,
+            Err(source) => return Err(ProgramRefused::Unknown { program, source }),
+        };
+        match entries.iter().find_map(|entry| entry.admits(&link, &file)) {
+            Some(path) => Ok(path.to_owned()),
+            None => Err(ProgramRefused::NotNamed { program, file, permitted: self.to_string() }),
+        }
+    }
+}
+
+/// Where a path leads, but for what its last part is if that is a link.
+fn place_of(path: &Path) -> std::io::Result<PathBuf> {
+    match (path.parent(), path.components().next_back()) {
+        (Some(folder), Some(Component::Normal(name))) => Ok(folder.canonicalize()?.join(name)),
+        _ => path.canonicalize(),
+    }
+}
+
+impl fmt::Display for ProgramList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(entries) = &self.0 else { return f.write_str("all") };
+        for (number, entry) in entries.iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            let (path, suffix) = match entry {
+                Entry::File(path) => (path, ""),
+                Entry::In(path) => (path, "/*"),
+                Entry::Below(path) => (path, "/**"),
+            };
+            write!(f, "{comma}{}{suffix}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_list_names_files_and_folders_by_absolute_paths() {
+        for text in ["/bin/true", "/opt/jobs/*,/srv/**", "/a b"] {
+            let items: Vec<&str> = text.split(',').collect();
+            assert_eq!(ProgramList::parse(&items).unwrap().to_string(), text);
+        }
+        for wrong in ["true", "./true", "/opt/*/true", "/opt/jobs*", "/opt/", "/", "*", "/opt/***", ""] {
+            let error = ProgramList::parse(&["/bin/true", wrong]).unwrap_err();
+            assert!(error.to_string().contains(&format!("{wrong:?}")), "{wrong}: {error}");
+        }
+        assert!(ProgramList::parse(&["/**"]).is_ok(), "that is what no list means, said aloud");
+    }
+
+    /// Folders `jobs` (with `a`, `deep/b`) and `other` (with `x`), and links that lead about.
+    fn machine() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("jobs/deep")).unwrap();
+        fs::create_dir(root.join("other")).unwrap();
+        for file in ["jobs/a", "jobs/deep/b", "other/x"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        for (at, to) in [
+            ("jobs/out", "../other/x"),
+            ("other/in", "../jobs/a"),
+            ("other/again", "in"),
+            ("other/out", "../jobs/out"),
+            ("same", "jobs"),
+            ("other/loop", "loop"),
+        ] {
+            symlink(to, root.join(at)).unwrap();
+        }
+        (dir, root)
+    }
+
+    #[test]
+    fn what_would_run_is_held_against_the_list_however_it_is_spelled() {
+        let (_dir, root) = machine();
+        let started = |list: &str, program: &str| {
+            let items: Vec<String> =
+                list.split_whitespace().map(|item| format!("{}/{item}", root.display())).collect();
+            let permitted = ProgramList::parse(&items).unwrap().permits(root.join(program)).ok()?;
+            Some(permitted.strip_prefix(&root).unwrap().to_str().unwrap().to_owned())
+        };
+        for (list, program, expected) in [
+            ("jobs/a", "jobs/a", Some("jobs/a")),
+            ("jobs/a", "jobs/../jobs/./a", Some("jobs/a")),
+            ("jobs/a", "same/a", Some("jobs/a")),
+            ("same/a", "jobs/a", Some("jobs/a")),
+            // A link of anybody's to a program of the list starts that, under its own name.
+            ("jobs/a", "other/in", Some("jobs/a")),
+            ("jobs/a", "other/again", Some("jobs/a")),
+            ("jobs/*", "other/in", Some("jobs/a")),
+            ("jobs/a", "jobs/deep/b", None),
+            ("jobs/a", "jobs/../other/x", None),
+            ("jobs/a", "jobs/a/../../other/x", None),
+            ("jobs/*", "jobs/deep/b", None),
+            ("jobs/**", "jobs/deep/b", Some("jobs/deep/b")),
+            ("same/**", "jobs/deep/b", Some("jobs/deep/b")),
+            ("jobs/**", "jobs/../other/x", None),
+            // A link that leads out of a folder, unless it is named itself.
+            ("jobs/**", "jobs/out", None),
+            ("jobs/out", "jobs/out", Some("jobs/out")),
+            ("jobs/out", "other/x", None),
+            ("jobs/out", "other/out", None),
+            ("jobs/**", "other/loop", None),
+            ("jobs/**", "jobs/absent", None),
+            ("jobs/absent jobs/a", "jobs/a", Some("jobs/a")),
+            ("jo/**", "jobs/a", None),
+            ("", "jobs/a", None),
+        ] {
+            assert_eq!(started(list, program).as_deref(), expected, "{program} with {list}");
+        }
+        assert_eq!(ProgramList::default().permits("/no/such".into()).unwrap(), Path::new("/no/such"));
+    }
+}
