@@ -7,6 +7,7 @@
 )]
 
 mod apply;
+mod args_schema;
 mod audit_events;
 mod bad_requests;
 mod calendars;

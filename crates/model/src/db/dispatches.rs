@@ -11,6 +11,7 @@ use super::live::Progress;
 use super::quotas::{self, DispatchesUsedUp};
 use super::schema::{job_dispatch, live_progress, scheduled_jobs};
 use super::{Conn, DbResult};
+use crate::domain::args_schema::{self, Misfit};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
     ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, first_of, time_ordered,
@@ -195,6 +196,8 @@ pub enum Triggered {
     NoSuchJob,
     /// The function of the job is inactive.
     FunctionInactive,
+    /// The arguments are not what the function takes.
+    ArgsRefused(Vec<Misfit>),
     /// The tenant has made as many dispatches in this minute as it may.
     QuotaUsedUp(DispatchesUsedUp),
 }
@@ -222,9 +225,13 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
         priority: job_priority,
         standard_priority: STANDARD_PRIORITY,
     };
-    let (queue, priority, is_active, quota, now): Looked = look.get_result(conn).await?;
+    let (queue, priority, is_active, args_schema, quota, now): Looked = look.get_result(conn).await?;
     if !is_active {
         return Ok(Triggered::FunctionInactive);
+    }
+    let misfits = args_schema::misfits(args_schema.as_ref(), args);
+    if !misfits.is_empty() {
+        return Ok(Triggered::ArgsRefused(misfits));
     }
     if let Some(limit) = quota {
         let taken = quotas::take_dispatches(conn, new.tenant, limit, now, 1).await?;
@@ -256,8 +263,9 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
 /// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
 type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
 
-/// Queue, priority, whether the function is active, how many dispatches the tenant may make in a minute, and what time it is.
-type Looked = (String, i16, bool, Option<i64>, DateTime<Utc>);
+/// Queue, priority, whether the function is active, what arguments it takes, how many dispatches the tenant may make in a minute, and what
+/// time it is.
+type Looked = (String, i16, bool, Option<serde_json::Value>, Option<i64>, DateTime<Utc>);
 
 statement! {
     Look<'a> = "trigger_look.sql", (
@@ -266,7 +274,7 @@ statement! {
         queue: Option<&'a str> as Nullable<Text>,
         priority: Option<i16> as Nullable<SmallInt>,
         standard_priority: i16 as SmallInt,
-    ) -> (Text, SmallInt, Bool, Nullable<BigInt>, Timestamptz)
+    ) -> (Text, SmallInt, Bool, Nullable<Jsonb>, Nullable<BigInt>, Timestamptz)
 }
 
 statement! {

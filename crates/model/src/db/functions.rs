@@ -36,6 +36,8 @@ pub struct FunctionSettings {
     pub default_timeout_seconds: i32,
     /// Retry policy; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
+    /// JSON Schema that the arguments of its jobs must satisfy; `None` takes all ([`crate::domain::args_schema`]).
+    pub args_schema: Option<serde_json::Value>,
 }
 
 /// A function as it is kept.
@@ -82,6 +84,7 @@ struct Row {
     queue: String,
     default_timeout_seconds: i32,
     retry_policy: Option<serde_json::Value>,
+    args_schema: Option<serde_json::Value>,
     is_active: bool,
     is_paused: bool,
     pause_reason: Option<String>,
@@ -111,6 +114,7 @@ impl Row {
                 handler_config: self.handler_config,
                 queue: self.queue,
                 default_timeout_seconds: self.default_timeout_seconds,
+                args_schema: self.args_schema,
             },
         }
     }
@@ -195,6 +199,7 @@ struct Write<'a> {
     queue: &'a str,
     default_timeout_seconds: i32,
     retry_policy: Option<serde_json::Value>,
+    args_schema: Option<&'a serde_json::Value>,
 }
 
 impl<'a> Write<'a> {
@@ -209,6 +214,7 @@ impl<'a> Write<'a> {
             queue: &settings.queue,
             default_timeout_seconds: settings.default_timeout_seconds,
             retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+            args_schema: settings.args_schema.as_ref(),
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! What [`dispatches::trigger`](super::dispatches::trigger) does for one trigger, by the same rules and under the same locks, in as many
 //! statements for a hundred of them as for one. Each has a fate of its own: what one is refused for stops no other. Nobody waits for a job that
-//! somebody else holds, a tick or the end of an attempt: its triggers are left alone ([`Fate::Busy`]) and have to wait by themselves. Triggers with an
-//! `Idempotency-Key` are not taken.
+//! somebody else holds, a tick or the end of an attempt: its triggers are left alone ([`Fate::Busy`]) and have to wait by themselves. So are
+//! those whose arguments are to be held against a schema, which the database cannot do. Triggers with an `Idempotency-Key` are not taken.
 //!
 //! Most go as one statement ([`at_once`]), because each message between two processes costs more than a trigger does. Those of a tenant with a quota
 //! of dispatches go in a transaction of the caller's ([`trigger_all`]). In either all of it is one transaction: who dies before the commit has
@@ -67,7 +67,8 @@ pub enum Fate {
     FunctionInactive(String),
     /// The tenant has made as many dispatches in this minute as it may.
     QuotaUsedUp(DispatchesUsedUp),
-    /// Nothing was done: somebody else holds the job, and a trigger for it alone has to wait for them.
+    /// Nothing was done: somebody else holds the job, and a trigger for it alone has to wait for them; or its function has a schema of arguments,
+    /// which is not looked at here.
     Busy,
 }
 
