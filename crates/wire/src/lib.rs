@@ -33,7 +33,7 @@ pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLett
 pub use event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
 pub use explain::{
     DispatchExplanation, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires,
-    ExplainedPause, ExplainedSkip, Explanation, WaitFor,
+    ExplainedPause, ExplainedSkip, Explanation, NearestFire, NearestFires, WaitFor,
 };
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
