@@ -59,6 +59,31 @@ pub(crate) async fn list(
     Ok(web::Json(limit.page(rows, key, |(key, user)| api_key(key, user))))
 }
 
+/// `GET /api-keys/{key}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<sched_wire::ApiKey> {
+    let (tenant, key) = (identity.tenant(), key.as_str());
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.to_owned() };
+    let of = match Whose::of(identity.known(), Permission::KeysRead) {
+        Whose::All => None,
+        Whose::Own(user) => Some(user),
+        Whose::Nobodys => return Err(no_such_key()),
+    };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let found = state
+        .read(&identity, "get_api_key", async |conn: &mut Conn| {
+            api_keys::by_name(conn, tenant, of, key).await?.ok_or_else(no_such_key)
+        })
+        .await?;
+    Ok(web::Json(api_key(found.0, found.1)))
+}
+
 /// `POST /api-keys`
 pub(crate) async fn create(
     state: State,

@@ -8,7 +8,7 @@ use sched_wire::{AuditEvent, AuditQuery, Page};
 use super::events::{instant, sees_installation};
 use super::{Answer, State};
 use crate::error::ApiError;
-use crate::extract::Query;
+use crate::extract::{NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::Limit;
 
@@ -45,6 +45,27 @@ pub(crate) async fn list(
         state.read(&identity, "list_audit_events", work).await?
     };
     Ok(web::Json(limit.page(rows, |entry| entry.id.to_string(), show)))
+}
+
+/// `GET /audit-events/{entry}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<AuditEvent> {
+    let no_such_entry = || ApiError::NotFound { kind: "audit event", name: id.as_str().to_owned() };
+    let number: i64 = id.parse().map_err(|_no_number| no_such_entry())?;
+    let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
+    let work = async |conn: &mut Conn| {
+        audit::by_id(conn, tenant, with_installation, number).await?.ok_or_else(no_such_entry)
+    };
+    let entry = if with_installation {
+        state.read_installation(&identity, "get_audit_event", work).await?
+    } else {
+        state.read(&identity, "get_audit_event", work).await?
+    };
+    Ok(web::Json(show(entry)))
 }
 
 fn show(entry: AuditRecord) -> AuditEvent {

@@ -42,6 +42,29 @@ pub(crate) async fn list(
     Ok(web::Json(limit.page(rows, key, |(secret, project)| show(secret, project))))
 }
 
+/// `GET /secrets/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    Query(query): Query<SecretQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
+    if name.contains('\0') {
+        return Err(no_such_secret());
+    }
+    let found = state
+        .read(&identity, "get_secret", async |conn: &mut Conn| {
+            let project = project(conn, tenant, query.project.as_deref()).await?;
+            let place = SecretPlace { tenant, project, name: &name };
+            secrets::find(conn, place).await?.ok_or_else(no_such_secret)
+        })
+        .await?;
+    let etag = version_tag(found.version);
+    Ok(Reply::ok(&show(found, query.project))?.etag(etag).into_response())
+}
+
 /// `PUT /secrets/{name}`
 pub(crate) async fn put(
     state: State,

@@ -36,6 +36,7 @@ mod quotas;
 mod restraint;
 mod secrets;
 mod sessions;
+mod singles;
 mod support;
 mod switches;
 mod templates;

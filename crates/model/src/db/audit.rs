@@ -151,6 +151,26 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     Ok(query.load(conn).await?)
 }
 
+/// The entry with this id, if it is of the tenant, or of the installation and that may be seen.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(
+    conn: &mut Conn,
+    tenant: TenantId,
+    with_installation: bool,
+    id: i64,
+) -> DbResult<Option<AuditRecord>> {
+    use audit_log as a;
+    let mut query = a::table.filter(a::id.eq(id)).into_boxed();
+    query = if with_installation {
+        query.filter(a::tenant_id.eq(tenant).or(a::tenant_id.is_null()))
+    } else {
+        query.filter(a::tenant_id.eq(tenant))
+    };
+    Ok(query.get_result(conn).await.optional()?)
+}
+
 /// The event of a change of a queue. Others are told by what makes them, with more to say.
 fn told(entry: &AuditEntry) -> Option<NewEvent> {
     let event_type = match entry.action {

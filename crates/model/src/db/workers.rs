@@ -132,6 +132,15 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
     .await
 }
 
+/// The worker with this id, if it is registered.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, id: WorkerId) -> DbResult<Option<Worker>> {
+    let found = worker_registration::table.find(id).select(Worker::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}
+
 /// Whether an operator asks a registered worker to drain; `None` if there is no such registration.
 async fn note_of(conn: &mut Conn, worker_id: WorkerId) -> DbResult<Option<bool>> {
     use worker_registration as w;
