@@ -14,6 +14,7 @@ mod calendars;
 mod commands;
 mod conditions;
 mod dependencies;
+mod documented;
 mod events;
 mod explanations;
 mod functions;
