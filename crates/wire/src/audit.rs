@@ -26,6 +26,9 @@ pub struct AuditEvent {
     pub after: Option<Value>,
     /// Id of the request, which is in the log of the API too.
     pub request_id: Option<String>,
+    /// Network address of who sent the request, as trusted proxies tell it; `None` for what no request did.
+    #[serde(default)]
+    pub address: Option<String>,
     /// Whether it is of the installation and of no tenant.
     pub is_installation: bool,
 }

@@ -79,6 +79,7 @@ fn show(entry: AuditRecord) -> AuditEvent {
         before: entry.before,
         after: entry.after,
         request_id: entry.request_id,
+        address: entry.address,
         is_installation: entry.tenant_id.is_none(),
     }
 }

@@ -234,6 +234,7 @@ async fn set_active(
                     before: Some(json!({"name": name, "is_active": before.is_active})),
                     after: Some(json!({"name": name, "is_active": is_active})),
                     request_id: Some(by.request.clone()),
+                    address: by.address.clone(),
                 };
                 audit::write(conn, &[entry]).await?;
                 tell(conn, tenant, event_type, name, by).await?;

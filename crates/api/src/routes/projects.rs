@@ -279,6 +279,7 @@ fn entry(
         before: before.map(plain),
         after: after.map(|project| plain(&project.settings)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 

@@ -280,6 +280,7 @@ fn entry(
         before: before.map(plain),
         after: after.map(plain),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 

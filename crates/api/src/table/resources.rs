@@ -148,6 +148,13 @@ fn of_tenants() -> Vec<Path> {
                     .takes::<wire::TenantPatch>()
                     .if_match()
                     .ok::<wire::Tenant>(),
+            )
+            .delete(
+                P::SystemOperate,
+                tenancy::delete,
+                says("Delete a tenant that has no jobs; its history is kept as long as any")
+                    .if_match()
+                    .no_content(),
             ),
         at("/tenants/{slug}/pause").post(
             P::SystemOperate,

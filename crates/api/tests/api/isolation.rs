@@ -73,6 +73,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/users/{email}", Installation, none.clone()),
         ("GET", "/tenants/{slug}", Installation, none.clone()),
         ("PATCH", "/tenants/{slug}", Installation, json!({"name": "x"})),
+        ("DELETE", "/tenants/{slug}", Installation, none.clone()),
         ("POST", "/tenants/{slug}/pause", Installation, json!({})),
         ("POST", "/tenants/{slug}/resume", Installation, json!({})),
         ("GET", "/tenants/{slug}/usage", Installation, none.clone()),

@@ -134,3 +134,65 @@ async fn a_user_is_deleted_with_what_they_are_and_nobody_is_left_alone() {
     let entry = "SELECT count(*) FROM audit_log WHERE action = 'delete_user' AND before ->> 'email' = 'ada@example.com' AND after IS NULL";
     assert_eq!(app.count(entry).await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_deleted_once_it_has_neither_jobs_nor_work() {
+    let app = TestApp::start().await;
+    assert_eq!(app.post("/api/v1/tenants", &json!({"slug": "acme"})).await.status, 201);
+    let ann = member(&app, "ann@acme.example", "acme", "owner").await;
+    let as_ann = async |method: &str, path: &str, body: &Value| {
+        let headers = [("authorization", ann.as_str()), ("content-type", "application/json")];
+        app.send(method, &format!("/api/v1{path}"), &headers, Some(&body.to_string())).await
+    };
+    let delete = async |slug: &str| {
+        let answer = app.send("DELETE", &format!("/api/v1/tenants/{slug}"), &[], None).await;
+        let body = serde_json::from_str::<Value>(&answer.body).unwrap_or_default();
+        (answer.status, body["code"].clone(), body["detail"].as_str().unwrap_or_default().to_owned())
+    };
+    let job = json!({"name": "a", "function": "f", "job_type": "manual"});
+    let applied = as_ann("POST", "/apply", &json!({"task_functions": [function("f")], "jobs": [job]})).await;
+    assert_eq!(applied.status, 200, "{}", applied.body);
+    assert_eq!(as_ann("POST", "/jobs/a/trigger", &json!({})).await.status, 202);
+    assert_eq!(as_ann("DELETE", "/tenants/acme", &json!({})).await.status, 403);
+    assert_eq!(delete("default").await.1, "built_in");
+    assert_eq!(delete("nobody").await.0, 404);
+    let (status, code, told) = delete("acme").await;
+    assert_eq!((status, code), (409, json!("in_use")));
+    assert!(told.contains("has jobs"), "{told}");
+
+    let client = app.db.client().await;
+    let running = "UPDATE job_dispatch d SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = now(), worker_id = gen_random_uuid(),
+                       claim_token = 1, attempt = 1 FROM tenants t WHERE t.id = d.tenant_id AND t.slug = 'acme'";
+    client.batch_execute(running).await.unwrap();
+    assert_eq!(as_ann("DELETE", "/jobs/a", &json!({})).await.status, 200);
+    let (_, code, told) = delete("acme").await;
+    assert_eq!(code, "in_use");
+    assert!(told.contains("not over"), "{told}");
+    client
+        .batch_execute(
+            "UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE status = 'IN_PROGRESS';
+             UPDATE scheduled_jobs SET active_dispatches = 0",
+        )
+        .await
+        .unwrap();
+
+    assert_eq!(delete("acme").await.0, 204);
+    assert_eq!(as_ann("GET", "/jobs", &Value::Null).await.status, 401, "at once");
+    assert_eq!(app.get("/api/v1/tenants/acme").await.status, 404);
+    for table in
+        ["scheduled_jobs", "job_dispatch", "memberships", "api_keys", "queues", "task_functions", "projects"]
+    {
+        let left = format!(
+            "SELECT count(*) FROM {table} x WHERE NOT EXISTS (SELECT FROM tenants t WHERE t.id = x.tenant_id)"
+        );
+        assert_eq!(app.count(&left).await, 0, "{table}");
+    }
+    let entry = "SELECT count(*) FROM audit_log WHERE action = 'delete_tenant' AND before ->> 'slug' = 'acme' AND tenant_id IS NULL";
+    assert_eq!(app.count(entry).await, 1);
+    assert_eq!(app.get("/api/v1/users/ann@acme.example").await.status, 200, "users are the installation's");
+    assert_eq!(
+        app.post("/api/v1/tenants", &json!({"slug": "acme"})).await.status,
+        201,
+        "the name is free again"
+    );
+}

@@ -30,6 +30,8 @@ pub struct AuditEntry {
     pub after: Option<serde_json::Value>,
     /// Request that caused it.
     pub request_id: Option<String>,
+    /// Network address of who sent it; `None` for what no request did.
+    pub address: Option<String>,
 }
 
 /// Writes entries, and the events of those changes that others follow along.
@@ -55,6 +57,7 @@ statement! {
         before: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
         after: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
         requests: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        addresses: &'a [Option<&'a str>] as Array<Nullable<Text>>,
     ) -> ()
 }
 
@@ -71,6 +74,7 @@ async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<
         before: &column(entries, |entry| entry.before.as_ref()),
         after: &column(entries, |entry| entry.after.as_ref()),
         requests: &column(entries, |entry| entry.request_id.as_deref()),
+        addresses: &column(entries, |entry| entry.address.as_deref()),
     }
     .execute(conn)
     .await
@@ -90,6 +94,7 @@ pub struct AuditRecord {
     pub before: Option<serde_json::Value>,
     pub after: Option<serde_json::Value>,
     pub request_id: Option<String>,
+    pub address: Option<String>,
 }
 
 /// Which entries to list.

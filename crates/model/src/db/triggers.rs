@@ -41,6 +41,8 @@ pub struct Order<'a> {
     pub actor: &'a str,
     /// The id of the request, for the audit log.
     pub request: &'a str,
+    /// The network address of who sent it, for the audit log.
+    pub address: Option<&'a str>,
 }
 
 /// A dispatch that a trigger made.
@@ -86,6 +88,7 @@ statement! {
         traceparents: &'a [&'a str] as Array<Text>,
         actors: &'a [&'a str] as Array<Text>,
         requests: &'a [&'a str] as Array<Text>,
+        addresses: &'a [Option<&'a str>] as Array<Nullable<Text>>,
     ) -> (Text, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>)
 }
 
@@ -121,6 +124,7 @@ pub async fn at_once(
         traceparents: &column(orders, |order| order.traceparent),
         actors: &column(orders, |order| order.actor),
         requests: &column(orders, |order| order.request),
+        addresses: &column(orders, |order| order.address),
     };
     let done: Vec<Done> = match statement.load(conn).await.map_err(DbError::from) {
         Ok(done) => done,
