@@ -357,7 +357,7 @@ fn definitions() -> Vec<Path> {
         at("/task-functions").get(
             P::JobsRead,
             functions::list,
-            says("List task functions").query::<PageQuery>().ok::<Page<wire::Function>>(),
+            says("List task functions").query::<wire::FunctionsQuery>().ok::<Page<wire::Function>>(),
         ),
     ]
 }
@@ -370,7 +370,7 @@ fn runs() -> Vec<Path> {
         at("/dispatches").get(
             P::RunsRead,
             dispatches::list,
-            says("List dispatches, newest first")
+            says("List dispatches, newest first unless asked otherwise")
                 .query::<wire::DispatchesQuery>()
                 .ok::<Page<wire::Dispatch>>(),
         ),
@@ -407,7 +407,7 @@ fn runs() -> Vec<Path> {
         at("/audit-events").get(
             P::AuditRead,
             audit_events::list,
-            says("List who changed what, newest first")
+            says("List who changed what, newest first unless asked otherwise")
                 .query::<wire::AuditQuery>()
                 .ok::<Page<wire::AuditEvent>>(),
         ),
@@ -479,7 +479,11 @@ fn runs() -> Vec<Path> {
 
 fn fleet() -> Vec<Path> {
     vec![
-        at("/workers").get(P::FleetRead, fleet::workers, says("List workers").ok::<Page<wire::Worker>>()),
+        at("/workers").get(
+            P::FleetRead,
+            fleet::workers,
+            says("List workers").query::<wire::WorkersQuery>().ok::<Page<wire::Worker>>(),
+        ),
         at("/workers/{id}").get(P::FleetRead, fleet::worker, says("Show a worker").ok::<wire::Worker>()),
         at("/scheduler-instances").get(
             P::FleetRead,

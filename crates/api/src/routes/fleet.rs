@@ -9,12 +9,12 @@ use sched_model::db::events::{self, NewEvent};
 use sched_model::db::instances::Instance;
 use sched_model::db::{Conn, audit, clock, instances, notify, overview, workers};
 use sched_model::domain::ids::{InstanceId, WorkerId};
-use sched_wire::{Page, SchedulerInstance, Status, Worker};
+use sched_wire::{Page, SchedulerInstance, Status, Worker, WorkersQuery};
 use serde_json::json;
 
 use super::resources::no_such;
 use super::{Answer, Id, State, auditing};
-use crate::dto::show;
+use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{self, Body, NoParameters, Query};
 use crate::identity::Identity;
@@ -28,10 +28,16 @@ const SHOWN_QUARANTINED: i64 = 20;
 pub(crate) async fn workers(
     state: State,
     identity: Identity,
-    _: Query<NoParameters>,
+    Query(query): Query<WorkersQuery>,
 ) -> Answer<Page<Worker>> {
+    let status = query.status.map(IntoDomain::into_domain);
+    let queue = query.queue.as_deref();
     let found =
-        state.read(&identity, "list_workers", async |conn: &mut Conn| Ok(workers::list(conn).await?)).await?;
+        state
+            .read(&identity, "list_workers", async |conn: &mut Conn| {
+                Ok(workers::list(conn, status, queue).await?)
+            })
+            .await?;
     Ok(web::Json(whole(found, show::worker)))
 }
 

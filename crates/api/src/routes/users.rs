@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// `GET /users`
@@ -31,13 +31,13 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<User>> {
-    let limit = Limit::new(query.limit)?;
+    let pages = Pages::of(&"users", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read_installation(&identity, "list_users", async |conn: &mut Conn| {
-            Ok(users::list(conn, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(users::list(conn, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |user| user.email.clone(), user)))
+    Ok(web::Json(pages.page(rows, |user| user.email.clone(), user)))
 }
 
 /// `POST /users`

@@ -116,17 +116,20 @@ pub struct AuditFilter {
     pub since: Option<DateTime<Utc>>,
     /// Only before this instant.
     pub until: Option<DateTime<Utc>>,
-    /// Only entries older than this one: the last of the page before.
-    pub before: Option<i64>,
+    /// Only entries behind this one: the last of the page before.
+    pub after: Option<i64>,
+    /// The oldest first, and not the newest.
+    pub oldest_first: bool,
 }
 
-/// Entries, newest first, at most `limit`.
+/// Entries in the order that is asked for, at most `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
     use audit_log as a;
-    let mut query = a::table.order(a::id.desc()).limit(limit).into_boxed();
+    let mut query = a::table.limit(limit).into_boxed();
+    query = if filter.oldest_first { query.order(a::id.asc()) } else { query.order(a::id.desc()) };
     query = if filter.with_installation {
         query.filter(a::tenant_id.eq(filter.tenant).or(a::tenant_id.is_null()))
     } else {
@@ -150,9 +153,11 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     if let Some(until) = filter.until {
         query = query.filter(a::created_at.lt(until));
     }
-    if let Some(before) = filter.before {
-        query = query.filter(a::id.lt(before));
-    }
+    query = match (filter.after, filter.oldest_first) {
+        (Some(after), true) => query.filter(a::id.gt(after)),
+        (Some(after), false) => query.filter(a::id.lt(after)),
+        (None, _) => query,
+    };
     Ok(query.load(conn).await?)
 }
 

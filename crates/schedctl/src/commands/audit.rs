@@ -76,6 +76,7 @@ pub(super) async fn run(command: AuditCommand, session: &Session) -> CommandResu
         until: until.clone(),
         limit: Some(limit),
         cursor,
+        sort: None,
     };
     let entries: Page<AuditEvent> = session.api()?.list(&["audit-events"], limit, page).await?;
     session.output.page(&entries, LIST, "nobody has changed anything")?;
