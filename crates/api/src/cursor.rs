@@ -34,13 +34,46 @@ pub(crate) fn seal(list: &impl Serialize, key: Option<String>, id: Uuid) -> Stri
 pub(crate) fn open(list: &impl Serialize, cursor: &str) -> Result<(Option<String>, Uuid), ApiError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     let held: Option<Held> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let held =
-        held.ok_or_else(|| ApiError::parameter("cursor", "must be the next_cursor of the page before"))?;
+    let held = held.ok_or_else(broken)?;
     if held.l != mark(list) {
         let message = "is that of a list with other filters or another order; begin without a cursor";
         return Err(ApiError::parameter("cursor", message));
     }
     Ok((held.k, held.i))
+}
+
+/// What the cursor of a list holds whose order is that of one key.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    /// Which list.
+    l: String,
+    /// The key of the last item.
+    p: String,
+}
+
+/// The cursor after the item with this key, of a list that is told from all others by its mark.
+pub(crate) fn seal_key(mark: &str, key: String) -> String {
+    let place = Place { l: mark.to_owned(), p: key };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&place).unwrap_or_default())
+}
+
+/// The key of the item after which a page of the list with this mark begins.
+pub(crate) fn open_key(mark: &str, cursor: &str) -> Result<String, ApiError> {
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
+    let place: Option<Place> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let place = place.filter(|place| !place.p.contains('\0')).ok_or_else(broken)?;
+    if place.l != mark {
+        let message =
+            "is that of another list, or of one with other filters or another order; begin without a cursor";
+        return Err(ApiError::parameter("cursor", message));
+    }
+    Ok(place.p)
+}
+
+/// What is no cursor.
+pub(crate) fn broken() -> ApiError {
+    ApiError::parameter("cursor", "must be the next_cursor of the page before")
 }
 
 /// What tells a thing from others that are written differently: the start of a hash.
@@ -52,6 +85,16 @@ pub(crate) fn mark(thing: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cursor_of_a_key_is_good_for_its_list_alone() {
+        let cursor = seal_key("a", "ä/b".to_owned());
+        assert_eq!(open_key("a", &cursor).unwrap(), "ä/b");
+        let nul = seal_key("a", "\0".to_owned());
+        for (mark, cursor) in [("b", cursor.as_str()), ("a", "ä/b"), ("a", ""), ("a", "e30"), ("a", &nul)] {
+            assert!(matches!(open_key(mark, cursor), Err(ApiError::Parameters(_))), "{mark} {cursor}");
+        }
+    }
 
     #[test]
     fn a_cursor_is_good_for_its_list_alone() {

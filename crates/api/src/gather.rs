@@ -75,6 +75,7 @@ impl Order {
             traceparent: &self.traceparent,
             actor: &self.by.actor,
             request: &self.by.request,
+            address: self.by.address.as_deref(),
         }
     }
 }
@@ -297,6 +298,7 @@ pub(crate) fn entry(
         before: None,
         after: Some(json!({"dispatch_id": dispatch, "has_own_args": has_own_args})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -310,7 +312,7 @@ mod tests {
 
     fn waiting(job: usize) -> (Waiting, oneshot::Receiver<Answer>) {
         let (answer, fate) = oneshot::channel();
-        let Signed(by) = Signed::nobody("r", TraceContext::begin(1, 1));
+        let Signed(by) = Signed::nobody("r", None, TraceContext::begin(1, 1));
         let order = Order {
             tenant: DEFAULT_TENANT,
             job: job.to_string(),

@@ -90,11 +90,12 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
     let is_local = peer::is_local(request.peer_addr(), request.headers());
     let needs = needs(request.method(), request.path(), is_local);
     let (Some(needs), Some(state)) = (needs, state) else { return Ok(()) };
+    let address = peer::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
+    let told = address.map(|address| address.to_string());
     if needs == Needs::Nothing {
-        request.extensions_mut().insert(Signed::nobody(&facts.id.0, facts.trace));
+        request.extensions_mut().insert(Signed::nobody(&facts.id.0, told, facts.trace));
         return Ok(());
     }
-    let address = peer::address(request.peer_addr(), request.headers(), &state.trusted_proxies);
     let identity = identity::authenticate(state, request.method(), request.headers(), address).await?;
     facts.span.record("tenant.id", field::display(identity.tenant()));
     permit::allowed(needs, Some(&identity))?;
@@ -102,7 +103,7 @@ async fn admitted(request: &ServiceRequest, facts: &Facts) -> Result<(), ApiErro
         Once::new(identity.budget(), key, request.method(), request.path(), request.query_string())
     });
     let mut extensions = request.extensions_mut();
-    extensions.insert(identity.signs(&facts.id.0, facts.trace, once));
+    extensions.insert(identity.signs(&facts.id.0, told, facts.trace, once));
     extensions.insert(identity);
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 use sched_model::db::jobs::SaveError;
 use sched_model::domain::FieldError;
+use sched_model::domain::args_schema::Misfit;
 use sched_wire::ProblemError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -178,6 +179,7 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
             "function",
             format!("another job of scope {scope} runs {function:?}; there can be one"),
         ),
+        SaveError::Args(misfits) => return args_refused(misfits, at),
         SaveError::Schedule(error) => {
             let error = FieldError { field: error.field().to_owned(), message: error.message().to_owned() };
             return ApiError::Refused(vec![Mistake::of_field(at, &error)]);
@@ -189,6 +191,16 @@ pub(crate) fn save_refused(error: SaveError, at: &str) -> ApiError {
         SaveError::Database(error) => return error.into(),
     };
     ApiError::Refused(vec![Mistake { reason, pointer: format!("{at}/{field}"), message }])
+}
+
+/// Why arguments, of the job or the trigger at `at` in the body, are not taken.
+pub(crate) fn args_refused(misfits: Vec<Misfit>, at: &str) -> ApiError {
+    ApiError::Refused(misfits.into_iter().map(|misfit| unfit(misfit, at)).collect())
+}
+
+/// What is wrong at one place of arguments.
+pub(crate) fn unfit(misfit: Misfit, at: &str) -> Mistake {
+    Mistake::invalid(format!("{at}/task_args{}", misfit.pointer), misfit.message)
 }
 
 #[cfg(test)]

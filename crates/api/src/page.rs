@@ -3,8 +3,12 @@
 //! A page is read with one row more than it shows; that row's presence says whether there is a next page. The cursor is
 //! the key of the last row shown, so that rows which come or go in between neither repeat nor hide others.
 
-use sched_wire::{DEFAULT_PAGE, MAX_PAGE, Page};
+use std::str::FromStr;
 
+use sched_wire::{DEFAULT_PAGE, MAX_PAGE, Page};
+use serde::Serialize;
+
+use crate::cursor;
 use crate::error::ApiError;
 
 /// How many items a page shows.
@@ -46,6 +50,57 @@ impl Limit {
     }
 }
 
+/// The pages of a list in the order of one key: which of them is asked for, and the cursors between them.
+#[derive(Debug, Clone)]
+pub(crate) struct Pages {
+    limit: Limit,
+    mark: String,
+    after: Option<String>,
+}
+
+impl Pages {
+    /// The page of a list, which `list` tells from all others, that a client asks for.
+    pub(crate) fn of(
+        list: &impl Serialize,
+        limit: Option<u32>,
+        cursor: Option<&str>,
+    ) -> Result<Self, ApiError> {
+        let mark = cursor::mark(list);
+        let after = cursor.map(|text| cursor::open_key(&mark, text)).transpose()?;
+        Ok(Self { limit: Limit::new(limit)?, mark, after })
+    }
+
+    /// The key after which the page begins.
+    pub(crate) fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    /// The same, of keys that are no texts.
+    pub(crate) fn after_as<T: FromStr>(&self) -> Result<Option<T>, ApiError> {
+        self.after().map(str::parse).transpose().map_err(|_other| cursor::broken())
+    }
+
+    /// How many rows to read.
+    pub(crate) fn rows(&self) -> i64 {
+        self.limit.rows()
+    }
+
+    /// The page made of the rows that were read.
+    pub(crate) fn page<R, T>(
+        &self,
+        rows: Vec<R>,
+        key: impl Fn(&R) -> String,
+        show: impl Fn(R) -> T,
+    ) -> Page<T> {
+        self.limit.page(rows, |row| cursor::seal_key(&self.mark, key(row)), show)
+    }
+
+    /// The cursor after the thing with this key.
+    pub(crate) fn cursor(&self, key: String) -> String {
+        cursor::seal_key(&self.mark, key)
+    }
+}
+
 /// All of a list that is not cut.
 pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
     Page {
@@ -70,14 +125,6 @@ pub(crate) fn with_total<T>(page: Page<T>, counted: Option<usize>) -> Page<T> {
         total_is_at_least: counted.filter(|count| *count > MOST_COUNTED).map(|_| number(MOST_COUNTED)),
         ..page
     }
-}
-
-/// An id that was sent as a cursor.
-pub(crate) fn id_cursor(cursor: Option<&str>) -> Result<Option<uuid::Uuid>, ApiError> {
-    let parsed = cursor.map(str::parse).transpose();
-    parsed.map_err(|error| {
-        ApiError::parameter("cursor", format!("must be the next_cursor of the page before: {error}"))
-    })
 }
 
 #[cfg(test)]

@@ -87,11 +87,17 @@ fn identity() -> Vec<Path> {
                     .takes::<wire::ApiKeySpec>()
                     .created::<wire::NewApiKey>(),
             ),
-        at("/api-keys/{key}").delete(
-            Needs::Identity,
-            api_keys::revoke,
-            says("Revoke an API key: with keys:write any of the tenant, otherwise one's own").no_content(),
-        ),
+        at("/api-keys/{key}")
+            .get(
+                Needs::Identity,
+                api_keys::get,
+                says("Show an API key, by its id or prefix: with keys:read any of the tenant, otherwise one's own").ok::<wire::ApiKey>(),
+            )
+            .delete(
+                Needs::Identity,
+                api_keys::revoke,
+                says("Revoke an API key: with keys:write any of the tenant, otherwise one's own").no_content(),
+            ),
         at("/tenants")
             .get(
                 P::SystemOperate,
@@ -324,6 +330,11 @@ fn definitions() -> Vec<Path> {
             says("List secrets, without their values").query::<PageQuery>().ok::<Page<wire::Secret>>(),
         ),
         at("/secrets/{name}")
+            .get(
+                P::SecretsRead,
+                secrets::get,
+                says("Show a secret, without its value").query::<wire::SecretQuery>().ok::<wire::Secret>(),
+            )
             .put(
                 P::SecretsWrite,
                 secrets::put,
@@ -346,7 +357,7 @@ fn definitions() -> Vec<Path> {
         at("/task-functions").get(
             P::JobsRead,
             functions::list,
-            says("List task functions").query::<PageQuery>().ok::<Page<wire::Function>>(),
+            says("List task functions").query::<wire::FunctionsQuery>().ok::<Page<wire::Function>>(),
         ),
     ]
 }
@@ -359,7 +370,7 @@ fn runs() -> Vec<Path> {
         at("/dispatches").get(
             P::RunsRead,
             dispatches::list,
-            says("List dispatches, newest first")
+            says("List dispatches, newest first unless asked otherwise")
                 .query::<wire::DispatchesQuery>()
                 .ok::<Page<wire::Dispatch>>(),
         ),
@@ -396,9 +407,14 @@ fn runs() -> Vec<Path> {
         at("/audit-events").get(
             P::AuditRead,
             audit_events::list,
-            says("List who changed what, newest first")
+            says("List who changed what, newest first unless asked otherwise")
                 .query::<wire::AuditQuery>()
                 .ok::<Page<wire::AuditEvent>>(),
+        ),
+        at("/audit-events/{entry}").get(
+            P::AuditRead,
+            audit_events::get,
+            says("Show one entry of the audit log").ok::<wire::AuditEvent>(),
         ),
         at("/events").get(
             P::RunsRead,
@@ -410,6 +426,7 @@ fn runs() -> Vec<Path> {
             events::stream,
             says("Follow what happens").query::<wire::EventStreamQuery>().streams::<wire::StreamMessage>(),
         ),
+        at("/events/{event}").get(P::RunsRead, events::get, says("Show an event").ok::<wire::Event>()),
         at("/dead-letters").get(
             P::RunsRead,
             dead_letters::list,
@@ -462,11 +479,21 @@ fn runs() -> Vec<Path> {
 
 fn fleet() -> Vec<Path> {
     vec![
-        at("/workers").get(P::FleetRead, fleet::workers, says("List workers").ok::<Page<wire::Worker>>()),
+        at("/workers").get(
+            P::FleetRead,
+            fleet::workers,
+            says("List workers").query::<wire::WorkersQuery>().ok::<Page<wire::Worker>>(),
+        ),
+        at("/workers/{id}").get(P::FleetRead, fleet::worker, says("Show a worker").ok::<wire::Worker>()),
         at("/scheduler-instances").get(
             P::FleetRead,
             fleet::scheduler_instances,
             says("List schedulers, and which leads").ok::<Page<wire::SchedulerInstance>>(),
+        ),
+        at("/scheduler-instances/{id}").get(
+            P::FleetRead,
+            fleet::scheduler_instance,
+            says("Show a scheduler").ok::<wire::SchedulerInstance>(),
         ),
         at("/scheduler-instances/leader/step-down").post(
             P::SystemOperate,

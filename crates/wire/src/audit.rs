@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::words::TimeSort;
+
 /// A change that somebody made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEvent {
@@ -26,11 +28,14 @@ pub struct AuditEvent {
     pub after: Option<Value>,
     /// Id of the request, which is in the log of the API too.
     pub request_id: Option<String>,
+    /// Network address of who sent the request, as trusted proxies tell it; `None` for what no request did.
+    #[serde(default)]
+    pub address: Option<String>,
     /// Whether it is of the installation and of no tenant.
     pub is_installation: bool,
 }
 
-/// Parameters of the audit log, newest first.
+/// Parameters of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AuditQuery {
@@ -52,6 +57,9 @@ pub struct AuditQuery {
     /// Only before this instant, written in the same ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// The order; newest first when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<TimeSort>,
     /// As in [`PageQuery`](crate::PageQuery).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]

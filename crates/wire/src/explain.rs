@@ -24,6 +24,10 @@ pub struct ExplainQuery {
     /// Its end, not included; the present of the database when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// One instant instead of a window: the window is the second that begins with it. Where no fire time is in it, the answer names the nearest
+    /// ones (`nearest`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 /// What became of the fire times of a job in a window.
@@ -50,6 +54,31 @@ pub struct Explanation {
     /// What its next run waits for now, whatever the window, in the order in which to look at it.
     #[serde(default)]
     pub waits_for: Vec<WaitFor>,
+    /// Where one instant was asked for and no fire time is there: those around it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<NearestFires>,
+}
+
+/// The fire times around an instant that is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NearestFires {
+    /// What is there, and what is not, in one sentence.
+    pub text: String,
+    /// The last one before it; `None` where there was none within eight years.
+    pub before: Option<NearestFire>,
+    /// The first one after it; `None` where there is none within eight years.
+    pub after: Option<NearestFire>,
+}
+
+/// A fire time near an instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NearestFire {
+    /// When.
+    pub fire_at: DateTime<Utc>,
+    /// What became of it, in the words of `fires`.
+    pub fate: String,
+    /// Status of the dispatch, or reason of the skip; `None` for other fates.
+    pub outcome: Option<String>,
 }
 
 /// What became of one dispatch.

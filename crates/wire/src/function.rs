@@ -31,6 +31,8 @@ pub struct Function {
     pub default_timeout_seconds: i32,
     /// Retry policy of jobs that have none of their own; `None` for the installation's.
     pub retry_policy: Option<RetryPolicySpec>,
+    /// JSON Schema (2020-12) that the arguments of its jobs must satisfy; `None` takes all.
+    pub args_schema: Option<Map<String, Value>>,
     /// False accepts no new job.
     pub is_active: bool,
     /// Whether nothing of it is dispatched or claimed.

@@ -119,6 +119,9 @@ pub struct UserPatch {
     /// New password, at least 12 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
+    /// Whether they operate the installation: tenants, users, leadership, workers. One active operator always stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_system_operator: Option<bool>,
 }
 
 /// Without the password.

@@ -33,7 +33,7 @@ pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLett
 pub use event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
 pub use explain::{
     DispatchExplanation, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires,
-    ExplainedPause, ExplainedSkip, Explanation, WaitFor,
+    ExplainedPause, ExplainedSkip, Explanation, NearestFire, NearestFires, WaitFor,
 };
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;
@@ -49,7 +49,8 @@ pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
-    DispatchesQuery, ExecutionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery, JobsQuery, PageQuery,
+    DispatchesQuery, ExecutionsQuery, FunctionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery,
+    JobsQuery, PageQuery, WorkersQuery,
 };
 pub use queue::{Queue, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
@@ -60,7 +61,7 @@ pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
     DispatchStatus, DstGap, DstOverlap, EndReason, EventType, ExecutionStatus, FireNote, HandlerType,
     JobChange, JobSort, JobStatus, JobType, LeaderState, MisfirePolicy, OverlapPolicy, ResetReason, Scope,
-    UnknownWord, WorkerStatus,
+    TimeSort, UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.

@@ -61,6 +61,13 @@ pub struct FunctionSpec {
     /// Retry policy; the installation's when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_policy: Option<RetryPolicySpec>,
+    /// JSON Schema (2020-12) that the arguments of its jobs must satisfy; all are taken when absent.
+    ///
+    /// A job whose arguments do not is refused when it is saved, and a trigger when it is sent. Jobs that are there when the schema changes keep
+    /// firing as they are; the next change of one is held against it. `$ref` leads only within the schema (`#/$defs/…`) and never back to
+    /// itself, `format` is checked, and patterns have neither look-around nor back-references.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args_schema: Option<Map<String, Value>>,
 }
 
 /// A job as a person writes it.

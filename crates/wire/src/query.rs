@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::{DispatchStatus, ExecutionStatus, JobSort, JobStatus, JobType};
+use crate::words::{
+    DispatchStatus, ExecutionStatus, HandlerType, JobSort, JobStatus, JobType, TimeSort, WorkerStatus,
+};
 
 /// Parameters of a list without filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -82,7 +84,44 @@ pub struct JobsQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of dispatches, newest first.
+/// Parameters of the list of task functions, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionsQuery {
+    /// Only those whose name begins so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_prefix: Option<String>,
+    /// Only those whose dispatches wait in this queue unless the job names another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Only those that are run so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler_type: Option<HandlerType>,
+    /// Only active ones, or only inactive ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_active: Option<bool>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
+    pub limit: Option<u32>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Parameters of the list of workers, the living first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkersQuery {
+    /// Only in this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<WorkerStatus>,
+    /// Only those that serve this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+}
+
+/// Parameters of the list of dispatches.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DispatchesQuery {
@@ -92,6 +131,24 @@ pub struct DispatchesQuery {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DispatchStatus>,
+    /// Only of jobs that run the task function with this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Only of jobs of the project with this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only those of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Only those that this worker has claimed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Uuid>,
+    /// Only those that this has made: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<String>,
+    /// The order; newest first when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<TimeSort>,
     /// Only those created then or later: an instant in RFC 3339, a time on the clock of UTC, or a distance from now such as `-2h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -141,13 +198,25 @@ pub struct ExecutionsQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of the dispatches of a job, newest first.
+/// Parameters of the list of the dispatches of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobDispatchesQuery {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DispatchStatus>,
+    /// Only those of this queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Only those that this worker has claimed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Uuid>,
+    /// Only those that this has made: `scheduler`, `manual`, `api`, `retry`, `dependency` or `backfill`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<String>,
+    /// The order; newest first when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<TimeSort>,
     /// As in [`DispatchesQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -191,8 +260,34 @@ pub struct JobExecutionsQuery {
 
 impl From<JobDispatchesQuery> for DispatchesQuery {
     fn from(query: JobDispatchesQuery) -> Self {
-        let JobDispatchesQuery { status, since, until, total, limit, cursor } = query;
-        Self { job: None, status, since, until, total, limit, cursor }
+        let JobDispatchesQuery {
+            status,
+            queue,
+            worker,
+            triggered_by,
+            sort,
+            since,
+            until,
+            total,
+            limit,
+            cursor,
+        } = query;
+        let (job, function, project) = (None, None, None);
+        Self {
+            job,
+            status,
+            function,
+            project,
+            queue,
+            worker,
+            triggered_by,
+            sort,
+            since,
+            until,
+            total,
+            limit,
+            cursor,
+        }
     }
 }
 

@@ -233,6 +233,16 @@ words! {
 }
 
 words! {
+    /// The order of a list of what happens, by when it was created; with a minus the other way round.
+    TimeSort {
+        /// The oldest first.
+        CreatedAt = "created_at",
+        /// The newest first.
+        CreatedAtDown = "-created_at",
+    }
+}
+
+words! {
     /// What kind of change made a version of a job.
     JobChange {
         /// It is new.

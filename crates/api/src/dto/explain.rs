@@ -1,6 +1,6 @@
 //! Explanations: from the window that is asked for to the answer that shows its fire times.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use sched_model::db::dispatches;
 use sched_model::db::jobs::Job;
 use sched_model::domain::explain::{
@@ -15,12 +15,16 @@ use crate::error::ApiError;
 
 /// How long the window is when nobody says.
 const DEFAULT_LENGTH: TimeDelta = TimeDelta::days(1);
+/// How long it is when one instant is asked for: fire times are whole seconds.
+const INSTANT: TimeDelta = TimeDelta::seconds(1);
 
 /// The window of an explanation: the beginning is included, the end is not.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) from: DateTime<Utc>,
     pub(crate) to: DateTime<Utc>,
+    /// Whether one instant is asked for, which it begins with.
+    pub(crate) is_instant: bool,
 }
 
 impl Window {
@@ -33,9 +37,16 @@ impl Window {
             },
             None => Ok(None),
         };
+        if let Some(at) = read("at", &query.at)? {
+            if query.from.is_some() || query.to.is_some() {
+                let message = "is one instant and comes without from and to; leave them out, or at";
+                return Err(ApiError::parameter("at", message.to_owned()));
+            }
+            return Ok(Self { from: at, to: at + INSTANT, is_instant: true });
+        }
         let to = read("to", &query.to)?.unwrap_or(now);
         let default = to.checked_sub_signed(DEFAULT_LENGTH).unwrap_or(to);
-        Ok(Self { from: read("from", &query.from)?.unwrap_or(default), to })
+        Ok(Self { from: read("from", &query.from)?.unwrap_or(default), to, is_instant: false })
     }
 }
 
@@ -67,7 +78,40 @@ pub(crate) fn show(
         fires: explanation.lines.into_iter().map(fires).collect(),
         triggers: explanation.triggers.into_iter().map(dispatch).collect(),
         waits_for: waits.iter().map(wait_for).collect(),
+        nearest: None,
     }
+}
+
+/// The fire times on both sides of an instant that is none.
+pub(crate) fn nearest(
+    at: DateTime<Utc>,
+    before: Option<wire::NearestFire>,
+    after: Option<wire::NearestFire>,
+) -> wire::NearestFires {
+    let told = |at: DateTime<Utc>| at.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let around = match (&before, &after) {
+        (Some(before), Some(after)) => {
+            format!("the nearest are {} before it and {} after it", told(before.fire_at), told(after.fire_at))
+        }
+        (Some(before), None) => {
+            format!("the nearest is {} before it, and none comes after it", told(before.fire_at))
+        }
+        (None, Some(after)) => {
+            format!("the nearest is {} after it, and none was before it", told(after.fire_at))
+        }
+        (None, None) => "nor is there one before or after it".to_owned(),
+    };
+    wire::NearestFires { text: format!("{} is no fire time of the job; {around}", told(at)), before, after }
+}
+
+/// The fire time of an explanation that is nearest to its beginning, or to its end.
+pub(crate) fn outermost(explanation: Explanation, is_last: bool) -> Option<wire::NearestFire> {
+    let mut lines: Vec<Line> = explanation.lines.into_iter().filter(Line::is_of_fire_times).collect();
+    let key = |line: &Line| if is_last { line.last } else { line.first };
+    lines.sort_by_key(key);
+    let line = if is_last { lines.pop() } else { lines.into_iter().next() }?;
+    let (fire_at, shown) = (key(&line), fires(line));
+    Some(wire::NearestFire { fire_at, fate: shown.fate, outcome: shown.outcome })
 }
 
 /// The explanation of one dispatch.

@@ -183,6 +183,7 @@ pub(crate) fn function(function: Function) -> wire::Function {
         queue: settings.queue,
         default_timeout_seconds: settings.default_timeout_seconds,
         retry_policy: settings.retry_policy.map(retry_policy),
+        args_schema: settings.args_schema.map(object),
         is_active,
         is_paused,
         pause_reason,

@@ -6,6 +6,7 @@
 use chrono::{DateTime, SubsecRound as _, Utc};
 use sched_model::db::functions::FunctionSettings;
 use sched_model::domain::FieldError;
+use sched_model::domain::args_schema::ArgsSchema;
 use sched_model::domain::dependency::After;
 use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
 use sched_model::domain::job::{JobSettings, MAX_TIMEOUT_SECONDS, check_name};
@@ -116,6 +117,7 @@ fn function_settings(spec: FunctionSpec) -> FunctionSettings {
         queue: spec.queue,
         default_timeout_seconds: spec.default_timeout_seconds,
         retry_policy: spec.retry_policy.map(retry_policy),
+        args_schema: spec.args_schema.map(Value::Object),
     }
 }
 
@@ -166,6 +168,10 @@ fn function_mistakes(at: &str, settings: &FunctionSettings) -> Vec<Mistake> {
     }
     for (field, message) in settings.retry_policy.iter().flat_map(RetryPolicy::mistakes) {
         wrong(&format!("retry_policy.{field}"), message);
+    }
+    let schema = settings.args_schema.as_ref().map(ArgsSchema::parse);
+    if let Some(Err(misfit)) = schema {
+        found.push(Mistake::invalid(format!("{at}/args_schema{}", misfit.pointer), misfit.message));
     }
     found
 }
@@ -220,6 +226,7 @@ mod tests {
             "name": "F", "handler_type": "process", "display_name": "", "queue": "",
             "handler_config": {"program": "x", "env": {"PATH": "/"}, "args": ["a", "b\u{0}"]},
             "default_timeout_seconds": 0, "retry_policy": {"max_attempts": 101},
+            "args_schema": {"properties": {"a/b": {"type": "text"}}},
         });
         let found = pointers(function(value, ""));
         let expected = [
@@ -230,6 +237,7 @@ mod tests {
             "display_name",
             "default_timeout_seconds",
             "retry_policy/max_attempts",
+            "args_schema/properties/a~1b/type",
         ];
         assert_eq!(found, expected.map(|field| format!("/{field}")));
     }

@@ -72,6 +72,7 @@ requested! {
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
     ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
+    WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
 }
 
 answered! {

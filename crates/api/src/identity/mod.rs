@@ -199,11 +199,18 @@ impl Identity {
     }
 
     /// What signs the changes of a request.
-    pub(crate) fn signs(&self, request: &str, trace: TraceContext, once: Option<Once>) -> Signed {
+    pub(crate) fn signs(
+        &self,
+        request: &str,
+        address: Option<String>,
+        trace: TraceContext,
+        once: Option<Once>,
+    ) -> Signed {
         Signed(By {
             actor: self.actor().to_owned(),
             source: self.source().to_owned(),
             request: request.to_owned(),
+            address,
             trace,
             once,
         })
@@ -228,6 +235,8 @@ pub(crate) struct By {
     pub(crate) source: String,
     /// The id of the request.
     pub(crate) request: String,
+    /// The network address of who sent it.
+    pub(crate) address: Option<String>,
     /// The span of the request: what it causes is part of it.
     pub(crate) trace: TraceContext,
     /// The request, if it is to be done once however often it is sent.
@@ -243,9 +252,16 @@ impl By {
 
 impl Signed {
     /// What signs what is done before it is known who asks.
-    pub(crate) fn nobody(request: &str, trace: TraceContext) -> Self {
+    pub(crate) fn nobody(request: &str, address: Option<String>, trace: TraceContext) -> Self {
         let nobody = || "nobody".to_owned();
-        Self(By { actor: nobody(), source: nobody(), request: request.to_owned(), trace, once: None })
+        Self(By {
+            actor: nobody(),
+            source: nobody(),
+            request: request.to_owned(),
+            address,
+            trace,
+            once: None,
+        })
     }
 }
 
@@ -297,6 +313,11 @@ impl Identities {
     /// Believes a session no longer that was ended here.
     pub(crate) fn forget_session(&self, session: SessionId) {
         self.cache.forget(|known| known.session == Some(session));
+    }
+
+    /// Looks anew at all that is shown for a tenant.
+    pub(crate) fn forget_tenant(&self, tenant: TenantId) {
+        self.cache.forget(|known| known.tenant == tenant);
     }
 
     /// Looks anew at all that a user shows.

@@ -139,6 +139,7 @@ pub(crate) async fn note_vain(
                 json!({"email": account.email, "address": attempt.address, "failures": attempt.failures}),
             ),
             request_id: Some(request.to_owned()),
+            address: attempt.address.map(|address| address.to_string()),
         };
         let noted = state.note(&Recognising(()), *tenant, "note_vain_sign_in", async |conn: &mut Conn| {
             audit::write(conn, std::slice::from_ref(&entry)).await

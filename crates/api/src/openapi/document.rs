@@ -402,6 +402,8 @@ fn placeholder(name: &str) -> (Value, &'static str) {
     match name {
         "job" => (text, "Id or name of the job."),
         "id" => (json!({"type": "string", "format": "uuid"}), "Identifier."),
+        "entry" => (json!({"type": "integer", "format": "int64"}), "Number of the entry."),
+        "event" => (text, "Id of the event, as lists and streams show it."),
         "email" => (text, "E-mail of the user, whatever its case."),
         "key" => (text, "Id or prefix of the key."),
         _ => (text, "Name."),

@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{Identity, Known};
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// Most keys of one's own that can be used at once, for who may not handle all of the tenant: each may send as many requests as any.
@@ -34,9 +34,10 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<sched_wire::ApiKey>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"api-keys", query.limit, query.cursor.as_deref())?;
     // Names may hold the character between them; prefixes do not.
-    let after = query.cursor.as_deref().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
+    let after = pages.after().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
     let of = match Whose::of(identity.known(), Permission::KeysRead) {
         Whose::All => None,
         Whose::Own(user) => Some(user),
@@ -51,12 +52,37 @@ pub(crate) async fn list(
     };
     let rows = state
         .read(&identity, "list_api_keys", async |conn: &mut Conn| {
-            Ok(api_keys::list(conn, tenant, of, after, limit.rows()).await?)
+            Ok(api_keys::list(conn, tenant, of, after, pages.rows()).await?)
         })
         .await?;
     let key =
         |(key, _): &(api_keys::ApiKeyRecord, Option<String>)| format!("{}/{}", key.name, key.key_prefix);
-    Ok(web::Json(limit.page(rows, key, |(key, user)| api_key(key, user))))
+    Ok(web::Json(pages.page(rows, key, |(key, user)| api_key(key, user))))
+}
+
+/// `GET /api-keys/{key}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<sched_wire::ApiKey> {
+    let (tenant, key) = (identity.tenant(), key.as_str());
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.to_owned() };
+    let of = match Whose::of(identity.known(), Permission::KeysRead) {
+        Whose::All => None,
+        Whose::Own(user) => Some(user),
+        Whose::Nobodys => return Err(no_such_key()),
+    };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let found = state
+        .read(&identity, "get_api_key", async |conn: &mut Conn| {
+            api_keys::by_name(conn, tenant, of, key).await?.ok_or_else(no_such_key)
+        })
+        .await?;
+    Ok(web::Json(api_key(found.0, found.1)))
 }
 
 /// `POST /api-keys`

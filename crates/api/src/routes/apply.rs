@@ -14,11 +14,13 @@ use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
 use sched_model::db::templates::TemplateSettings;
 use sched_model::db::{Conn, DbError, DbResult, dependencies, events, quotas, secrets, tenants};
+use sched_model::domain::args_schema;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
 use sched_runtime::exit;
 use sched_wire::{Applied, ApplyResult, Kind};
+use serde_json::Value;
 
 use super::jobs::{Told, tell};
 use super::notes::Notes;
@@ -89,16 +91,24 @@ async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(
 /// Calendars, functions, projects and other jobs that jobs name and nobody has, and secrets that functions do.
 async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
-    let mut functions: HashMap<&str, bool> = HashMap::new();
+    // Each with the schema of its arguments.
+    let mut functions: HashMap<&str, Option<Option<Value>>> = HashMap::new();
     let mut projects: HashMap<&str, bool> = HashMap::new();
     let mut mistakes = missing_calendars(conn, tenant, checked).await?;
     for (at, job) in &checked.jobs {
         let name = job.function.as_str();
         if !own.contains(name) && !functions.contains_key(name) {
-            functions.insert(name, functions::by_name(conn, tenant, name).await?.is_some());
+            let found = functions::by_name(conn, tenant, name).await?;
+            functions.insert(name, found.map(|function| function.settings.args_schema));
         }
-        if functions.get(name) == Some(&false) {
-            mistakes.push(missing(format!("{at}/function"), "task function", name));
+        match functions.get(name) {
+            Some(None) => mistakes.push(missing(format!("{at}/function"), "task function", name)),
+            Some(Some(schema)) => mistakes.extend(unfit_args(schema.as_ref(), at, job)),
+            None => {
+                let written = checked.functions.iter().find(|(_, settings)| settings.name == name);
+                let schema = written.and_then(|(_, settings)| settings.args_schema.as_ref());
+                mistakes.extend(unfit_args(schema, at, job));
+            }
         }
         let Some(name) = job.project.as_deref() else { continue };
         if !projects.contains_key(name) {
@@ -111,6 +121,12 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResu
     mistakes.extend(missing_jobs(conn, tenant, checked).await?);
     mistakes.extend(missing_secrets(conn, tenant, checked).await?);
     Ok(mistakes)
+}
+
+/// What is wrong with the arguments of a job that stands at `at`, by the schema of its function.
+fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<Mistake> {
+    let misfits = args_schema::misfits(schema, &job.task_args).into_iter();
+    misfits.map(|misfit| mistake::unfit(misfit, at)).collect()
 }
 
 async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {

@@ -3,14 +3,14 @@
 use actix_web::web;
 use sched_model::db::audit::{self, AuditFilter, AuditRecord};
 use sched_model::db::{Conn, clock};
-use sched_wire::{AuditEvent, AuditQuery, Page};
+use sched_wire::{AuditEvent, AuditQuery, Page, TimeSort};
 
 use super::events::{instant, sees_installation};
 use super::{Answer, State};
 use crate::error::ApiError;
-use crate::extract::Query;
+use crate::extract::{NoParameters, Query};
 use crate::identity::Identity;
-use crate::page::Limit;
+use crate::page::Pages;
 
 /// `GET /audit-events`
 pub(crate) async fn list(
@@ -18,10 +18,10 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<AuditQuery>,
 ) -> Answer<Page<AuditEvent>> {
-    let limit = Limit::new(query.limit)?;
-    let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|error| {
-        ApiError::parameter("cursor", format!("must be the next_cursor of the page before: {error}"))
-    })?;
+    let which = AuditQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("audit-events", which), query.limit, query.cursor.as_deref())?;
+    let after = pages.after_as()?;
+    let oldest_first = query.sort == Some(TimeSort::CreatedAt);
     let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
     let query = &query;
     let work = async |conn: &mut Conn| {
@@ -35,16 +35,38 @@ pub(crate) async fn list(
             target_id: query.target_id.clone(),
             since: instant("since", query.since.as_deref(), now)?,
             until: instant("until", query.until.as_deref(), now)?,
-            before,
+            after,
+            oldest_first,
         };
-        Ok::<_, ApiError>(audit::list(conn, &filter, limit.rows()).await?)
+        Ok::<_, ApiError>(audit::list(conn, &filter, pages.rows()).await?)
     };
     let rows = if with_installation {
         state.read_installation(&identity, "list_audit_events", work).await?
     } else {
         state.read(&identity, "list_audit_events", work).await?
     };
-    Ok(web::Json(limit.page(rows, |entry| entry.id.to_string(), show)))
+    Ok(web::Json(pages.page(rows, |entry| entry.id.to_string(), show)))
+}
+
+/// `GET /audit-events/{entry}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<AuditEvent> {
+    let no_such_entry = || ApiError::NotFound { kind: "audit event", name: id.as_str().to_owned() };
+    let number: i64 = id.parse().map_err(|_no_number| no_such_entry())?;
+    let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
+    let work = async |conn: &mut Conn| {
+        audit::by_id(conn, tenant, with_installation, number).await?.ok_or_else(no_such_entry)
+    };
+    let entry = if with_installation {
+        state.read_installation(&identity, "get_audit_event", work).await?
+    } else {
+        state.read(&identity, "get_audit_event", work).await?
+    };
+    Ok(web::Json(show(entry)))
 }
 
 fn show(entry: AuditRecord) -> AuditEvent {
@@ -58,6 +80,7 @@ fn show(entry: AuditRecord) -> AuditEvent {
         before: entry.before,
         after: entry.after,
         request_id: entry.request_id,
+        address: entry.address,
         is_installation: entry.tenant_id.is_none(),
     }
 }

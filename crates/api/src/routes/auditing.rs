@@ -34,6 +34,7 @@ pub(super) fn of_job(tenant: TenantId, saved: &SavedJob, by: &By) -> AuditEntry 
         before: saved.before.as_ref().map(plain),
         after: Some(plain(&saved.job.settings)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -54,6 +55,7 @@ pub(super) fn of_changed_job(
         before: before.map(plain),
         after: after.map(plain),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -83,6 +85,7 @@ pub(super) fn of_switched_job(
         before: Some(flags(before)),
         after: Some(flags(after)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -103,6 +106,7 @@ pub(super) fn of_function(
         before: before.map(without_secrets),
         after: Some(without_secrets(after)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -117,6 +121,7 @@ pub(super) fn of_deleted_function(tenant: TenantId, function: &Function, by: &By
         before: Some(without_secrets(&function.settings)),
         after: None,
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -131,6 +136,7 @@ pub(super) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &By) -> A
         before: saved.before.as_ref().map(plain),
         after: Some(plain(&saved.calendar.settings())),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -145,6 +151,7 @@ pub(super) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, b
         before: Some(plain(&calendar.settings())),
         after: None,
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -164,6 +171,7 @@ pub(super) fn of_queue(
         before: before.map(plain),
         after: Some(plain(after)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -178,6 +186,7 @@ pub(super) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &By)
         before: Some(plain(queue)),
         after: None,
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -193,6 +202,7 @@ pub(super) fn of_secret(tenant: TenantId, project: Option<&str>, saved: &SavedSe
         before: None,
         after: Some(secret(&saved.secret, project)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -212,6 +222,7 @@ pub(super) fn of_deleted_secret(
         before: Some(secret(deleted, project)),
         after: None,
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -226,6 +237,7 @@ pub(super) fn of_rotation(key: &str, rotated: usize, by: &By) -> AuditEntry {
         before: None,
         after: Some(json!({"rotated": rotated})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -254,6 +266,7 @@ pub(super) fn of_cancelled_dispatch(
             json!({"state": if is_closed { "cancelled" } else { "requested" }, "reason": order.reason}),
         ),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -275,6 +288,7 @@ pub(super) fn of_cancelled_job(
         before: None,
         after: Some(json!({"cancelled": cancelled, "requested": requested, "reason": order.reason})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -289,6 +303,7 @@ pub(super) fn of_retry(tenant: TenantId, retry: &Retry, by: &By) -> AuditEntry {
         before: None,
         after: Some(json!({"dispatch_id": retry.dispatch_id})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -303,6 +318,7 @@ pub(super) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str
         before: None,
         after: Some(json!({"state": "discarded", "reason": reason})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -324,6 +340,7 @@ pub(super) fn of_dead_letters(
         before: None,
         after: Some(json!({"meant": plain(command), "count": done, "refused": refused})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -338,6 +355,7 @@ pub(super) fn of_step_down(tenant: TenantId, leader: &Instance, by: &By) -> Audi
         before: None,
         after: Some(json!({"term": leader.term, "hostname": leader.hostname, "pid": leader.pid})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 

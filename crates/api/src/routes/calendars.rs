@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -34,13 +34,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Calendar>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"calendars", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_calendars", async |conn: &mut Conn| {
-            Ok(calendars::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(calendars::list(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |calendar| calendar.name.clone(), show)))
+    Ok(web::Json(pages.page(rows, |calendar| calendar.name.clone(), show)))
 }
 
 /// `GET /calendars/{name}`

@@ -26,11 +26,14 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, id};
 use crate::identity::Identity;
 use crate::mistake::Mistake;
-use crate::page::{Limit, id_cursor};
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// Dead letters that one request decides about.
 const PAGE: i64 = 500;
+
+/// What tells its cursors from those of other lists.
+const LIST: &str = "dead-letters";
 
 /// Dead letters that a dry run shows.
 const SAMPLE: i64 = 10;
@@ -41,7 +44,8 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<DeadLettersQuery>,
 ) -> Answer<Page<DeadLetter>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = pages(&query)?;
     let chosen = match query.state.unwrap_or(DeadLetterChoice::Open) {
         DeadLetterChoice::Open => Chosen::Open,
         DeadLetterChoice::Retried => Chosen::Settled(Settlement::Retried),
@@ -51,10 +55,10 @@ pub(crate) async fn list(
     let rows = state
         .read(&identity, "list_dead_letters", async |conn: &mut Conn| {
             let filter = meant(conn, tenant, &query, chosen).await?;
-            Ok(dead_letters::list(conn, tenant, &filter, limit.rows()).await?)
+            Ok(dead_letters::list(conn, tenant, &filter, pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |letter| letter.row.dispatch_id.to_string(), show::dead_letter)))
+    Ok(web::Json(pages.page(rows, |letter| letter.row.dispatch_id.to_string(), show::dead_letter)))
 }
 
 /// `GET /dead-letters/{id}`
@@ -239,7 +243,10 @@ fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -
         count: i64::try_from(done).unwrap_or(i64::MAX),
         refused,
         sample: Vec::new(),
-        next_cursor: next.map(|id| id.to_string()),
+        next_cursor: match next {
+            Some(id) => Some(Pages::of(&LIST, None, None)?.cursor(id.to_string())),
+            None => None,
+        },
     })
 }
 
@@ -272,6 +279,11 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
     Ok(Filter { without, ..meant })
 }
 
+/// The pages of the list, and of commands for many: newest first, whatever is left out.
+fn pages(query: &DeadLettersQuery) -> Result<Pages, ApiError> {
+    Pages::of(&LIST, query.limit, query.cursor.as_deref())
+}
+
 /// What a query means by its words.
 async fn meant(
     conn: &mut Conn,
@@ -279,7 +291,7 @@ async fn meant(
     query: &DeadLettersQuery,
     state: Chosen,
 ) -> Result<Filter, ApiError> {
-    let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
+    let before = pages(query)?.after_as()?.map(DispatchId);
     let job = match &query.job {
         Some(job) => Some(job_filter(conn, tenant, job).await?),
         None => None,

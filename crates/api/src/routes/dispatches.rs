@@ -1,10 +1,12 @@
 //! Dispatches: what waits, runs and has finished.
 
 use actix_web::web;
-use sched_model::db::Conn;
 use sched_model::db::dispatches::{self, Filter};
-use sched_model::domain::ids::DispatchId;
-use sched_wire::{Dispatch, DispatchesQuery, Page};
+use sched_model::db::{Conn, functions, tenants};
+use sched_model::domain::UnknownWord;
+use sched_model::domain::dispatch::Trigger;
+use sched_model::domain::ids::{DispatchId, FunctionId, ProjectId, TenantId, WorkerId};
+use sched_wire::{Dispatch, DispatchesQuery, Page, TimeSort};
 
 use super::jobs::listed_of;
 use super::{Answer, State, window};
@@ -12,7 +14,7 @@ use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
-use crate::page::{Limit, ROWS_COUNTED, id_cursor, with_total};
+use crate::page::{Pages, ROWS_COUNTED, with_total};
 
 /// `GET /dispatches`
 pub(crate) async fn list(
@@ -30,23 +32,67 @@ pub(super) async fn page(
     query: &DispatchesQuery,
     of: Option<&str>,
 ) -> Answer<Page<Dispatch>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let before = id_cursor(query.cursor.as_deref())?.map(DispatchId);
+    let tenant = identity.tenant();
+    let which = DispatchesQuery { limit: None, cursor: None, total: None, ..query.clone() };
+    let pages = Pages::of(&("dispatches", of, which), query.limit, query.cursor.as_deref())?;
+    let after = pages.after_as()?.map(DispatchId);
+    let triggered_by: Option<Trigger> = match query.triggered_by.as_deref().map(str::parse).transpose() {
+        Ok(triggered_by) => triggered_by,
+        Err(error) => {
+            let error: UnknownWord = error;
+            return Err(ApiError::parameter("triggered_by", error.to_string()));
+        }
+    };
     let (rows, counted) = state
         .read(identity, "list_dispatches", async |conn: &mut Conn| {
             let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
             let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
             let status = query.status.map(IntoDomain::into_domain);
-            let filter = Filter { job, status, since, until, before };
+            let filter = Filter {
+                job,
+                status,
+                since,
+                until,
+                function: function(conn, tenant, query.function.as_deref()).await?,
+                project: project(conn, tenant, query.project.as_deref()).await?,
+                queue: query.queue.clone(),
+                worker: query.worker.map(WorkerId),
+                triggered_by,
+                after,
+                oldest_first: query.sort == Some(TimeSort::CreatedAt),
+            };
             let counted = match query.total {
                 Some(true) => Some(dispatches::count(conn, tenant, &filter, ROWS_COUNTED).await?),
                 Some(false) | None => None,
             };
-            Ok((dispatches::list(conn, tenant, &filter, limit.rows()).await?, counted))
+            Ok((dispatches::list(conn, tenant, &filter, pages.rows()).await?, counted))
         })
         .await?;
-    let page = limit.page(rows, |dispatch| dispatch.row.id.to_string(), show::dispatch);
+    let page = pages.page(rows, |dispatch| dispatch.row.id.to_string(), show::dispatch);
     Ok(web::Json(with_total(page, counted)))
+}
+
+/// The function that a filter names.
+async fn function(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: Option<&str>,
+) -> Result<Option<FunctionId>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let found = functions::by_name(conn, tenant, name).await?;
+    let found = found.ok_or_else(|| ApiError::NotFound { kind: "task function", name: name.to_owned() })?;
+    Ok(Some(found.id))
+}
+
+/// The project that a filter names.
+async fn project(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: Option<&str>,
+) -> Result<Option<ProjectId>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let found = tenants::project_by_name(conn, tenant, name).await?;
+    Ok(Some(found.ok_or_else(|| ApiError::NotFound { kind: "project", name: name.to_owned() })?))
 }
 
 /// `GET /dispatches/{id}`

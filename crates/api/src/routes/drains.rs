@@ -72,6 +72,7 @@ async fn set(
                     before: Some(json!({"drain_requested": was_wanted})),
                     after: Some(json!({"drain_requested": is_wanted})),
                     request_id: Some(by.request.clone()),
+                    address: by.address.clone(),
                 };
                 audit::write(conn, &[entry]).await?;
                 let event = NewEvent {

@@ -15,9 +15,9 @@ use super::logs::LAST_EVENT_ID;
 use super::{Answer, State};
 use crate::dto::moment::moment;
 use crate::error::ApiError;
-use crate::events::Position;
 use crate::events::listener::{Asked, Listener, Start};
-use crate::extract::Query;
+use crate::events::{Position, show_at};
+use crate::extract::{NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::Limit;
 use crate::stream::server_sent;
@@ -61,6 +61,26 @@ pub(crate) async fn list(
     };
     let listing = state.read_events(asked, sees_installation(asked), "begin_list_events", prepare).await?;
     listing.page(&state, asked, limit).await.map(web::Json)
+}
+
+/// `GET /events/{event}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<Event> {
+    let no_such_event = || ApiError::NotFound { kind: "event", name: id.as_str().to_owned() };
+    let asked: Position = id.parse().map_err(|_no_position| no_such_event())?;
+    let (tenant, with_installation) = (identity.tenant(), sees_installation(&identity));
+    let filter = EventFilter { with_installation, ..EventFilter::of(tenant) };
+    let work = async |conn: &mut Conn| {
+        let found = event_stream::page(conn, &filter, EventFilter::only(asked.key), 1).await?.pop();
+        // The numbers of another database mean other events.
+        found.filter(|event| event.at == asked.at()).ok_or_else(no_such_event)
+    };
+    let found = state.read_events(&identity, with_installation, "get_event", work).await?;
+    Ok(web::Json(show_at(asked, &found)))
 }
 
 /// `GET /events/stream`

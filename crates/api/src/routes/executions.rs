@@ -12,7 +12,7 @@ use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
-use crate::page::{Limit, ROWS_COUNTED, id_cursor, with_total};
+use crate::page::{Pages, ROWS_COUNTED, with_total};
 
 /// `GET /executions`
 pub(crate) async fn list(
@@ -30,8 +30,10 @@ pub(super) async fn page(
     query: &ExecutionsQuery,
     of: Option<&str>,
 ) -> Answer<Page<sched_wire::Execution>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let before = id_cursor(query.cursor.as_deref())?.map(ExecutionId);
+    let tenant = identity.tenant();
+    let which = ExecutionsQuery { limit: None, cursor: None, total: None, ..query.clone() };
+    let pages = Pages::of(&("executions", of, which), query.limit, query.cursor.as_deref())?;
+    let before = pages.after_as()?.map(ExecutionId);
     let read = async |conn: &mut Conn| {
         let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
         let dispatch = query.dispatch.map(DispatchId);
@@ -42,14 +44,14 @@ pub(super) async fn page(
             Some(true) => Some(executions::count(conn, tenant, &filter, ROWS_COUNTED).await?),
             Some(false) | None => None,
         };
-        Ok((executions::list(conn, tenant, &filter, limit.rows()).await?, counted))
+        Ok((executions::list(conn, tenant, &filter, pages.rows()).await?, counted))
     };
     // The attempts of a dispatch that is gone are looked for in the whole history.
     let (rows, counted) = match query.dispatch {
         Some(_) => state.read_totals(identity, "list_executions", read).await?,
         None => state.read(identity, "list_executions", read).await?,
     };
-    let page = limit.page(rows, |execution| execution.id.to_string(), show::execution);
+    let page = pages.page(rows, |execution| execution.id.to_string(), show::execution);
     Ok(web::Json(with_total(page, counted)))
 }
 

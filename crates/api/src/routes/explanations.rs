@@ -4,17 +4,25 @@
 //! nobody else, because a window may hold thousands of fire times.
 
 use actix_web::web;
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::jobs::Job;
 use sched_model::db::{Conn, clock, dispatches, ledger, waits};
-use sched_model::domain::explain::{explain, waits::of_job as waits_of_job};
+use sched_model::domain::explain::{ExplainError, explain, waits::of_job as waits_of_job};
 use sched_model::domain::ids::DispatchId;
-use sched_wire::{DispatchExplanation, ExplainQuery, Explanation};
+use sched_wire::{DispatchExplanation, ExplainQuery, Explanation, NearestFire};
 
 use super::jobs::{find, no_such_job};
 use super::{Answer, State, compute};
-use crate::dto::explain::{Window, refused, show, show_dispatch};
+use crate::dto::explain::{Window, nearest, outermost, refused, show, show_dispatch};
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
+
+/// How far from an instant is looked for a fire time first, and at most: a leap day may be eight years away.
+const NEAR: TimeDelta = TimeDelta::minutes(2);
+const FAR: TimeDelta = TimeDelta::days(8 * 366);
+/// How often is looked: each time twelve times as far, or half as far when that was too much.
+const LOOKS: usize = 40;
 
 /// `GET /jobs/{id-or-name}/explain`
 pub(crate) async fn of_job(
@@ -34,11 +42,76 @@ pub(crate) async fn of_job(
             Ok((found, window, evidence, facts))
         })
         .await?;
+    let job = found.clone();
     let explained = compute(move || {
         let explanation = explain(&evidence, window.from, window.to)?;
         Ok(show(&found, &window, evidence.now, explanation, &waits_of_job(&facts)))
     });
-    explained.await?.map(web::Json).map_err(refused)
+    let mut explained = explained.await?.map_err(refused)?;
+    if window.is_instant && explained.summary.fire_times == 0 {
+        let around = Around { state: &state, identity: &identity, job: &job, now: explained.now };
+        let before = around.find(window.from, Side::Before).await?;
+        let after = around.find(window.to, Side::After).await?;
+        explained.nearest = Some(nearest(window.from, before, after));
+    }
+    Ok(web::Json(explained))
+}
+
+/// Where to look for a fire time, seen from an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
+}
+
+/// The neighbourhood of an instant.
+struct Around<'a> {
+    state: &'a State,
+    identity: &'a Identity,
+    job: &'a Job,
+    now: DateTime<Utc>,
+}
+
+impl Around<'_> {
+    /// The fire time that is nearest to `at` on one side of it.
+    ///
+    /// What fires often is found in a short window, and what fires seldom is no work in a long one.
+    async fn find(&self, at: DateTime<Utc>, side: Side) -> Result<Option<NearestFire>, ApiError> {
+        let (mut empty, mut reach) = (TimeDelta::zero(), NEAR);
+        for _ in 0..LOOKS {
+            let edges = match side {
+                Side::Before => (at.checked_sub_signed(reach), at.checked_sub_signed(empty)),
+                Side::After => (at.checked_add_signed(empty), at.checked_add_signed(reach)),
+            };
+            let (Some(from), Some(to)) = edges else { return Ok(None) };
+            if side == Side::Before && to <= self.job.state.created_at {
+                return Ok(None);
+            }
+            match self.look(from, to, side).await? {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) if reach >= FAR => return Ok(None),
+                Ok(None) => (empty, reach) = (reach, (reach * 12).min(FAR)),
+                Err(ExplainError::TooMany) => reach = empty + (reach - empty) / 2,
+                Err(error @ ExplainError::NoWindow) => return Err(refused(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn look(
+        &self,
+        from: DateTime<Utc>,
+        to: DateTime<Utc>,
+        side: Side,
+    ) -> Result<Result<Option<NearestFire>, ExplainError>, ApiError> {
+        let evidence = self
+            .state
+            .read(self.identity, "explain_around", async |conn: &mut Conn| {
+                Ok(ledger::evidence(conn, self.identity.tenant(), self.job, self.now, (from, to)).await?)
+            })
+            .await?;
+        compute(move || explain(&evidence, from, to).map(|told| outermost(told, side == Side::Before))).await
+    }
 }
 
 /// `GET /dispatches/{id}/explain`

@@ -8,13 +8,15 @@ use actix_web::{HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::instances::Instance;
 use sched_model::db::{Conn, audit, clock, instances, notify, overview, workers};
-use sched_wire::{Page, SchedulerInstance, Status, Worker};
+use sched_model::domain::ids::{InstanceId, WorkerId};
+use sched_wire::{Page, SchedulerInstance, Status, Worker, WorkersQuery};
 use serde_json::json;
 
+use super::resources::no_such;
 use super::{Answer, Id, State, auditing};
-use crate::dto::show;
+use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{self, Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::whole;
 use crate::reply::Reply;
@@ -26,11 +28,33 @@ const SHOWN_QUARANTINED: i64 = 20;
 pub(crate) async fn workers(
     state: State,
     identity: Identity,
-    _: Query<NoParameters>,
+    Query(query): Query<WorkersQuery>,
 ) -> Answer<Page<Worker>> {
+    let status = query.status.map(IntoDomain::into_domain);
+    let queue = query.queue.as_deref();
     let found =
-        state.read(&identity, "list_workers", async |conn: &mut Conn| Ok(workers::list(conn).await?)).await?;
+        state
+            .read(&identity, "list_workers", async |conn: &mut Conn| {
+                Ok(workers::list(conn, status, queue).await?)
+            })
+            .await?;
     Ok(web::Json(whole(found, show::worker)))
+}
+
+/// `GET /workers/{id}`
+pub(crate) async fn worker(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<Worker> {
+    let worker = WorkerId(extract::id(&id)?);
+    let found = state
+        .read(&identity, "get_worker", async |conn: &mut Conn| {
+            workers::by_id(conn, worker).await?.ok_or_else(|| no_such("worker", &id))
+        })
+        .await?;
+    Ok(web::Json(show::worker(found)))
 }
 
 /// `GET /scheduler-instances`
@@ -45,6 +69,24 @@ pub(crate) async fn scheduler_instances(
         })
         .await?;
     Ok(web::Json(whole(found, |found| show::instance(found, now, state.leader_lease))))
+}
+
+/// `GET /scheduler-instances/{id}`
+pub(crate) async fn scheduler_instance(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<SchedulerInstance> {
+    let instance = InstanceId(extract::id(&id)?);
+    let (found, now) = state
+        .read(&identity, "get_scheduler", async |conn: &mut Conn| {
+            let found = instances::by_id(conn, instance).await?;
+            let found = found.ok_or_else(|| no_such("scheduler", &id))?;
+            Ok((found, clock::now(conn).await?))
+        })
+        .await?;
+    Ok(web::Json(show::instance(found, now, state.leader_lease)))
 }
 
 /// `POST /scheduler-instances/leader/step-down`

@@ -12,7 +12,7 @@ use sched_model::db::functions::{self, Change, Function as Kept};
 use sched_model::db::kill_switches::{Target, Turn};
 use sched_model::db::{Conn, DbError, audit, events, notify};
 use sched_model::domain::ids::TenantId;
-use sched_wire::{BASE_PATH, Function, Page, PageQuery};
+use sched_wire::{BASE_PATH, Function, FunctionsQuery, Page};
 use serde_json::json;
 
 use super::apply::missing_secrets;
@@ -20,12 +20,12 @@ use super::cancellations::reason;
 use super::resources::{Switch, can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
 use super::{Answer, Id, State, auditing};
 use crate::dto::manifest::Checked;
-use crate::dto::{show, spec};
+use crate::dto::{IntoDomain, show, spec};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
 use crate::mistake::{Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -35,15 +35,23 @@ const KIND: &str = "task function";
 pub(crate) async fn list(
     state: State,
     identity: Identity,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<FunctionsQuery>,
 ) -> Answer<Page<Function>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let which = FunctionsQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("task-functions", which), query.limit, query.cursor.as_deref())?;
+    let filter = functions::Filter {
+        name_prefix: query.name_prefix,
+        queue: query.queue,
+        handler_type: query.handler_type.map(IntoDomain::into_domain),
+        is_active: query.is_active,
+    };
     let rows = state
         .read(&identity, "list_functions", async |conn: &mut Conn| {
-            Ok(functions::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(functions::list(conn, tenant, &filter, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |function| function.settings.name.clone(), show::function)))
+    Ok(web::Json(pages.page(rows, |function| function.settings.name.clone(), show::function)))
 }
 
 /// `GET /task-functions/{name}`
@@ -234,6 +242,7 @@ async fn set_active(
                     before: Some(json!({"name": name, "is_active": before.is_active})),
                     after: Some(json!({"name": name, "is_active": is_active})),
                     request_id: Some(by.request.clone()),
+                    address: by.address.clone(),
                 };
                 audit::write(conn, &[entry]).await?;
                 tell(conn, tenant, event_type, name, by).await?;

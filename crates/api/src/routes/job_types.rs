@@ -80,6 +80,7 @@ pub(crate) async fn put(
                     before: Some(plain(&before)),
                     after: Some(plain(&after)),
                     request_id: Some(by.request.clone()),
+                    address: by.address.clone(),
                 };
                 audit::write(conn, &[entry]).await?;
                 tracing::info!(job_type = after.name, is_active, "Switched a kind of schedule.");

@@ -74,6 +74,7 @@ async fn ask(
                 before: None,
                 after: Some(json!({"term": leader.term})),
                 request_id: Some(by.request.clone()),
+                address: by.address.clone(),
             };
             audit::write(conn, &[entry]).await?;
             Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &leader)?, leader.id))

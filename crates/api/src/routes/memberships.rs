@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// `GET /memberships`
@@ -26,13 +26,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Membership>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"memberships", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_memberships", async |conn: &mut Conn| {
-            Ok(users::members(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(users::members(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |member| member.email.clone(), membership)))
+    Ok(web::Json(pages.page(rows, |member| member.email.clone(), membership)))
 }
 
 /// What a membership is like, for its entity tag: it counts no versions, and is what it was when it is changed back.

@@ -28,7 +28,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -40,13 +40,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Project>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"projects", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_projects", async |conn: &mut Conn| {
-            Ok(projects::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(projects::list(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |project| project.settings.name.clone(), show)))
+    Ok(web::Json(pages.page(rows, |project| project.settings.name.clone(), show)))
 }
 
 /// `GET /projects/{name}`
@@ -279,6 +280,7 @@ fn entry(
         before: before.map(plain),
         after: after.map(|project| plain(&project.settings)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// `GET /queues`
@@ -26,13 +26,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Queue>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"queues", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_queues", async |conn: &mut Conn| {
-            Ok(queues::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(queues::list(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |queue| queue.settings.name.clone(), show)))
+    Ok(web::Json(pages.page(rows, |queue| queue.settings.name.clone(), show)))
 }
 
 /// `GET /queues/{name}`

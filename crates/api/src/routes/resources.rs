@@ -132,6 +132,7 @@ impl Switch<'_> {
             before: Some(plain(&turned.before)),
             after: Some(plain(&turned.after)),
             request_id: Some(by.request.clone()),
+            address: by.address.clone(),
         };
         audit::write(conn, &[entry]).await?;
         let payload = json!({"name": name, "reason": turned.after.pause_reason, "by": by.source});

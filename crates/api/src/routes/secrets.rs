@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// `GET /secrets`
@@ -27,19 +27,43 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Secret>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"secrets", query.limit, query.cursor.as_deref())?;
     // Neither names nor projects hold the character between them.
-    let cursor = query.cursor.as_deref().unwrap_or_default();
+    let cursor = pages.after().unwrap_or_default();
     let after = cursor.split_once('/').unwrap_or((cursor, ""));
     let rows = state
         .read(&identity, "list_secrets", async |conn: &mut Conn| {
-            Ok(secrets::list(conn, tenant, after, limit.rows()).await?)
+            Ok(secrets::list(conn, tenant, after, pages.rows()).await?)
         })
         .await?;
     let key = |(secret, project): &(secrets::SecretRecord, Option<String>)| {
         format!("{}/{}", secret.name, project.as_deref().unwrap_or_default())
     };
-    Ok(web::Json(limit.page(rows, key, |(secret, project)| show(secret, project))))
+    Ok(web::Json(pages.page(rows, key, |(secret, project)| show(secret, project))))
+}
+
+/// `GET /secrets/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    Query(query): Query<SecretQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let no_such_secret = || ApiError::NotFound { kind: "secret", name: name.as_str().to_owned() };
+    if name.contains('\0') {
+        return Err(no_such_secret());
+    }
+    let found = state
+        .read(&identity, "get_secret", async |conn: &mut Conn| {
+            let project = project(conn, tenant, query.project.as_deref()).await?;
+            let place = SecretPlace { tenant, project, name: &name };
+            secrets::find(conn, place).await?.ok_or_else(no_such_secret)
+        })
+        .await?;
+    let etag = version_tag(found.version);
+    Ok(Reply::ok(&show(found, query.project))?.etag(etag).into_response())
 }
 
 /// `PUT /secrets/{name}`

@@ -131,7 +131,7 @@ impl Begun<'_> {
     async fn begin(&self, state: &State, request: &By, place: &Place) -> Result<HttpResponse, ApiError> {
         let token = new_token();
         let identity = Identity::of_new_session(self.account, self.membership, token.id());
-        let by = identity.signs(&request.request, request.trace, None).0;
+        let by = identity.signs(&request.request, request.address.clone(), request.trace, None).0;
         let (user, verified, subjects) = (self.account.user, self.verified, self.subjects);
         let written = state
             .write(&identity, &by, "sign_in", async |conn: &mut Conn| {

@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition, if_match};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -36,13 +36,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Template>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"templates", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_templates", async |conn: &mut Conn| {
-            Ok(templates::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(templates::list(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    let page = limit.page(rows, |template| template.name.clone(), show);
+    let page = pages.page(rows, |template| template.name.clone(), show);
     let items = page.items.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(web::Json(Page {
         items,
@@ -280,6 +281,7 @@ fn entry(
         before: before.map(plain),
         after: after.map(plain),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 

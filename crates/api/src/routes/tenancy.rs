@@ -5,7 +5,7 @@
 use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::kill_switches::{Target, Turn};
-use sched_model::db::tenants::{self, TenantPatch, TenantRecord};
+use sched_model::db::tenants::{self, Deletion, TenantPatch, TenantRecord};
 use sched_model::db::{Conn, audit, notify, quotas};
 use sched_model::domain::identity::check_display_name;
 use sched_model::domain::ids::TenantId;
@@ -19,7 +19,7 @@ use crate::dto::identity;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
-use crate::mistake::{self, Mistake};
+use crate::mistake::{self, Mistake, Reason};
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -79,6 +79,49 @@ pub(crate) async fn patch(
             Ok::<_, ApiError>((Reply::ok(&identity::tenant(after))?.etag(etag), ()))
         })
         .await?;
+    Ok(written.response)
+}
+
+/// `DELETE /tenants/{slug}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    slug: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there(KIND, &slug)?;
+    let (expected, by, own) = (expected(&http)?, &request.0, identity.tenant());
+    let in_use = |why: String| {
+        let message = format!("the {KIND} {:?} {why}", slug.as_str());
+        Err(ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }]))
+    };
+    let written = state
+        .write_installation(&identity, by, "delete_tenant", async |conn: &mut Conn| {
+            let deleted = tenants::delete(conn, &slug, expected).await;
+            match deleted.map_err(|error| refused(error, KIND, &slug))? {
+                Deletion::Done(tenant) if tenant.id == own => {
+                    in_use("is the one that you act in; do it from another".to_owned())
+                }
+                Deletion::Done(tenant) => {
+                    audit::write(conn, &[people::of_deleted_tenant(&tenant, by)]).await?;
+                    Ok((Reply::no_content(), tenant.id))
+                }
+                Deletion::HasJobs => in_use(
+                    "has jobs; delete them first, or its projects with their jobs; to stop them all and keep them, pause it".to_owned(),
+                ),
+                Deletion::HasWork => in_use("has work that is not over; cancel it, or wait for it".to_owned()),
+                Deletion::HasHistory { most } => in_use(format!(
+                    "has more than {most} dispatches of the past; pause it until retention has removed them"
+                )),
+            }
+        })
+        .await?;
+    if let Some(tenant) = written.extra {
+        state.identities.forget_tenant(tenant);
+        tracing::info!(tenant.id = %tenant, tenant.slug = slug.as_str(), "Deleted a tenant.");
+    }
     Ok(written.response)
 }
 

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// `GET /tenants`
@@ -23,13 +23,13 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<Tenant>> {
-    let limit = Limit::new(query.limit)?;
+    let pages = Pages::of(&"tenants", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read_installation(&identity, "list_tenants", async |conn: &mut Conn| {
-            Ok(tenants::list(conn, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(tenants::list(conn, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |tenant| tenant.slug.clone(), tenant)))
+    Ok(web::Json(pages.page(rows, |tenant| tenant.slug.clone(), tenant)))
 }
 
 /// `POST /tenants`

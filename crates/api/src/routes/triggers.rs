@@ -11,6 +11,7 @@ use sched_model::db::dispatches::{self, NewTrigger, Triggered};
 use sched_model::db::quotas::DispatchesUsedUp;
 use sched_model::db::triggers::{Created, Fate};
 use sched_model::db::{Conn, audit, jobs};
+use sched_model::domain::args_schema::Misfit;
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DispatchId, JobId, TenantId};
@@ -24,7 +25,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, if_match};
 use crate::gather::{self, LONGEST_ARGS, Order};
 use crate::identity::{By, Identity};
-use crate::mistake::{Mistake, Reason};
+use crate::mistake::{self, Mistake, Reason};
 use crate::reply::note_replay;
 
 /// `POST /jobs/{id-or-name}/trigger`
@@ -96,6 +97,7 @@ async fn alone(
                 Triggered::KeyReused(dispatch) => Err(key_reused(dispatch)),
                 Triggered::QuotaUsedUp(used_up) => Err(quota(used_up)),
                 Triggered::NoSuchJob => Err(no_such_job(job)),
+                Triggered::ArgsRefused(misfits) => Err(unfit(misfits, args.is_some())),
                 Triggered::FunctionInactive => Err(inactive(&found.settings.function)),
             }
         })
@@ -136,6 +138,16 @@ fn key_reused(dispatch: DispatchId) -> ApiError {
             "was used for dispatch {dispatch} with other arguments; send a new key for a new run"
         ),
     }])
+}
+
+/// Arguments that the function does not take: those of the request, or those that the job has, perhaps since before the function said so.
+fn unfit(mut misfits: Vec<Misfit>, is_of_request: bool) -> ApiError {
+    if !is_of_request {
+        for misfit in &mut misfits {
+            misfit.message.push_str("; the job has it so: change the job, or send task_args");
+        }
+    }
+    mistake::args_refused(misfits, "")
 }
 
 fn inactive(function: &str) -> ApiError {

@@ -4,8 +4,9 @@
 //! waits for it, and is in no log and in no message.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::audit::AuditEntry;
 use sched_model::db::resources::version_of;
-use sched_model::db::users::{self, ActiveError, NewUser};
+use sched_model::db::users::{self, ActiveError, NewUser, UserRecord};
 use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::hash_password;
 use sched_wire::{Page, PageQuery, User, UserPatch, UserSpec};
@@ -21,7 +22,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{self, Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// `GET /users`
@@ -30,13 +31,13 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<User>> {
-    let limit = Limit::new(query.limit)?;
+    let pages = Pages::of(&"users", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read_installation(&identity, "list_users", async |conn: &mut Conn| {
-            Ok(users::list(conn, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(users::list(conn, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |user| user.email.clone(), user)))
+    Ok(web::Json(pages.page(rows, |user| user.email.clone(), user)))
 }
 
 /// `POST /users`
@@ -132,8 +133,9 @@ pub(crate) async fn patch(
 ) -> Result<HttpResponse, ApiError> {
     can_be_there("user", &email)?;
     let condition = condition(&http)?;
-    let (name, password) =
-        check_user_patch(read::<UserPatch>(body.required()?)?).map_err(ApiError::Refused)?;
+    let patch = read::<UserPatch>(body.required()?)?;
+    let is_system_operator = patch.is_system_operator;
+    let (name, password) = check_user_patch(patch).map_err(ApiError::Refused)?;
     let hash = match password {
         Some(password) => Some(hash(&state, password).await?),
         None => None,
@@ -141,13 +143,21 @@ pub(crate) async fn patch(
     let by = &request.0;
     let written = state
         .write_installation(&identity, by, "patch_user", async |conn: &mut Conn| {
-            let (name, hash) = (name.as_deref(), hash.as_deref());
-            let patched = users::patch(conn, &email, name, hash).await?;
+            let first = match is_system_operator {
+                Some(is) => users::set_operator(conn, &email, is).await.map_err(not_shut_out)?,
+                None => None,
+            };
+            let patched = users::patch(conn, &email, name.as_deref(), hash.as_deref()).await?;
             let (before, after) = patched.ok_or_else(|| no_such("user", &email))?;
+            let before = first.map_or(before, |(before, _)| before);
             condition.check("user", Some(&version_of(before.updated_at).to_string()))?;
-            if before != after || hash.is_some() {
-                let action = if hash.is_some() { "set_password" } else { "update_user" };
-                audit::write(conn, &[people::of_user(action, Some(&before), &after, by)]).await?;
+            let actions = changes(&before, &after, hash.is_some());
+            if !actions.is_empty() {
+                let entries: Vec<AuditEntry> = actions
+                    .into_iter()
+                    .map(|action| people::of_user(action, Some(&before), &after, by))
+                    .collect();
+                audit::write(conn, &entries).await?;
                 tracing::info!(user.id = %after.id, has_new_password = hash.is_some(), "Changed a user.");
             }
             let (id, etag) = (after.id, tag(after.updated_at));
@@ -157,6 +167,57 @@ pub(crate) async fn patch(
     // A new password has ended their sessions.
     if let Some(id) = written.extra {
         state.identities.forget_user(id);
+    }
+    Ok(written.response)
+}
+
+/// What was done to a user, in the words of the audit log: who operates the installation is worth an entry of its own.
+fn changes(before: &UserRecord, after: &UserRecord, has_new_password: bool) -> Vec<&'static str> {
+    let mut actions = Vec::new();
+    if has_new_password {
+        actions.push("set_password");
+    }
+    match (before.is_system_operator, after.is_system_operator) {
+        (false, true) => actions.push("grant_system_operator"),
+        (true, false) => actions.push("revoke_system_operator"),
+        _ => {}
+    }
+    if actions.is_empty() && before != after || before.display_name != after.display_name {
+        actions.push("update_user");
+    }
+    actions
+}
+
+/// `DELETE /users/{email}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    email: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there("user", &email)?;
+    let (condition, by) = (condition(&http)?, &request.0);
+    let own = identity.known().user;
+    let written = state
+        .write_installation(&identity, by, "delete_user", async |conn: &mut Conn| {
+            let deleted = users::delete(conn, &email).await.map_err(not_shut_out)?;
+            let deleted = deleted.ok_or_else(|| no_such("user", &email))?;
+            condition.check("user", Some(&version_of(deleted.updated_at).to_string()))?;
+            if own == Some(deleted.id) {
+                let message = "this is who asks; have another operator of the installation do it".to_owned();
+                let pointer = String::new();
+                return Err(ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer, message }]));
+            }
+            let entry = people::of_user("delete_user", Some(&deleted), &deleted, by);
+            audit::write(conn, &[AuditEntry { after: None, ..entry }]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), deleted.id))
+        })
+        .await?;
+    if let Some(id) = written.extra {
+        state.identities.forget_user(id);
+        tracing::info!(user.id = %id, "Deleted a user.");
     }
     Ok(written.response)
 }

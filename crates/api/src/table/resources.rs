@@ -148,6 +148,13 @@ fn of_tenants() -> Vec<Path> {
                     .takes::<wire::TenantPatch>()
                     .if_match()
                     .ok::<wire::Tenant>(),
+            )
+            .delete(
+                P::SystemOperate,
+                tenancy::delete,
+                says("Delete a tenant that has no jobs; its history is kept as long as any")
+                    .if_match()
+                    .no_content(),
             ),
         at("/tenants/{slug}/pause").post(
             P::SystemOperate,
@@ -190,14 +197,25 @@ fn of_queues() -> Vec<Path> {
 
 fn of_the_installation() -> Vec<Path> {
     vec![
-        at("/users/{email}").get(P::SystemOperate, users::get, says("Show a user").ok::<wire::User>()).patch(
-            P::SystemOperate,
-            users::patch,
-            says("Change the name or the password of a user")
-                .takes::<wire::UserPatch>()
+        at("/users/{email}")
+            .get(P::SystemOperate, users::get, says("Show a user").ok::<wire::User>())
+            .patch(
+                P::SystemOperate,
+                users::patch,
+                says("Change the name or the password of a user, or whether they operate the installation")
+                    .takes::<wire::UserPatch>()
+                    .if_match()
+                    .ok::<wire::User>(),
+            )
+            .delete(
+                P::SystemOperate,
+                users::delete,
+                says(
+                    "Delete a user, their memberships and keys; to be able to take it back, deactivate them",
+                )
                 .if_match()
-                .ok::<wire::User>(),
-        ),
+                .no_content(),
+            ),
         at("/maintenance/tick").post(
             P::SystemOperate,
             maintenance::tick,

@@ -60,6 +60,27 @@ async fn every_change_has_one_entry_that_says_who_made_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_entry_has_the_address_of_the_client() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["a"]).await;
+    // A proxy on this machine is believed what it adds itself, and no more.
+    for (forwarded, address) in [
+        (None, "127.0.0.1"),
+        (Some("203.0.113.7"), "203.0.113.7"),
+        (Some("198.51.100.1, 2001:db8::7"), "2001:db8::7"),
+    ] {
+        for path in ["jobs/a/pause", "jobs/a/resume", "jobs/a/trigger"] {
+            let headers: Vec<(&str, &str)> =
+                forwarded.map(|told| ("x-forwarded-for", told)).into_iter().collect();
+            let answer = app.send("POST", &format!("/api/v1/{path}"), &headers, None).await;
+            assert!(answer.status < 300, "{}", answer.body);
+            let newest = app.get("/api/v1/audit-events?limit=1").await.json();
+            assert_eq!(newest["items"][0]["address"], address, "{path}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_reads_the_log_of_others_or_changes_any() {
     let app = TestApp::start().await;
     app.with_jobs(&["a"]).await;

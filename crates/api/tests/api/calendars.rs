@@ -112,8 +112,9 @@ async fn calendars_are_listed_by_name_page_after_page() {
             .collect()
     };
     let first = app.get("/api/v1/calendars?limit=2").await.json();
-    assert_eq!((names(&first), &first["next_cursor"]), (vec!["a".into(), "b".into()], &json!("b")));
-    let rest = app.get("/api/v1/calendars?limit=2&cursor=b").await.json();
+    assert_eq!(names(&first), ["a", "b"]);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = app.get(&format!("/api/v1/calendars?limit=2&cursor={cursor}")).await.json();
     assert_eq!((names(&rest), &rest["next_cursor"]), (vec!["c".into()], &Value::Null));
     assert_eq!(rest["items"][0]["weekly"], json!(["SUN"]));
 }

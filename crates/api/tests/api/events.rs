@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::identity::{make_key, member};
-use crate::support::{LIMIT, TestApp};
+use crate::support::{LIMIT, TestApp, function, manual};
 
 /// Somebody who reads a stream of server-sent events.
 struct Follower {
@@ -270,6 +270,39 @@ async fn streams_tell_what_is_asked_for_and_nothing_of_others() {
     ] {
         assert_eq!(app.get(&format!("/api/v1/{path}")).await.status, status, "{path}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_told_of_one_project_alone() {
+    let app = TestApp::start().await;
+    for project in ["p", "q"] {
+        let headers = [("content-type", "application/json")];
+        let made = app.send("PUT", &format!("/api/v1/projects/{project}"), &headers, Some("{}")).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+    }
+    let job = |name: &str, project: &str| {
+        let mut job = manual(name);
+        job["project"] = json!(project);
+        job
+    };
+    let jobs = [job("one", "p"), job("two", "q"), manual("three")];
+    app.apply(&json!({"task_functions": [function("f")], "jobs": jobs})).await;
+    let mut follower = Follower::of(&app, "?project=p").await;
+    for name in ["two", "three", "one"] {
+        let paused = app.post(&format!("/api/v1/jobs/{name}/pause"), &json!({})).await;
+        assert_eq!(paused.status, 200, "{}", paused.body);
+    }
+    let id = app.get("/api/v1/jobs/one").await.json()["id"].clone();
+    follower.until("the one event", |follower| follower.messages().len() >= 2).await;
+    let (_, name, told) = follower.messages()[1].clone();
+    assert_eq!((name.as_str(), &told["job_id"]), ("job_paused", &id), "those of others came before it");
+    let listed = app.get("/api/v1/events?project=p").await.json();
+    let types: Vec<&str> =
+        listed["items"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["job_paused", "job_created"], "{listed}");
+    assert!(listed["items"].as_array().unwrap().iter().all(|event| event["job_id"] == id), "{listed}");
+    let none = app.get("/api/v1/events?project=p&job=two").await.json();
+    assert_eq!(none["items"], json!([]), "both filters hold");
 }
 
 #[tokio::test(flavor = "multi_thread")]

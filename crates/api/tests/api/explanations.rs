@@ -92,6 +92,72 @@ async fn the_window_is_a_day_up_to_now_unless_it_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_instant_is_explained_or_its_neighbours_are_named() {
+    let app = with_minutely().await;
+    let told = explained(&app, "?from=-10m").await;
+    let fire: chrono::DateTime<chrono::Utc> =
+        told["fires"][0]["first_fire_at"].as_str().unwrap().parse().unwrap();
+    let near =
+        |seconds: i64| (fire + chrono::TimeDelta::seconds(seconds)).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+
+    let there = explained(&app, &format!("?at={}", near(0))).await;
+    assert_eq!((&there["from"], &there["to"]), (&json!(near(0)), &json!(near(1))));
+    assert_eq!(
+        (&there["summary"]["fire_times"], &there["fires"][0]["fate"]),
+        (&json!(1), &json!("undecided"))
+    );
+    assert!(there.get("nearest").is_none(), "{there}");
+
+    let between = explained(&app, &format!("?at={}", near(20))).await;
+    let nearest = &between["nearest"];
+    assert_eq!(between["summary"]["fire_times"], 0, "{between}");
+    assert_eq!(
+        (&nearest["before"]["fire_at"], &nearest["after"]["fire_at"]),
+        (&json!(near(0)), &json!(near(60)))
+    );
+    assert_eq!(
+        (&nearest["before"]["fate"], &nearest["before"]["outcome"]),
+        (&json!("undecided"), &Value::Null)
+    );
+    let text = format!(
+        "{} is no fire time of the job; the nearest are {} before it and {} after it",
+        near(20),
+        near(0),
+        near(60)
+    );
+    assert_eq!(nearest["text"], text);
+
+    // Before the job there was none.
+    let long_ago = explained(&app, "?at=-30d").await;
+    assert_eq!(long_ago["nearest"]["before"], Value::Null, "{long_ago}");
+    assert_eq!(long_ago["nearest"]["after"]["fate"], "undecided", "{long_ago}");
+
+    // Seldom fires are found far away, and frequent ones beside a gap.
+    for (expression, before, after) in [
+        ("0 0 29 2 *", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"),
+        ("* * * 1-5 *", "2026-05-31T23:59:00Z", "2027-01-01T00:00:00Z"),
+    ] {
+        let job = json!({"name": "minutely", "function": "f", "job_type": "cron", "schedule_config": {"expression": expression}});
+        app.apply(&json!({"jobs": [job]})).await;
+        app.db
+            .client()
+            .await
+            .batch_execute(
+                "UPDATE scheduled_jobs SET created_at = '2020-01-01Z', settled_until = '2020-01-01Z';
+                 UPDATE scheduled_job_versions SET changed_at = '2020-01-01Z' WHERE version = 2",
+            )
+            .await
+            .unwrap();
+        let told = explained(&app, "?at=2026-08-01T00:00:00Z").await;
+        assert_eq!(
+            (&told["nearest"]["before"]["fire_at"], &told["nearest"]["after"]["fire_at"]),
+            (&json!(before), &json!(after)),
+            "{expression}: {told}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn windows_that_cannot_be_explained_are_refused_with_the_field_and_the_fix() {
     let app = with_minutely().await;
     for (query, field, fix) in [
@@ -100,6 +166,8 @@ async fn windows_that_cannot_be_explained_are_refused_with_the_field_and_the_fix
         ("?from=-1h&to=-2h", "to", "later than the beginning"),
         ("?from=-1h&to=%2B52w", "from", "more than 10000 fire times; choose a shorter one"),
         ("?form=-1h", "form", "from"),
+        ("?at=-1h&from=-2h", "at", "without from and to"),
+        ("?at=soon", "at", "RFC 3339"),
     ] {
         let answer = app.get(&format!("/api/v1/jobs/minutely/explain{query}")).await;
         assert_eq!((answer.status, pointers(&answer.json())), (400, vec![field.to_owned()]), "{query}");

@@ -12,9 +12,14 @@ use uuid::Uuid;
 
 use crate::identity::{make_key, member, routes};
 use crate::support::{TestApp, function, manual, send};
+use crate::web_sockets::Socket;
 
 /// What every name of the other tenant holds, and nothing else does.
 const MARK: &str = "zanzibar";
+
+/// What nobody's entry of the audit log, and nobody's event, are called.
+const NO_ENTRY: &str = "9223372036854775807";
+const NO_EVENT: &str = "0.1.1.1";
 
 /// What a route does with what belongs to somebody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,13 +34,15 @@ enum Kind {
     Names,
     /// Is about the installation, and so about all tenants.
     Installation,
+    /// Lists what is one's own, and to who operates the installation what is of that too, where other tenants are named.
+    Log,
     /// Makes or writes one's own thing of that name: as if nobody had the name. Last, because it then is there.
     Writes,
 }
 
 /// Each route: its method, its path, what it does, and the body that gets it as far as the database.
 fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
-    use Kind::{Installation, List, Names, One, Own, Writes};
+    use Kind::{Installation, List, Log, Names, One, Own, Writes};
     let none = Value::Null;
     let job = json!({"name": "mine", "function": MARK, "job_type": "manual"});
     vec![
@@ -50,7 +57,9 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/status", Own, none.clone()),
         ("GET", "/metrics", Own, none.clone()),
         ("GET", "/workers", Installation, none.clone()),
+        ("GET", "/workers/{id}", Installation, none.clone()),
         ("GET", "/scheduler-instances", Installation, none.clone()),
+        ("GET", "/scheduler-instances/{id}", Installation, none.clone()),
         ("POST", "/scheduler-instances/leader/step-down", Installation, json!({})),
         ("GET", "/tenants", Installation, none.clone()),
         ("POST", "/tenants", Installation, json!({"slug": "A"})),
@@ -61,8 +70,10 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/secret-keys/rotate", Installation, json!({})),
         ("GET", "/users/{email}", Installation, none.clone()),
         ("PATCH", "/users/{email}", Installation, json!({"display_name": "x"})),
+        ("DELETE", "/users/{email}", Installation, none.clone()),
         ("GET", "/tenants/{slug}", Installation, none.clone()),
         ("PATCH", "/tenants/{slug}", Installation, json!({"name": "x"})),
+        ("DELETE", "/tenants/{slug}", Installation, none.clone()),
         ("POST", "/tenants/{slug}/pause", Installation, json!({})),
         ("POST", "/tenants/{slug}/resume", Installation, json!({})),
         ("GET", "/tenants/{slug}/usage", Installation, none.clone()),
@@ -76,10 +87,12 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/maintenance/reset-stuck", Installation, json!({})),
         ("GET", "/api-keys", List, none.clone()),
         ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
+        ("GET", "/api-keys/{key}", One, none.clone()),
         ("DELETE", "/api-keys/{key}", One, none.clone()),
         ("GET", "/memberships", List, none.clone()),
         ("GET", "/memberships/{email}", One, none.clone()),
-        ("PUT", "/memberships/{email}", Installation, json!({"role": "viewer"})),
+        // Users are the installation's: whoever is known by their address may be made a member, and nothing else of them changes.
+        ("PUT", "/memberships/{email}", Writes, json!({"role": "viewer"})),
         ("DELETE", "/memberships/{email}", One, none.clone()),
         ("GET", "/jobs", List, none.clone()),
         ("POST", "/jobs", Names, job.clone()),
@@ -116,6 +129,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/queues/{name}", One, none.clone()),
         ("PUT", "/queues/{name}", Writes, json!({})),
         ("GET", "/secrets", List, none.clone()),
+        ("GET", "/secrets/{name}", One, none.clone()),
         ("PUT", "/secrets/{name}", Writes, json!({"value": "x"})),
         ("DELETE", "/secrets/{name}", One, none.clone()),
         ("POST", "/queues/{name}/pause", One, json!({})),
@@ -154,8 +168,10 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("POST", "/dead-letters/{id}/retry", One, json!({})),
         ("POST", "/dead-letters/{id}/discard", One, json!({})),
         ("GET", "/events", List, none.clone()),
+        ("GET", "/events/{event}", One, none.clone()),
         ("GET", "/events/stream", Own, none.clone()),
-        ("GET", "/audit-events", Installation, none.clone()),
+        ("GET", "/audit-events", Log, none.clone()),
+        ("GET", "/audit-events/{entry}", One, none.clone()),
         ("GET", "/executions", List, none.clone()),
         ("GET", "/executions/{id}", One, none.clone()),
         ("GET", "/executions/{id}/output", One, none),
@@ -172,6 +188,9 @@ struct Two {
     execution: String,
     dead: String,
     session: String,
+    /// An entry of the audit log, and an event.
+    entry: String,
+    event: String,
     key: String,
     prefix: String,
 }
@@ -226,11 +245,16 @@ impl Two {
         let execution = text("SELECT id::text FROM job_execution_log").await;
         let session = text("SELECT id::text FROM sessions").await;
         let tenant = text(&format!("SELECT id::text FROM tenants WHERE slug = '{MARK}'")).await;
+        let newest = async |path: &str| {
+            let list = as_them("GET", path, &Value::Null).await;
+            list["items"][0]["id"].to_string().trim_matches('"').to_owned()
+        };
+        let (entry, event) = (newest("/audit-events").await, newest("/events").await);
         let (prefix, key) =
             (key["prefix"].as_str().unwrap().to_owned(), key["id"].as_str().unwrap().to_owned());
         let ids = [&job, &dispatch, &execution, &dead, &session, &key, &prefix, &tenant];
         let foreign = ids.into_iter().cloned().chain([MARK.to_owned()]).collect();
-        Self { app, foreign, job, dispatch, execution, dead, session, key, prefix }
+        Self { app, foreign, job, dispatch, execution, dead, session, entry, event, key, prefix }
     }
 
     /// The path with what the other tenant has, in each way to name it, and with what nobody has.
@@ -257,6 +281,8 @@ impl Two {
             ("{name}", &[MARK], "none"),
             ("{slug}", &[MARK], "none"),
             ("{key}", &[&self.key, &self.prefix], "none"),
+            ("{entry}", &[&self.entry], NO_ENTRY),
+            ("{event}", &[&self.event], NO_EVENT),
             ("{email}", &[&email], "nobody@example.com"),
         ];
         let Some((part, theirs, nobodys)) = ways.iter().find(|(part, ..)| path.contains(part)) else {
@@ -298,8 +324,16 @@ impl Two {
 fn verdict(two: &Two, answer: &Answer) -> (u16, String, String) {
     let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
     let text = |key: &str| body[key].as_str().unwrap_or_default().to_owned();
-    let theirs =
-        [format!("ann@{MARK}.example"), "nobody@example.com".to_owned(), nobodys_id(), "none".to_owned()];
+    let theirs = [
+        format!("ann@{MARK}.example"),
+        "nobody@example.com".to_owned(),
+        nobodys_id(),
+        "none".to_owned(),
+        format!("\"{NO_ENTRY}\""),
+        NO_EVENT.to_owned(),
+        format!("\"{}\"", two.entry),
+        two.event.clone(),
+    ];
     let names = theirs.iter().chain(&two.foreign);
     (
         answer.status,
@@ -338,6 +372,7 @@ async fn matrix(two: &Two) {
     ]);
     let spec = json!({"name": "t", "of_tenant": true, "scopes": scopes});
     keys.push(("key of the tenant", make_key(&two.app, bearer(), &spec).await.0));
+    let owner = keys.iter().find(|(role, _)| *role == "owner").map(|(_, key)| key.clone()).unwrap();
     let mut has = Vec::new();
     for (_, key) in &keys {
         has.push(two.ask(key, "GET", "/me", &Value::Null).await.json()["permissions"].to_string());
@@ -374,7 +409,8 @@ async fn matrix(two: &Two) {
                     continue;
                 }
                 assert_ne!(answer.status, 403, "{about}: {}", answer.body);
-                if *kind != Kind::Installation {
+                let sees_all = *kind == Kind::Log && *who == "system operator";
+                if *kind != Kind::Installation && !sees_all {
                     assert_eq!(two.shown(&answer, &sent), Vec::<&String>::new(), "{about}: {}", answer.body);
                 }
                 match kind {
@@ -390,7 +426,7 @@ async fn matrix(two: &Two) {
                         assert_eq!(verdict(two, &answer), verdict(two, &other), "{about}");
                     }
                     Kind::Writes => assert!([200, 201].contains(&answer.status), "{about}: {}", answer.body),
-                    Kind::List => assert_eq!(answer.status, 200, "{about}: {}", answer.body),
+                    Kind::List | Kind::Log => assert_eq!(answer.status, 200, "{about}: {}", answer.body),
                     Kind::Own | Kind::Installation => {}
                 }
             }
@@ -414,9 +450,60 @@ async fn matrix(two: &Two) {
         }
         asked += 1;
     }
+    let name = format!("function={MARK}&project={MARK}&queue={MARK}&template={MARK}&q={MARK}");
+    let job = two.job.as_str();
+    for (path, filter, status) in [
+        ("/jobs", name.as_str(), 200),
+        ("/jobs", "include=deleted&total=true", 200),
+        ("/audit-events", &format!("target_id={job}"), 200),
+        ("/audit-events", &format!("actor=ann@{MARK}.example"), 200),
+        ("/events", &format!("job={job}"), 404),
+        ("/events", &format!("job={MARK}"), 404),
+        ("/events", &format!("project={MARK}"), 404),
+        ("/events", &format!("dispatch={}", two.dispatch), 404),
+        ("/events", &format!("cursor={}", two.event), 200),
+        ("/events/stream", &format!("job={job}"), 404),
+        ("/events/stream", &format!("project={MARK}"), 404),
+        ("/events/stream", &format!("dispatch={}", two.dispatch), 404),
+        ("/secrets/x", &format!("project={MARK}"), 422),
+    ] {
+        let answer = two.ask(&owner, "GET", &format!("{path}?{filter}"), &Value::Null).await;
+        let about = format!("{path}?{filter}: {}", answer.body);
+        assert_eq!(answer.status, status, "{about}");
+        assert_eq!(two.shown(&answer, &format!("{filter} {path}")), Vec::<&String>::new(), "{about}");
+        asked += 1;
+    }
+    asked += sockets(two, &owner).await;
     assert_eq!(two.rows().await, before, "what the other tenant has was changed");
     assert!(refused > 50, "{refused} of {asked} were refused");
     println!("routes {}, probes {asked}, of which {refused} without the permission", routes.len());
+}
+
+/// The WebSocket, which is in no document: what is another tenant's cannot be asked for, and is not told; returns how often it was tried.
+async fn sockets(two: &Two, key: &str) -> usize {
+    let authorization = format!("authorization: {key}\r\n");
+    let filters = [
+        format!("?job={}", two.job),
+        format!("?job={MARK}"),
+        format!("?project={MARK}"),
+        format!("?dispatch={}", two.dispatch),
+    ];
+    for filter in &filters {
+        let refused = Socket::open(&two.app, filter, &authorization).await.err().unwrap();
+        assert!(refused.starts_with("HTTP/1.1 404"), "{filter}: {refused}");
+    }
+    // From the first event that is kept: theirs stand before it and after it.
+    let (mut socket, _) = Socket::open(&two.app, "?since=-1h", &authorization).await.unwrap();
+    let pause = two.app.post("/api/v1/jobs/ours/pause", &json!({"reason": "the last of ours"})).await;
+    assert_eq!(pause.status, 200, "{}", pause.body);
+    loop {
+        let message = socket.message().await.to_string();
+        let told = two.foreign.iter().find(|what| message.contains(what.as_str()));
+        assert_eq!(told, None, "{message}");
+        if message.contains("job_paused") {
+            return filters.len() + 1;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

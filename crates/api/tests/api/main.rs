@@ -7,12 +7,14 @@
 )]
 
 mod apply;
+mod args_schema;
 mod audit_events;
 mod bad_requests;
 mod calendars;
 mod commands;
 mod conditions;
 mod dependencies;
+mod documented;
 mod events;
 mod explanations;
 mod functions;
@@ -35,6 +37,7 @@ mod quotas;
 mod restraint;
 mod secrets;
 mod sessions;
+mod singles;
 mod support;
 mod switches;
 mod templates;

@@ -21,6 +21,8 @@ use test_support::{TestDatabase, wait_for};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::documented;
+
 /// Longest wait for anything.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
@@ -239,7 +241,9 @@ pub(crate) async fn send(
     }
     text.push_str("\r\n");
     text.push_str(body.unwrap_or_default());
-    exchange(addr, &text).await
+    let answer = exchange(addr, &text).await;
+    documented::check(addr, method, path, &answer).await;
+    answer
 }
 
 async fn exchange(addr: SocketAddr, text: &str) -> Answer {

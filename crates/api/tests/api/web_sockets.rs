@@ -9,7 +9,7 @@ use crate::events::write;
 use crate::support::{LIMIT, TestApp};
 
 /// A client of the WebSocket, by hand.
-struct Socket {
+pub(crate) struct Socket {
     stream: TcpStream,
     bytes: Vec<u8>,
 }
@@ -18,7 +18,7 @@ struct Socket {
 type Frame = (u8, Vec<u8>);
 
 impl Socket {
-    async fn open(app: &TestApp, query: &str, headers: &str) -> Result<(Self, String), String> {
+    pub(crate) async fn open(app: &TestApp, query: &str, headers: &str) -> Result<(Self, String), String> {
         let mut stream = TcpStream::connect(app.addr).await.unwrap();
         let request = format!(
             "GET /ws/events{query} HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
@@ -63,7 +63,7 @@ impl Socket {
     }
 
     /// The next message in JSON.
-    async fn message(&mut self) -> Value {
+    pub(crate) async fn message(&mut self) -> Value {
         loop {
             if let (1, text) = self.frame().await {
                 return serde_json::from_slice(&text).unwrap();

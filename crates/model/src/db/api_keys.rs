@@ -238,6 +238,32 @@ pub async fn list(
     Ok(query.load(conn).await?)
 }
 
+/// The key of the tenant that is named by its id or its prefix, with the e-mail of its owner; of one user alone if that is said.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(
+    conn: &mut Conn,
+    tenant: TenantId,
+    of: Option<UserId>,
+    key: &str,
+) -> DbResult<Option<(ApiKeyRecord, Option<String>)>> {
+    use api_keys as k;
+    let mut query = k::table
+        .left_join(users::table.on(users::id.nullable().eq(k::user_id)))
+        .filter(k::tenant_id.eq(tenant))
+        .select((ApiKeyRecord::as_select(), users::email.nullable()))
+        .into_boxed();
+    query = match key.parse::<ApiKeyId>() {
+        Ok(id) => query.filter(k::id.eq(id)),
+        Err(_no_id) => query.filter(k::key_prefix.eq(key)),
+    };
+    if let Some(user) = of {
+        query = query.filter(k::user_id.eq(user));
+    }
+    Ok(query.first(conn).await.optional()?)
+}
+
 /// What came of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {

@@ -30,6 +30,8 @@ pub struct AuditEntry {
     pub after: Option<serde_json::Value>,
     /// Request that caused it.
     pub request_id: Option<String>,
+    /// Network address of who sent it; `None` for what no request did.
+    pub address: Option<String>,
 }
 
 /// Writes entries, and the events of those changes that others follow along.
@@ -55,6 +57,7 @@ statement! {
         before: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
         after: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
         requests: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        addresses: &'a [Option<&'a str>] as Array<Nullable<Text>>,
     ) -> ()
 }
 
@@ -71,6 +74,7 @@ async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<
         before: &column(entries, |entry| entry.before.as_ref()),
         after: &column(entries, |entry| entry.after.as_ref()),
         requests: &column(entries, |entry| entry.request_id.as_deref()),
+        addresses: &column(entries, |entry| entry.address.as_deref()),
     }
     .execute(conn)
     .await
@@ -90,6 +94,7 @@ pub struct AuditRecord {
     pub before: Option<serde_json::Value>,
     pub after: Option<serde_json::Value>,
     pub request_id: Option<String>,
+    pub address: Option<String>,
 }
 
 /// Which entries to list.
@@ -111,17 +116,20 @@ pub struct AuditFilter {
     pub since: Option<DateTime<Utc>>,
     /// Only before this instant.
     pub until: Option<DateTime<Utc>>,
-    /// Only entries older than this one: the last of the page before.
-    pub before: Option<i64>,
+    /// Only entries behind this one: the last of the page before.
+    pub after: Option<i64>,
+    /// The oldest first, and not the newest.
+    pub oldest_first: bool,
 }
 
-/// Entries, newest first, at most `limit`.
+/// Entries in the order that is asked for, at most `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
     use audit_log as a;
-    let mut query = a::table.order(a::id.desc()).limit(limit).into_boxed();
+    let mut query = a::table.limit(limit).into_boxed();
+    query = if filter.oldest_first { query.order(a::id.asc()) } else { query.order(a::id.desc()) };
     query = if filter.with_installation {
         query.filter(a::tenant_id.eq(filter.tenant).or(a::tenant_id.is_null()))
     } else {
@@ -145,10 +153,32 @@ pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult
     if let Some(until) = filter.until {
         query = query.filter(a::created_at.lt(until));
     }
-    if let Some(before) = filter.before {
-        query = query.filter(a::id.lt(before));
-    }
+    query = match (filter.after, filter.oldest_first) {
+        (Some(after), true) => query.filter(a::id.gt(after)),
+        (Some(after), false) => query.filter(a::id.lt(after)),
+        (None, _) => query,
+    };
     Ok(query.load(conn).await?)
+}
+
+/// The entry with this id, if it is of the tenant, or of the installation and that may be seen.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(
+    conn: &mut Conn,
+    tenant: TenantId,
+    with_installation: bool,
+    id: i64,
+) -> DbResult<Option<AuditRecord>> {
+    use audit_log as a;
+    let mut query = a::table.filter(a::id.eq(id)).into_boxed();
+    query = if with_installation {
+        query.filter(a::tenant_id.eq(tenant).or(a::tenant_id.is_null()))
+    } else {
+        query.filter(a::tenant_id.eq(tenant))
+    };
+    Ok(query.get_result(conn).await.optional()?)
 }
 
 /// The event of a change of a queue. Others are told by what makes them, with more to say.

@@ -3,7 +3,9 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{
+    Array, BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
 use diesel_async::RunQueryDsl;
 use uuid::Uuid;
 
@@ -11,9 +13,11 @@ use super::live::Progress;
 use super::quotas::{self, DispatchesUsedUp};
 use super::schema::{job_dispatch, live_progress, scheduled_jobs};
 use super::{Conn, DbResult};
+use crate::domain::args_schema::{self, Misfit};
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::ids::{
-    ClaimToken, DispatchId, FunctionId, InstanceId, JobId, TenantId, Term, WorkerId, first_of, time_ordered,
+    ClaimToken, DispatchId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId, first_of,
+    time_ordered,
 };
 use crate::domain::job::OverlapPolicy;
 
@@ -74,8 +78,20 @@ pub struct Filter {
     pub since: Option<DateTime<Utc>>,
     /// Only those created before then.
     pub until: Option<DateTime<Utc>>,
-    /// Only those older than this one: the last of the page before.
-    pub before: Option<DispatchId>,
+    /// Only of jobs that run this function.
+    pub function: Option<FunctionId>,
+    /// Only of jobs of this project.
+    pub project: Option<ProjectId>,
+    /// Only of this queue.
+    pub queue: Option<String>,
+    /// Only those that this worker has claimed last.
+    pub worker: Option<WorkerId>,
+    /// Only those that this has made.
+    pub triggered_by: Option<Trigger>,
+    /// Only those behind this one: the last of the page before.
+    pub after: Option<DispatchId>,
+    /// The oldest first, and not the newest.
+    pub oldest_first: bool,
 }
 
 macro_rules! job_of_dispatch {
@@ -94,7 +110,7 @@ macro_rules! progress_of_dispatch {
     };
 }
 
-/// Restricts a boxed query to what a filter means, whatever its position. Ids are ordered by the time of creation.
+/// Restricts a boxed query of dispatches and their jobs to what a filter means, whatever its position. Ids are ordered by the time of creation.
 macro_rules! filtered {
     ($query:expr, $filter:expr) => {{
         use job_dispatch as d;
@@ -111,27 +127,127 @@ macro_rules! filtered {
         if let Some(until) = filter.until {
             query = query.filter(d::id.lt(DispatchId(first_of(until))));
         }
+        if let Some(queue) = &filter.queue {
+            query = query.filter(d::queue.eq(queue));
+        }
+        if let Some(worker) = filter.worker {
+            query = query.filter(d::worker_id.eq(worker));
+        }
+        if let Some(triggered_by) = filter.triggered_by {
+            query = query.filter(d::triggered_by.eq(triggered_by));
+        }
+        if let Some(function) = filter.function {
+            query = query.filter(scheduled_jobs::task_function_id.eq(function));
+        }
+        if let Some(project) = filter.project {
+            query = query.filter(scheduled_jobs::project_id.eq(project));
+        }
         query
     }};
 }
 
-/// Dispatches of the tenant, newest first, at most `limit`.
+/// Up to this many jobs with this many runs in all, dispatches are found by their jobs.
+const FEW_JOBS: usize = 200;
+const FEW_RUNS: i64 = 20_000;
+
+statement! {
+    /// Raw because each job is to be read by its index.
+    OfFew<'a> = "dispatches_of_few.sql", (
+        tenant: TenantId as SqlUuid,
+        first: Uuid as SqlUuid,
+        last: Uuid as SqlUuid,
+        status: Option<DispatchStatus> as Nullable<Text>,
+        queue: Option<&'a str> as Nullable<Text>,
+        worker: Option<WorkerId> as Nullable<SqlUuid>,
+        triggered_by: Option<Trigger> as Nullable<Text>,
+        oldest_first: bool as Bool,
+        jobs: &'a [JobId] as Array<SqlUuid>,
+        limit: i64 as BigInt,
+    ) -> SqlUuid
+}
+
+/// The dispatches that a filter means, in its order, if they can be found by their jobs; `None` where that is too much, and they are found among those of
+/// all tenants.
+///
+/// The runs of a job are counted for ever, so it has no more dispatches than that.
+async fn of_few(
+    conn: &mut Conn,
+    tenant: TenantId,
+    filter: &Filter,
+    limit: i64,
+) -> DbResult<Option<Vec<DispatchId>>> {
+    use scheduled_jobs as j;
+    let mut query = j::table
+        .filter(j::tenant_id.eq(tenant))
+        .select((j::id, j::total_run_count))
+        .limit(i64::try_from(FEW_JOBS + 1).unwrap_or(i64::MAX))
+        .into_boxed();
+    if let Some(job) = filter.job {
+        query = query.filter(j::id.eq(job));
+    }
+    if let Some(function) = filter.function {
+        query = query.filter(j::task_function_id.eq(function));
+    }
+    if let Some(project) = filter.project {
+        query = query.filter(j::project_id.eq(project));
+    }
+    let found: Vec<(JobId, i64)> = query.load(conn).await?;
+    if found.len() > FEW_JOBS || found.iter().map(|(_, runs)| runs).sum::<i64>() > FEW_RUNS {
+        return Ok(None);
+    }
+    let jobs: Vec<JobId> = found.into_iter().map(|(id, _)| id).collect();
+    let (mut first, mut last) = (Uuid::nil(), Uuid::max());
+    if let Some(since) = filter.since {
+        first = first.max(first_of(since));
+    }
+    if let Some(until) = filter.until {
+        last = last.min(Uuid::from_u128(first_of(until).as_u128().saturating_sub(1)));
+    }
+    match filter.after {
+        Some(after) if filter.oldest_first => {
+            first = first.max(Uuid::from_u128(after.0.as_u128().saturating_add(1)));
+        }
+        Some(after) => last = last.min(Uuid::from_u128(after.0.as_u128().saturating_sub(1))),
+        None => {}
+    }
+    let found = OfFew {
+        tenant,
+        first,
+        last,
+        status: filter.status,
+        queue: filter.queue.as_deref(),
+        worker: filter.worker,
+        triggered_by: filter.triggered_by,
+        oldest_first: filter.oldest_first,
+        jobs: &jobs,
+        limit,
+    };
+    Ok(Some(found.load(conn).await?))
+}
+
+/// Dispatches of the tenant in the order that is asked for, at most `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Dispatch>> {
     use job_dispatch as d;
+    let few = of_few(conn, tenant, filter, limit).await?;
     let mut query = d::table
         .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
         .left_join(live_progress::table.on(progress_of_dispatch!()))
         .filter(d::tenant_id.eq(tenant))
         .select((DispatchRow::as_select(), scheduled_jobs::name, Option::<Progress>::as_select()))
-        .order(d::id.desc())
         .limit(limit)
         .into_boxed();
-    if let Some(before) = filter.before {
-        query = query.filter(d::id.lt(before));
+    query = if filter.oldest_first { query.order(d::id.asc()) } else { query.order(d::id.desc()) };
+    if let Some(few) = &few {
+        query = query.filter(d::id.eq_any(few));
     }
+    query = match (filter.after, filter.oldest_first) {
+        (Some(after), true) => query.filter(d::id.gt(after)),
+        (Some(after), false) => query.filter(d::id.lt(after)),
+        (None, _) => query,
+    };
     Ok(filtered!(query, filter).load(conn).await?)
 }
 
@@ -141,7 +257,16 @@ pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64
 /// When the database cannot be asked.
 pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     use job_dispatch as d;
-    let query = d::table.filter(d::tenant_id.eq(tenant)).select(d::id).limit(most).into_boxed();
+    let whole = Filter { after: None, ..filter.clone() };
+    if let Some(few) = of_few(conn, tenant, &whole, most).await? {
+        return Ok(few.len());
+    }
+    let query = d::table
+        .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .filter(d::tenant_id.eq(tenant))
+        .select(d::id)
+        .limit(most)
+        .into_boxed();
     let found: Vec<DispatchId> = filtered!(query, filter).load(conn).await?;
     Ok(found.len())
 }
@@ -195,6 +320,8 @@ pub enum Triggered {
     NoSuchJob,
     /// The function of the job is inactive.
     FunctionInactive,
+    /// The arguments are not what the function takes.
+    ArgsRefused(Vec<Misfit>),
     /// The tenant has made as many dispatches in this minute as it may.
     QuotaUsedUp(DispatchesUsedUp),
 }
@@ -222,9 +349,13 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
         priority: job_priority,
         standard_priority: STANDARD_PRIORITY,
     };
-    let (queue, priority, is_active, quota, now): Looked = look.get_result(conn).await?;
+    let (queue, priority, is_active, args_schema, quota, now): Looked = look.get_result(conn).await?;
     if !is_active {
         return Ok(Triggered::FunctionInactive);
+    }
+    let misfits = args_schema::misfits(args_schema.as_ref(), args);
+    if !misfits.is_empty() {
+        return Ok(Triggered::ArgsRefused(misfits));
     }
     if let Some(limit) = quota {
         let taken = quotas::take_dispatches(conn, new.tenant, limit, now, 1).await?;
@@ -256,8 +387,9 @@ pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggere
 /// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
 type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
 
-/// Queue, priority, whether the function is active, how many dispatches the tenant may make in a minute, and what time it is.
-type Looked = (String, i16, bool, Option<i64>, DateTime<Utc>);
+/// Queue, priority, whether the function is active, what arguments it takes, how many dispatches the tenant may make in a minute, and what
+/// time it is.
+type Looked = (String, i16, bool, Option<serde_json::Value>, Option<i64>, DateTime<Utc>);
 
 statement! {
     Look<'a> = "trigger_look.sql", (
@@ -266,7 +398,7 @@ statement! {
         queue: Option<&'a str> as Nullable<Text>,
         priority: Option<i16> as Nullable<SmallInt>,
         standard_priority: i16 as SmallInt,
-    ) -> (Text, SmallInt, Bool, Nullable<BigInt>, Timestamptz)
+    ) -> (Text, SmallInt, Bool, Nullable<Jsonb>, Nullable<BigInt>, Timestamptz)
 }
 
 statement! {

@@ -318,6 +318,16 @@ impl EventFilter {
         }
     }
 
+    /// Where an event that is meant may stand, and nothing else.
+    #[must_use]
+    pub const fn only(key: EventKey) -> Span {
+        let EventKey { transaction, id } = key;
+        Span::Forward {
+            after: EventKey { transaction, id: id.saturating_sub(1) },
+            before: EventKey { transaction, id: id.saturating_add(1) },
+        }
+    }
+
     /// Whether an event is meant. The same as what [`page`] reads.
     #[must_use]
     pub fn takes(&self, event: &Event) -> bool {

@@ -9,6 +9,7 @@ use diesel::prelude::*;
 use diesel_async::RunQueryDsl;
 use serde::{Deserialize, Serialize};
 
+use super::jobs::literally;
 use super::schema::task_functions;
 use super::{Conn, DbError, DbResult, clock};
 use crate::domain::function::HandlerType;
@@ -36,6 +37,8 @@ pub struct FunctionSettings {
     pub default_timeout_seconds: i32,
     /// Retry policy; `None` for the installation's default.
     pub retry_policy: Option<RetryPolicy>,
+    /// JSON Schema that the arguments of its jobs must satisfy; `None` takes all ([`crate::domain::args_schema`]).
+    pub args_schema: Option<serde_json::Value>,
 }
 
 /// A function as it is kept.
@@ -82,6 +85,7 @@ struct Row {
     queue: String,
     default_timeout_seconds: i32,
     retry_policy: Option<serde_json::Value>,
+    args_schema: Option<serde_json::Value>,
     is_active: bool,
     is_paused: bool,
     pause_reason: Option<String>,
@@ -111,6 +115,7 @@ impl Row {
                 handler_config: self.handler_config,
                 queue: self.queue,
                 default_timeout_seconds: self.default_timeout_seconds,
+                args_schema: self.args_schema,
             },
         }
     }
@@ -161,6 +166,19 @@ pub(super) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbRes
     Ok(row.map(Row::into_function))
 }
 
+/// Which functions to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only those whose name begins so.
+    pub name_prefix: Option<String>,
+    /// Only of this queue.
+    pub queue: Option<String>,
+    /// Only those that are run so.
+    pub handler_type: Option<HandlerType>,
+    /// Only active ones, or only inactive ones.
+    pub is_active: Option<bool>,
+}
+
 /// Functions of the tenant whose name sorts after `after`, at most `limit`, by name.
 ///
 /// # Errors
@@ -168,18 +186,31 @@ pub(super) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbRes
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
+    filter: &Filter,
     after: Option<&str>,
     limit: i64,
 ) -> DbResult<Vec<Function>> {
-    let rows: Vec<Row> = task_functions::table
+    let mut query = task_functions::table
         .filter(task_functions::tenant_id.eq(tenant))
         .filter(task_functions::deleted_at.is_null())
         .filter(task_functions::name.gt(after.unwrap_or_default()))
         .order(task_functions::name)
         .limit(limit)
         .select(Row::as_select())
-        .load(conn)
-        .await?;
+        .into_boxed();
+    if let Some(prefix) = &filter.name_prefix {
+        query = query.filter(task_functions::name.like(format!("{}%", literally(prefix))));
+    }
+    if let Some(queue) = &filter.queue {
+        query = query.filter(task_functions::queue.eq(queue));
+    }
+    if let Some(handler_type) = filter.handler_type {
+        query = query.filter(task_functions::handler_type.eq(handler_type));
+    }
+    if let Some(is_active) = filter.is_active {
+        query = query.filter(task_functions::is_active.eq(is_active));
+    }
+    let rows: Vec<Row> = query.load(conn).await?;
     Ok(rows.into_iter().map(Row::into_function).collect())
 }
 
@@ -195,6 +226,7 @@ struct Write<'a> {
     queue: &'a str,
     default_timeout_seconds: i32,
     retry_policy: Option<serde_json::Value>,
+    args_schema: Option<&'a serde_json::Value>,
 }
 
 impl<'a> Write<'a> {
@@ -209,6 +241,7 @@ impl<'a> Write<'a> {
             queue: &settings.queue,
             default_timeout_seconds: settings.default_timeout_seconds,
             retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+            args_schema: settings.args_schema.as_ref(),
         }
     }
 }

@@ -267,3 +267,12 @@ pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
     let order = (scheduler_instances::is_leader.desc(), scheduler_instances::started_at.asc());
     Ok(table.order(order).limit(1000).select(Instance::as_select()).load(conn).await?)
 }
+
+/// The scheduler with this id, if it is there or was lately.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, id: InstanceId) -> DbResult<Option<Instance>> {
+    let found = scheduler_instances::table.find(id).select(Instance::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}

@@ -33,6 +33,7 @@ use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType};
 
 pub(super) use self::delete::end;
 pub use self::delete::{DeleteRequest, Deleted, DeletedJob, delete};
+pub(super) use self::list::literally;
 pub use self::list::{JobStatus, List, Order, Position, Shown, SortBy, count, list};
 pub use self::parsed_calendars::ParsedCalendars;
 pub use self::refusal::SaveError;

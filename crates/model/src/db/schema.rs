@@ -65,6 +65,8 @@ diesel::table! {
         after -> Nullable<Jsonb>,
         /// Request that caused it, as in the logs.
         request_id -> Nullable<Text>,
+        /// Network address of who sent the request, as trusted proxies tell it; NULL for what no request did.
+        address -> Nullable<Text>,
     }
 }
 

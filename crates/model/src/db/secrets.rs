@@ -171,6 +171,19 @@ async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<Secret
     Ok(found.optional()?)
 }
 
+/// What is told of a secret, if there is one in this place.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn find(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
+    let found = secrets::table
+        .filter(secrets::tenant_id.eq(place.tenant))
+        .filter(secrets::name.eq(place.name))
+        .filter(secrets::project_id.is_not_distinct_from(place.project))
+        .select(SecretRecord::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}
+
 #[rustfmt::skip]
 type ListColumns = (
     SqlUuid, Nullable<SqlUuid>, Text, Text, BigInt, Timestamptz, Text, Timestamptz, Text, Nullable<Text>,

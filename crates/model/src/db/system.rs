@@ -103,6 +103,7 @@ fn function(builtin: &Builtin) -> FunctionSettings {
         queue: system::QUEUE.to_owned(),
         default_timeout_seconds: builtin.timeout_seconds,
         retry_policy: None,
+        args_schema: None,
     }
 }
 

@@ -2,12 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
 
 use super::quotas::Quotas;
 use super::resources::{ChangeError, Expected};
 use super::schema::{projects, queues, tenants};
-use super::{Conn, DbResult, clock};
+use super::{Conn, DbError, DbResult, clock};
 use crate::domain::ids::{ProjectId, TenantId};
 
 /// Slug of the tenant that every installation has.
@@ -164,4 +165,52 @@ pub async fn patch(
         .get_result(conn)
         .await?;
     Ok((before, after))
+}
+
+/// Most dispatches of the past that go with a tenant: more would hold everybody up. Retention takes them away in time.
+const MOST_DISPATCHES: i64 = 10_000;
+
+statement! {
+    /// Raw because it is a door.
+    Delete = "tenants_delete.sql", (tenant: TenantId as SqlUuid, most: i64 as BigInt) -> Text
+}
+
+/// What became of a tenant that was to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deletion {
+    /// It is gone; this was it.
+    Done(TenantRecord),
+    /// It has jobs.
+    HasJobs,
+    /// Something of jobs that were deleted waits or runs.
+    HasWork,
+    /// It has more than [`MOST_DISPATCHES`] dispatches of the past.
+    HasHistory {
+        /// That number.
+        most: i64,
+    },
+}
+
+/// Deletes a tenant that has no jobs any more, with all definitions, members and keys in it. Its history stays as long as that of others. Call it in
+/// a transaction.
+///
+/// # Errors
+/// When there is none, or it has another version, or every installation has it.
+pub async fn delete(conn: &mut Conn, slug: &str, expected: Expected) -> Result<Deletion, ChangeError> {
+    let found = find(conn, slug).await?.ok_or(ChangeError::NotFound)?;
+    expected.of_present(found.updated_at)?;
+    if found.slug == DEFAULT_TENANT {
+        return Err(ChangeError::BuiltIn);
+    }
+    let verdict: String = Delete { tenant: found.id, most: MOST_DISPATCHES }.get_result(conn).await?;
+    match verdict.as_str() {
+        "deleted" => Ok(Deletion::Done(found)),
+        "has_jobs" => Ok(Deletion::HasJobs),
+        "has_work" => Ok(Deletion::HasWork),
+        "has_history" => Ok(Deletion::HasHistory { most: MOST_DISPATCHES }),
+        other => {
+            let what = "deletion of a tenant".to_owned();
+            Err(DbError::Corrupt { what, reason: format!("its end is {other:?}") }.into())
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! What [`dispatches::trigger`](super::dispatches::trigger) does for one trigger, by the same rules and under the same locks, in as many
 //! statements for a hundred of them as for one. Each has a fate of its own: what one is refused for stops no other. Nobody waits for a job that
-//! somebody else holds, a tick or the end of an attempt: its triggers are left alone ([`Fate::Busy`]) and have to wait by themselves. Triggers with an
-//! `Idempotency-Key` are not taken.
+//! somebody else holds, a tick or the end of an attempt: its triggers are left alone ([`Fate::Busy`]) and have to wait by themselves. So are
+//! those whose arguments are to be held against a schema, which the database cannot do. Triggers with an `Idempotency-Key` are not taken.
 //!
 //! Most go as one statement ([`at_once`]), because each message between two processes costs more than a trigger does. Those of a tenant with a quota
 //! of dispatches go in a transaction of the caller's ([`trigger_all`]). In either all of it is one transaction: who dies before the commit has
@@ -41,6 +41,8 @@ pub struct Order<'a> {
     pub actor: &'a str,
     /// The id of the request, for the audit log.
     pub request: &'a str,
+    /// The network address of who sent it, for the audit log.
+    pub address: Option<&'a str>,
 }
 
 /// A dispatch that a trigger made.
@@ -67,7 +69,8 @@ pub enum Fate {
     FunctionInactive(String),
     /// The tenant has made as many dispatches in this minute as it may.
     QuotaUsedUp(DispatchesUsedUp),
-    /// Nothing was done: somebody else holds the job, and a trigger for it alone has to wait for them.
+    /// Nothing was done: somebody else holds the job, and a trigger for it alone has to wait for them; or its function has a schema of arguments,
+    /// which is not looked at here.
     Busy,
 }
 
@@ -85,6 +88,7 @@ statement! {
         traceparents: &'a [&'a str] as Array<Text>,
         actors: &'a [&'a str] as Array<Text>,
         requests: &'a [&'a str] as Array<Text>,
+        addresses: &'a [Option<&'a str>] as Array<Nullable<Text>>,
     ) -> (Text, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<Text>)
 }
 
@@ -120,6 +124,7 @@ pub async fn at_once(
         traceparents: &column(orders, |order| order.traceparent),
         actors: &column(orders, |order| order.actor),
         requests: &column(orders, |order| order.request),
+        addresses: &column(orders, |order| order.address),
     };
     let done: Vec<Done> = match statement.load(conn).await.map_err(DbError::from) {
         Ok(done) => done,

@@ -166,6 +166,46 @@ pub async fn patch(
     Ok(Some((before, after)))
 }
 
+/// Has a user operate the installation, or not any more; returns them as they were and as they are, or `None` if there is no such user. Call it
+/// in a transaction.
+///
+/// # Errors
+/// It is the last active system operator.
+pub async fn set_operator(
+    conn: &mut Conn,
+    email: &str,
+    is_system_operator: bool,
+) -> Result<Option<(UserRecord, UserRecord)>, ActiveError> {
+    let Some(user) = by_email(conn, email).await? else { return Ok(None) };
+    if !is_system_operator {
+        keep_an_operator(conn, user.id).await?;
+    }
+    let found = users::table.find(user.id).select(UserRecord::as_select());
+    let Some(before) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    if before.is_system_operator == is_system_operator {
+        return Ok(Some((before.clone(), before)));
+    }
+    let written =
+        (users::is_system_operator.eq(is_system_operator), users::updated_at.eq(clock::clock_timestamp()));
+    let changed =
+        diesel::update(users::table.find(before.id)).set(written).returning(UserRecord::as_returning());
+    let after = changed.get_result(conn).await?;
+    Ok(Some((before, after)))
+}
+
+/// Deletes a user, and with them what they are in tenants, their keys and their sessions; returns who they were, or `None` if there is no such
+/// user. What they did stays in the audit log under their address. Call it in a transaction.
+///
+/// # Errors
+/// It is the last active owner of a tenant, or the last active system operator.
+pub async fn delete(conn: &mut Conn, email: &str) -> Result<Option<UserRecord>, ActiveError> {
+    let Some(user) = by_email(conn, email).await? else { return Ok(None) };
+    keep_active_owners(conn, user.id).await?;
+    keep_an_operator(conn, user.id).await?;
+    let deleted = diesel::delete(users::table.find(user.id)).returning(UserRecord::as_returning());
+    Ok(deleted.get_result(conn).await.optional()?)
+}
+
 /// A user in a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable)]
 pub struct Member {

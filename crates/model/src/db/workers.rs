@@ -136,6 +136,15 @@ pub async fn register(conn: &mut Conn, worker: &NewWorker, before: Option<Predec
     .await
 }
 
+/// The worker with this id, if it is registered.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, id: WorkerId) -> DbResult<Option<Worker>> {
+    let found = worker_registration::table.find(id).select(Worker::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}
+
 /// Whether an operator asks a registered worker to drain; `None` if there is no such registration.
 async fn note_of(conn: &mut Conn, worker_id: WorkerId) -> DbResult<Option<bool>> {
     use worker_registration as w;
@@ -250,12 +259,23 @@ pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<Wo
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
 
-/// All registered workers, the living first.
+/// Registered workers, the living first: all, or those in a state, or those that serve a queue.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn list(conn: &mut Conn) -> DbResult<Vec<Worker>> {
+pub async fn list(
+    conn: &mut Conn,
+    status: Option<WorkerStatus>,
+    queue: Option<&str>,
+) -> DbResult<Vec<Worker>> {
     use worker_registration as w;
     let order = (w::offline_since.desc().nulls_first(), w::started_at.asc());
-    Ok(w::table.order(order).limit(10_000).select(Worker::as_select()).load(conn).await?)
+    let mut query = w::table.order(order).limit(10_000).select(Worker::as_select()).into_boxed();
+    if let Some(status) = status {
+        query = query.filter(w::status.eq(status));
+    }
+    if let Some(queue) = queue {
+        query = query.filter(w::queues.contains(vec![queue.to_owned()]));
+    }
+    Ok(query.load(conn).await?)
 }

@@ -7,6 +7,7 @@
 #[macro_use]
 mod text_enum;
 
+pub mod args_schema;
 pub mod attempt;
 pub mod changes;
 pub mod clock;

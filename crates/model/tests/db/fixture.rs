@@ -190,6 +190,7 @@ pub(crate) fn function(name: &str) -> FunctionSettings {
         queue: QUEUE.into(),
         default_timeout_seconds: 60,
         retry_policy: None,
+        args_schema: None,
     }
 }
 

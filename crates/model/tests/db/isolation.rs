@@ -125,6 +125,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
         "audit_log_kept_from t t",
         "change_own_password t t",
         "delete_dispatches_of_job t t",
+        "delete_tenant t t",
         "end_sessions_of_user t t",
         "find_account t t",
         "find_api_key t t",

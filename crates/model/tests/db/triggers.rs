@@ -21,6 +21,7 @@ fn order(job: &str) -> Order<'_> {
         traceparent: "00-a-b-01",
         actor: "tests via key",
         request: "r-1",
+        address: Some("192.0.2.1"),
     }
 }
 

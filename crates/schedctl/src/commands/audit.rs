@@ -35,6 +35,12 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
+    /// Show one change, with what was before and after
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its number, as `schedctl audit list -o wide` shows it
+        number: i64,
+    },
 }
 
 const LIST: &[Column<AuditEvent>] = &[
@@ -43,13 +49,24 @@ const LIST: &[Column<AuditEvent>] = &[
     Column::new("ACTION", |entry| entry.action.clone()),
     Column::new("KIND", |entry| entry.target_type.clone()),
     Column::new("TARGET", |entry| entry.target_id.clone()),
+    Column::wide("ADDRESS", |entry| or_dash(entry.address.as_deref())),
+    Column::wide("NUMBER", |entry| entry.id.to_string()),
     Column::wide("REQUEST", |entry| or_dash(entry.request_id.as_deref())),
     Column::wide("BEFORE", |entry| or_dash(entry.before.as_ref())),
     Column::wide("AFTER", |entry| or_dash(entry.after.as_ref())),
 ];
 
 pub(super) async fn run(command: AuditCommand, session: &Session) -> CommandResult {
-    let AuditCommand::List { actor, action, target_type, target, since, until, limit } = command;
+    let (actor, action, target_type, target, since, until, limit) = match command {
+        AuditCommand::List { actor, action, target_type, target, since, until, limit } => {
+            (actor, action, target_type, target, since, until, limit)
+        }
+        AuditCommand::Get { number } => {
+            let entry: AuditEvent = session.api()?.get(&["audit-events", &number.to_string()], &()).await?;
+            session.output.whole(&entry, LIST)?;
+            return Ok(exit::OK);
+        }
+    };
     let page = |limit, cursor| AuditQuery {
         actor: actor.clone(),
         action: action.clone(),
@@ -59,6 +76,7 @@ pub(super) async fn run(command: AuditCommand, session: &Session) -> CommandResu
         until: until.clone(),
         limit: Some(limit),
         cursor,
+        sort: None,
     };
     let entries: Page<AuditEvent> = session.api()?.list(&["audit-events"], limit, page).await?;
     session.output.page(&entries, LIST, "nobody has changed anything")?;

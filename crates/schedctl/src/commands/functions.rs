@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use sched_runtime::exit;
 use sched_wire::{Function, PageQuery, ReasonRequest};
+use serde_json::{Map, Value};
 
 use super::{Session, tell_of_more};
 use crate::failure::CommandResult;
@@ -64,10 +65,26 @@ const COLUMNS: &[Column<Function>] = &[
     Column::new("ACTIVE", |function| function.is_active.to_string()),
     Column::new("PAUSED", |function| function.is_paused.to_string()),
     Column::wide("REASON", |function| or_dash(function.pause_reason.clone())),
+    Column::wide("ARGS SCHEMA", |function| or_dash(function.args_schema.as_ref().map(schema))),
     Column::wide("DESCRIPTION", |function| function.description.clone()),
     Column::wide("UPDATED", |function| time(function.updated_at)),
     Column::wide("ID", |function| function.id.to_string()),
 ];
+
+/// A schema in few words: which arguments it has, those that are required with a star.
+fn schema(schema: &Map<String, Value>) -> String {
+    let required = |name: &str| {
+        let names = schema.get("required").and_then(Value::as_array);
+        names.is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    let named = schema.get("properties").and_then(Value::as_object);
+    let names: Vec<String> = named
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(|name| if required(name) { format!("{name}*") } else { name.clone() })
+        .collect();
+    if names.is_empty() { "yes".to_owned() } else { names.join(", ") }
+}
 
 pub(super) async fn run(command: FunctionsCommand, session: &Session) -> CommandResult {
     let api = session.api()?;

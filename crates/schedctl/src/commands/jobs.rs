@@ -157,8 +157,8 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         JobsCommand::Rollback { name, to, version } => {
             return life::roll_back(&name, to, &version, session).await;
         }
-        JobsCommand::Explain { name, from, to } => {
-            return explain::run(&name, &ExplainQuery { from, to }, session).await;
+        JobsCommand::Explain { name, from, to, at } => {
+            return explain::run(&name, &ExplainQuery { from, to, at }, session).await;
         }
         JobsCommand::Pause { name, reason, until, version } => {
             let asked = PauseRequest { reason, until };

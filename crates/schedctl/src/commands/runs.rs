@@ -6,7 +6,7 @@ mod shown;
 use sched_runtime::exit;
 use sched_wire::{
     Dispatch, DispatchExplanation, DispatchesQuery, Execution, ExecutionOutput, ExecutionsQuery, OutputChunk,
-    WaitFor,
+    TimeSort, WaitFor,
 };
 use uuid::Uuid;
 
@@ -46,10 +46,26 @@ fn before(wait: &WaitFor) -> String {
 
 pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) -> CommandResult {
     match command {
-        DispatchesCommand::List { job, status, limit } => {
+        DispatchesCommand::List {
+            job,
+            status,
+            function,
+            project,
+            queue,
+            worker,
+            triggered_by,
+            oldest_first,
+            limit,
+        } => {
             let query = |limit, cursor| DispatchesQuery {
                 job: job.clone(),
                 status,
+                function: function.clone(),
+                project: project.clone(),
+                queue: queue.clone(),
+                worker,
+                triggered_by: triggered_by.clone(),
+                sort: oldest_first.then_some(TimeSort::CreatedAt),
                 limit: Some(limit),
                 cursor,
                 ..DispatchesQuery::default()

@@ -36,6 +36,15 @@ pub(crate) enum SecretsCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
+    /// Show one secret, without its value
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its name
+        name: String,
+        /// The project whose secret it is; that of the whole tenant without it
+        #[arg(long, value_name = "NAME")]
+        project: Option<String>,
+    },
     /// Delete a secret that no function names
     Delete {
         /// Its name
@@ -108,6 +117,10 @@ pub(super) async fn run(command: SecretsCommand, session: &Session) -> CommandRe
             let secrets = session.api()?.list(&["secrets"], limit, query).await?;
             session.output.page(&secrets, LIST, "there are no secrets")?;
             tell_of_more(&secrets, limit);
+        }
+        SecretsCommand::Get { name, project } => {
+            let secret: Secret = session.api()?.get(&["secrets", &name], &SecretQuery { project }).await?;
+            session.output.whole(&secret, LIST)?;
         }
         SecretsCommand::Delete { name, project, force } => {
             session.api()?.delete(&["secrets", &name], &DeleteSecretQuery { project, force }).await?;

@@ -23,6 +23,13 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) enum WorkersCommand {
     /// List workers
     List,
+    /// Show one worker
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its id, as `schedctl workers list` shows it
+        #[arg(value_parser = id)]
+        id: Uuid,
+    },
     /// Have a worker take nothing new and finish what it runs
     Drain {
         /// Its id, as `schedctl workers list` shows it
@@ -70,6 +77,10 @@ pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
     match command {
         WorkersCommand::List => {
             session.output.page(&all(&api).await?, COLUMNS, "no worker has registered")?;
+        }
+        WorkersCommand::Get { id } => {
+            let worker: Worker = api.get(&["workers", &id.to_string()], &()).await?;
+            session.output.whole(&worker, COLUMNS)?;
         }
         WorkersCommand::Drain { id, wait, wait_timeout } => {
             let worker = ask(&api, id, "drain").await?;

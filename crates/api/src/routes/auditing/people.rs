@@ -37,6 +37,7 @@ pub(in super::super) fn of_api_key(
         before: before.map(shown),
         after: after.map(shown),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -51,7 +52,15 @@ pub(in super::super) fn of_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry 
         before: None,
         after: Some(json!({"slug": tenant.slug, "name": tenant.name})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
+}
+
+/// A tenant that was deleted; of the installation, since the tenant is not there any more.
+pub(in super::super) fn of_deleted_tenant(tenant: &TenantRecord, by: &By) -> AuditEntry {
+    let shown = json!({"slug": tenant.slug, "name": tenant.name, "quotas": tenant.quotas});
+    let entry = of_tenant(tenant, by);
+    AuditEntry { action: "delete_tenant", before: Some(shown), after: None, ..entry }
 }
 
 /// A tenant that was changed.
@@ -70,6 +79,7 @@ pub(in super::super) fn of_changed_tenant(
         before: Some(shown(before)),
         after: Some(shown(after)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -97,6 +107,7 @@ pub(in super::super) fn of_user(
         before: before.map(shown),
         after: Some(shown(after)),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -125,6 +136,7 @@ pub(in super::super) fn of_session(
         before: before.map(shown),
         after: after.map(shown),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -139,6 +151,7 @@ pub(in super::super) fn of_own_password(tenant: TenantId, user: UserId, email: &
         before: None,
         after: Some(json!({"email": email})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -158,6 +171,7 @@ pub(in super::super) fn of_member(
         before: before.map(|role| json!({"email": member.email, "role": role})),
         after: Some(json!({"email": member.email, "role": member.role})),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }
 
@@ -172,5 +186,6 @@ pub(in super::super) fn of_removed_member(tenant: TenantId, member: &Member, by:
         before: Some(json!({"email": member.email, "role": member.role})),
         after: None,
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }

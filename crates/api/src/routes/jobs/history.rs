@@ -17,7 +17,7 @@ use crate::dto::show;
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query};
 use crate::identity::Identity;
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::routes::{Answer, State, dispatches as all_dispatches, executions as all_executions};
 
 /// `GET /jobs/{id-or-name}/versions`
@@ -27,21 +27,19 @@ pub(crate) async fn versions(
     job: web::Path<String>,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<JobVersion>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    let before =
-        query.cursor.as_deref().map(str::parse).transpose().map_err(|_no_number| {
-            ApiError::parameter("cursor", "must be the next_cursor of the page before")
-        })?;
+    let tenant = identity.tenant();
+    let pages = Pages::of(&("versions", job.as_str()), query.limit, query.cursor.as_deref())?;
+    let before = pages.after_as()?;
     let rows = state
         .read(&identity, "list_job_versions", async |conn: &mut Conn| {
             let id = find(conn, tenant, &job).await?;
-            Ok(jobs::versions::list(conn, tenant, id, before, limit.rows()).await?)
+            Ok(jobs::versions::list(conn, tenant, id, before, pages.rows()).await?)
         })
         .await?;
     let before = rows.iter().skip(1).map(Some).chain(std::iter::once(None));
     let shown = rows.iter().zip(before).map(|(row, before)| show_version(row, before));
     let shown = shown.collect::<Result<Vec<JobVersion>, ApiError>>()?;
-    Ok(web::Json(limit.page(shown, |version| version.version.to_string(), |version| version)))
+    Ok(web::Json(pages.page(shown, |version| version.version.to_string(), |version| version)))
 }
 
 /// `GET /jobs/{id-or-name}/versions/{version}`

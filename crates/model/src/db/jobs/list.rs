@@ -139,7 +139,7 @@ pub struct List {
 }
 
 /// Text as a part of a pattern.
-fn literally(text: &str) -> String {
+pub(in super::super) fn literally(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 

@@ -5,6 +5,7 @@
 use super::super::dependencies::DependencyError;
 use super::super::{DbError, tx};
 use super::save::SaveMode;
+use crate::domain::args_schema::Misfit;
 use crate::domain::job::{JobSettings, Scope};
 use crate::domain::schedule::{JobType, ScheduleError};
 
@@ -67,6 +68,9 @@ pub enum SaveError {
         /// Why not.
         source: DependencyError,
     },
+    /// Its arguments are not what its function takes.
+    #[error("task_args: they do not satisfy the args_schema of the function")]
+    Args(Vec<Misfit>),
     /// The schedule cannot be computed.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),

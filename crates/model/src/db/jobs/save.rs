@@ -20,6 +20,7 @@ use super::refusal::{SaveError, refused};
 use super::reschedule::stored_timetable;
 use super::switch::Pause;
 use super::{Job, by_id};
+use crate::domain::args_schema;
 use crate::domain::dependency::AfterMode;
 use crate::domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
 use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
@@ -377,6 +378,10 @@ async fn resolve_names(
     let function = function.ok_or_else(|| missing("function", "task function", &settings.function))?;
     if is_new_to_job && !function.is_active {
         return Err(SaveError::Inactive { field: "function", name: settings.function.clone() });
+    }
+    let misfits = args_schema::misfits(function.settings.args_schema.as_ref(), &settings.task_args);
+    if !misfits.is_empty() {
+        return Err(SaveError::Args(misfits));
     }
     if existing.is_none_or(|job| job.settings.job_type != settings.job_type)
         && !job_types::accepts_jobs(conn, settings.job_type).await?

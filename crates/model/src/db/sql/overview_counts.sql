@@ -12,8 +12,17 @@ jobs AS (
           WHERE s.deleted_at IS NULL) AS j
 )
 SELECT input.now, jobs.active, jobs.inactive, jobs.quarantined,
-    (SELECT count(*) FROM job_dispatch d WHERE d.claimable_at < 'infinity' AND d.tenant_id = input.tenant_id)
-        + (SELECT count(*) FROM job_dispatch d WHERE d.claimable_at = 'infinity' AND d.tenant_id = input.tenant_id),
+    -- By queue and by job, as the indexes have them: what others have waiting is not read.
+    (SELECT coalesce(sum(w.waiting), 0)::bigint
+     FROM queues q
+     CROSS JOIN LATERAL (SELECT count(*) AS waiting FROM job_dispatch d
+                         WHERE d.queue = q.name AND d.tenant_id = q.tenant_id AND d.claimable_at < 'infinity') AS w
+     WHERE q.tenant_id = input.tenant_id)
+        + (SELECT coalesce(sum(w.in_line), 0)::bigint
+           FROM scheduled_jobs s
+           CROSS JOIN LATERAL (SELECT count(*) AS in_line FROM job_dispatch d
+                               WHERE d.job_id = s.id AND d.tenant_id = s.tenant_id AND d.claimable_at = 'infinity') AS w
+           WHERE s.tenant_id = input.tenant_id AND s.queued_dispatches > 0),
     (SELECT count(*) FROM worker_claims c CROSS JOIN LATERAL unnest(c.dispatch_ids) AS u (id)
      JOIN job_dispatch d ON d.id = u.id AND d.worker_id = c.worker_id AND d.status = 'IN_PROGRESS' AND d.tenant_id = input.tenant_id),
     jobs.next_run_at,

@@ -1,5 +1,6 @@
 -- Finds the jobs that triggers are for, and locks them in the order of their ids. A job that somebody else holds is not waited for.
--- How much room a job has is not said of one that takes any number at once.
+-- How much room a job has is not said of one that takes any number at once. One whose arguments are to be held against a schema is left out too:
+-- its triggers are judged one by one.
 WITH input AS (
     SELECT $1::uuid AS tenant_id, $2::smallint AS standard_priority
 ),
@@ -15,6 +16,9 @@ locked AS MATERIALIZED (
            CASE WHEN j.overlap_policy <> 'allow' THEN j.max_instances - (j.active_dispatches - j.queued_dispatches) END AS room
     FROM scheduled_jobs j
     WHERE j.tenant_id = (SELECT tenant_id FROM input) AND j.id = ANY (ARRAY(SELECT job_id FROM asked)) AND j.deleted_at IS NULL
+      AND NOT EXISTS (
+          SELECT FROM task_functions f WHERE f.tenant_id = j.tenant_id AND f.id = j.task_function_id AND f.args_schema IS NOT NULL
+      )
     ORDER BY j.id
     FOR NO KEY UPDATE SKIP LOCKED
 )

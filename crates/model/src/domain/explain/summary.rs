@@ -34,6 +34,16 @@ pub struct Summary {
     pub triggers: u64,
 }
 
+impl Line {
+    /// Whether it is about fire times: not about such as there would have been, or as a calendar moved away.
+    #[must_use]
+    pub fn is_of_fire_times(&self) -> bool {
+        let mut summary = Summary::default();
+        summary.add(self);
+        summary.fire_times > 0
+    }
+}
+
 impl Summary {
     pub(super) fn of(lines: &[Line], triggers: usize) -> Self {
         let triggers = u64::try_from(triggers).unwrap_or(u64::MAX);

@@ -41,6 +41,12 @@ pub(crate) enum ApiKeysCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
+    /// Show one key, without what is secret of it
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
+        key: String,
+    },
     /// Revoke a key for good; every API refuses it within five seconds
     Revoke {
         /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
@@ -120,6 +126,10 @@ pub(crate) async fn run(command: ApiKeysCommand, session: &Session) -> CommandRe
             let keys = session.api()?.list(&["api-keys"], limit, query).await?;
             session.output.page(&keys, LIST, "there are no API keys")?;
             tell_of_more(&keys, limit);
+        }
+        ApiKeysCommand::Get { key } => {
+            let key: ApiKey = session.api()?.get(&["api-keys", &key], &()).await?;
+            session.output.whole(&key, LIST)?;
         }
         ApiKeysCommand::Revoke { key } => {
             session.api()?.delete(&["api-keys", &key], &()).await?;

@@ -41,6 +41,7 @@ fn entry(
         before: None,
         after: Some(after),
         request_id: None,
+        address: None,
     }
 }
 

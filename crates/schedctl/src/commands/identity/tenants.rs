@@ -10,7 +10,7 @@ use sched_wire::{
 use super::super::{Session, tell_of_more};
 use super::{Direct, DirectArgs, direct};
 use crate::failure::{CommandResult, usage};
-use crate::output::{Column, or_dash, time};
+use crate::output::{Column, or_dash, tell, time};
 use crate::values::at_least_one;
 
 #[derive(Debug, Subcommand)]
@@ -55,6 +55,11 @@ pub(crate) enum TenantsCommand {
     },
     /// End the pause of a tenant
     Resume {
+        /// Its short name
+        slug: String,
+    },
+    /// Delete a tenant that has no jobs any more, with its members, keys and definitions
+    Delete {
         /// Its short name
         slug: String,
     },
@@ -198,6 +203,10 @@ pub(crate) async fn run(command: TenantsCommand, session: &Session) -> CommandRe
             let asked = ReasonRequest::default();
             let tenant: Tenant = session.api()?.post(&["tenants", &slug, "resume"], None, &asked).await?;
             session.output.whole(&tenant, COLUMNS)?;
+        }
+        TenantsCommand::Delete { slug } => {
+            session.api()?.delete(&["tenants", &slug], &()).await?;
+            tell(&format!("deleted tenant {slug}"));
         }
         TenantsCommand::Usage { slug } => {
             let api = session.api()?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::builder::BoolishValueParser;
 use clap::{Args, Subcommand};
 use sched_model::db::tenants::DEFAULT_TENANT;
 use sched_model::db::users::{NewUser, UserRecord};
@@ -43,6 +44,19 @@ pub(crate) enum UsersCommand {
     },
     /// Refuse every sign-in and every key of a user
     Deactivate {
+        /// Address of the user
+        email: String,
+    },
+    /// Let a user operate the installation, or not any more; one active operator always stays
+    SetOperator {
+        /// Address of the user
+        email: String,
+        /// yes or no
+        #[arg(action = clap::ArgAction::Set, value_name = "YES|NO", value_parser = BoolishValueParser::new())]
+        is_operator: bool,
+    },
+    /// Delete a user, their memberships and keys; what can be taken back is `deactivate`
+    Delete {
         /// Address of the user
         email: String,
     },
@@ -141,6 +155,15 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
         UsersCommand::SetPassword(args) => set_password(args, session).await?,
         UsersCommand::Activate { email } => switch(session, &email, "activate").await?,
         UsersCommand::Deactivate { email } => switch(session, &email, "deactivate").await?,
+        UsersCommand::SetOperator { email, is_operator } => {
+            let patch = UserPatch { is_system_operator: Some(is_operator), ..UserPatch::default() };
+            let user: User = session.api()?.patch(&["users", &email], &patch).await?;
+            session.output.record(&user, USERS)?;
+        }
+        UsersCommand::Delete { email } => {
+            session.api()?.delete(&["users", &email], &()).await?;
+            tell(&format!("deleted user {email}"));
+        }
     }
     Ok(exit::OK)
 }

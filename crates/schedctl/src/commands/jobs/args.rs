@@ -126,6 +126,9 @@ pub(crate) enum JobsCommand {
         /// End of the window, not included; now without it
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         to: Option<String>,
+        /// One instant instead of a window; where no fire time is there, the nearest ones are named
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with_all = ["from", "to"])]
+        at: Option<String>,
     },
     /// Hold the schedule of a job; fire times meanwhile are recorded as skipped
     ///

@@ -31,7 +31,14 @@ const TRIGGERS: &[Column<ExplainedDispatch>] = &[
 pub(super) async fn run(name: &str, query: &ExplainQuery, session: &Session) -> CommandResult {
     let explanation: Explanation = session.api()?.get(&["jobs", name, "explain"], query).await?;
     if session.output.is_table() {
-        session.output.list(&explanation.fires, FIRES, "the job has no fire time in this window")?;
+        let nearest = explanation.nearest.as_ref().map(|nearest| neutral::line(&nearest.text));
+        let nothing = nearest.as_deref().unwrap_or("the job has no fire time in this window");
+        session.output.list(&explanation.fires, FIRES, nothing)?;
+        if !explanation.fires.is_empty()
+            && let Some(nearest) = &nearest
+        {
+            session.output.print(&format!("\n{nearest}\n"))?;
+        }
         if !explanation.triggers.is_empty() {
             session.output.print("\n")?;
             session.output.list(&explanation.triggers, TRIGGERS, "")?;

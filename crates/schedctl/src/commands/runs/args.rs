@@ -18,6 +18,24 @@ pub(crate) enum DispatchesCommand {
         /// Only in this state
         #[arg(long, value_name = "STATUS", value_parser = dispatch_status)]
         status: Option<DispatchStatus>,
+        /// Only of jobs that run this task function
+        #[arg(long, value_name = "NAME")]
+        function: Option<String>,
+        /// Only of jobs of this project
+        #[arg(long, value_name = "NAME")]
+        project: Option<String>,
+        /// Only those of this queue
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        /// Only those that this worker has claimed last
+        #[arg(long, value_name = "ID", value_parser = id)]
+        worker: Option<Uuid>,
+        /// Only those that this has made: scheduler, manual, api, retry, dependency or backfill
+        #[arg(long, value_name = "WHAT")]
+        triggered_by: Option<String>,
+        /// List the oldest first
+        #[arg(long)]
+        oldest_first: bool,
         /// Most dispatches to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,

@@ -1,0 +1,24 @@
+-- Dispatches of a few jobs in the order of their ids, found by their jobs: the index of ids has those of all tenants, among which those of a small one
+-- are rare. Whoever asks has made sure that the jobs have few, since all of them are read; so each job is read in the order of its index, up to
+-- a bound, whatever is known of how many rows jobs have.
+WITH input AS (
+    SELECT $1::uuid AS tenant_id, $2::uuid AS first_id, $3::uuid AS last_id, $4::text AS status, $5::text AS queue, $6::uuid AS worker_id,
+           $7::text AS triggered_by, $8::boolean AS oldest_first
+)
+SELECT d.id
+FROM input i
+CROSS JOIN unnest($9::uuid[]) AS j (id)
+CROSS JOIN LATERAL (
+    SELECT d.id, d.status, d.queue, d.worker_id, d.triggered_by
+    FROM job_dispatch d
+    WHERE d.job_id = j.id AND d.tenant_id = i.tenant_id
+    ORDER BY d.scheduled_for DESC
+    LIMIT 20001
+) AS d
+WHERE d.id BETWEEN i.first_id AND i.last_id
+  AND (i.status IS NULL OR d.status = i.status)
+  AND (i.queue IS NULL OR d.queue = i.queue)
+  AND (i.worker_id IS NULL OR d.worker_id = i.worker_id)
+  AND (i.triggered_by IS NULL OR d.triggered_by = i.triggered_by)
+ORDER BY CASE WHEN i.oldest_first THEN d.id END, d.id DESC
+LIMIT $10

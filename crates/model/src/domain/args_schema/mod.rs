@@ -1,0 +1,137 @@
+//! Schemas of arguments: what a task function says its jobs may hand it (JSON Schema 2020-12).
+//!
+//! A schema is a tenant's own text, and what it costs to hold arguments against it must not be: `$ref` leads only within the schema and never
+//! back to itself, a [bound](work) is put on how much of it is looked at for one value, and patterns match in linear time. Nothing is fetched.
+//! `format` is held against too, where the library knows it, because who writes `"format": "date-time"` means it; `regex` is the
+//! exception, since a value would be compiled. What a pattern may say is what the `regex` crate takes: neither look-around nor back-references.
+
+mod work;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+/// Longest schema, as compact JSON in bytes.
+pub const LONGEST_SCHEMA: usize = 32 * 1024;
+/// How much of a schema may apply to one value; a keyword counts one, with its list of values or names one each, and a pattern 25.
+pub const MOST_PARTS: u64 = 1000;
+/// How deep schemas lie in each other, `$ref` followed.
+pub const DEEPEST: usize = 64;
+/// Parts times values: more is not looked at.
+const MOST_WORK: u64 = 2_000_000;
+/// Most mistakes told at once.
+const MOST_MISTAKES: usize = 20;
+/// Largest compiled pattern, in bytes.
+const LARGEST_PATTERN: usize = 512 * 1024;
+/// How many schemas that were read are kept: jobs are written, and triggered, by the hundred.
+const KEPT: usize = 4;
+/// What `$schema` may say.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// What is wrong at one place of a schema or of arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// JSON pointer to the place.
+    pub pointer: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl Misfit {
+    fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into() }
+    }
+}
+
+/// A schema that arguments are held against.
+pub struct ArgsSchema {
+    validator: Validator,
+    parts: u64,
+}
+
+impl fmt::Debug for ArgsSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArgsSchema").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+impl ArgsSchema {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// When it is none, or one that is not taken; says where and why.
+    pub fn parse(schema: &Value) -> Result<Self, Misfit> {
+        if !schema.is_object() {
+            return Err(Misfit::new("", "must be an object: a JSON Schema (2020-12) of the arguments"));
+        }
+        let length = schema.to_string().len();
+        if length > LONGEST_SCHEMA {
+            let message = format!("is {length} bytes long; at most {LONGEST_SCHEMA} are taken");
+            return Err(Misfit::new("", message));
+        }
+        let parts = work::parts(schema)?;
+        let options = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_pattern_options(PatternOptions::regex().size_limit(LARGEST_PATTERN))
+            .should_validate_formats(true)
+            .with_format("regex", |_| true)
+            .offline();
+        let validator = options.build(schema).map_err(|error| {
+            let message = format!("is no JSON Schema (2020-12): {}", error.masked());
+            Misfit::new(error.instance_path().as_str(), message)
+        })?;
+        Ok(Self { validator, parts })
+    }
+
+    /// What is wrong with arguments; nothing when they fit.
+    #[must_use]
+    pub fn misfits(&self, args: &Value) -> Vec<Misfit> {
+        let work = work::weight(args).saturating_mul(self.parts);
+        if work > MOST_WORK {
+            let message = "are too many to be held against the args_schema of the function; have fewer, or a simpler schema";
+            return vec![Misfit::new("", message)];
+        }
+        let told = self.validator.iter_errors(args).take(MOST_MISTAKES).map(|error| {
+            let rule = error.schema_path().as_str();
+            let message = format!("{} (args_schema of the function, {rule})", error.masked());
+            Misfit::new(error.instance_path().as_str(), message)
+        });
+        told.collect()
+    }
+}
+
+/// What is wrong with arguments by the schema that is kept with their function. One that cannot be read, which somebody wrote past the API, is
+/// told as what is wrong: arguments that nobody can judge are not taken for good.
+#[must_use]
+pub fn misfits(schema: Option<&Value>, args: &Value) -> Vec<Misfit> {
+    let Some(schema) = schema else { return Vec::new() };
+    match read(schema) {
+        Ok(schema) => schema.misfits(args),
+        Err(Misfit { pointer, message }) => {
+            let message = format!(
+                "cannot be held against the args_schema of the function, which at {pointer:?} {message}"
+            );
+            vec![Misfit::new("", message)]
+        }
+    }
+}
+
+/// Reads a schema, or finds it among those that were read last.
+fn read(schema: &Value) -> Result<Arc<ArgsSchema>, Misfit> {
+    static READ: Mutex<VecDeque<(Value, Arc<ArgsSchema>)>> = Mutex::new(VecDeque::new());
+    let known = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = known().iter().find(|(text, _)| text == schema) {
+        return Ok(Arc::clone(found));
+    }
+    let found = Arc::new(ArgsSchema::parse(schema)?);
+    let mut kept = known();
+    kept.truncate(KEPT - 1);
+    kept.push_front((schema.clone(), Arc::clone(&found)));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! How much work a schema is: what it looks at for one value, and how many values there are.
+//!
+//! A schema is walked as if each `$ref` stood for what it leads to. Each part of it then meets a value at most once, so that parts times values
+//! bounds the work. That holds because a schema that leads back to itself is refused: such a one has no end.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::{DEEPEST, DIALECT, MOST_PARTS, Misfit};
+
+/// Keywords whose value is a schema.
+const ONE: [&str; 11] = [
+    "not",
+    "if",
+    "then",
+    "else",
+    "items",
+    "contains",
+    "additionalProperties",
+    "additionalItems",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+/// Keywords whose value is a list of schemas.
+const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keywords whose value has schemas under names.
+const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "dependencies"];
+/// Schemas that apply only where a `$ref` leads to them.
+const KEPT: [&str; 2] = ["$defs", "definitions"];
+/// Names and places that a schema could be known by besides where it stands.
+const REFUSED: [&str; 6] =
+    ["$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"];
+/// What a pattern counts: it is compiled, and matched against a whole text.
+const PATTERN: u64 = 25;
+/// Each look at what others have left looks at the others again.
+const UNEVALUATED: u64 = 4;
+/// So many bytes of text count as a value.
+const TEXT: usize = 32;
+
+/// What a schema comes to.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    parts: u64,
+    depth: usize,
+}
+
+/// How many parts of a schema apply to a value.
+pub(super) fn parts(schema: &Value) -> Result<u64, Misfit> {
+    let mut walk = Walk { root: schema, done: HashMap::new(), open: HashSet::new() };
+    walk.head()?;
+    let Size { parts, .. } = walk.size(schema, "", 0)?;
+    if parts > MOST_PARTS {
+        let message = format!(
+            "says {parts} things about one value when each $ref is followed; at most {MOST_PARTS} are taken"
+        );
+        return Err(Misfit::new("", message));
+    }
+    Ok(parts)
+}
+
+/// How many values arguments are, long texts for more than one.
+pub(super) fn weight(value: &Value) -> u64 {
+    let text = |text: &str| u64::try_from(1 + text.len() / TEXT).unwrap_or(u64::MAX);
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::String(own) => text(own),
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<u64>(),
+        Value::Object(fields) => {
+            1 + fields.iter().map(|(name, value)| text(name) + weight(value)).sum::<u64>()
+        }
+    }
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    done: HashMap<*const Value, Size>,
+    /// Those that lead to where the walk is.
+    open: HashSet<*const Value>,
+}
+
+impl<'a> Walk<'a> {
+    /// The dialect, which only the whole schema says.
+    fn head(&self) -> Result<(), Misfit> {
+        match self.root.get("$schema") {
+            None => Ok(()),
+            Some(Value::String(dialect)) if dialect.trim_end_matches('#') == DIALECT => Ok(()),
+            Some(_) => Err(Misfit::new("/$schema", format!("must be {DIALECT:?} or absent"))),
+        }
+    }
+
+    fn size(&mut self, schema: &'a Value, at: &str, depth: usize) -> Result<Size, Misfit> {
+        let Value::Object(fields) = schema else { return Ok(Size { parts: 1, depth: 1 }) };
+        let key = std::ptr::from_ref(schema);
+        let known = self.done.get(&key).copied();
+        if depth + known.map_or(1, |size| size.depth) > DEEPEST {
+            let message =
+                format!("lies too deep: at most {DEEPEST} schemas in each other are taken, $ref followed");
+            return Err(Misfit::new(at, message));
+        }
+        if let Some(size) = known {
+            return Ok(size);
+        }
+        if !self.open.insert(key) {
+            return Err(Misfit::new(at, "leads back to itself; a schema of arguments must have an end"));
+        }
+        let size = self.sum(fields, at, depth)?;
+        self.open.remove(&key);
+        self.done.insert(key, size);
+        Ok(size)
+    }
+
+    fn sum(&mut self, fields: &'a Map<String, Value>, at: &str, depth: usize) -> Result<Size, Misfit> {
+        let mut total = Size { parts: 1, depth: 1 };
+        let mut looks_again = false;
+        for (keyword, value) in fields {
+            let (name, here) = (keyword.as_str(), format!("{at}/{}", escaped(keyword)));
+            let children: Vec<(&'a Value, String)> = match value {
+                _ if REFUSED.contains(&name) => {
+                    return Err(Misfit::new(
+                        here,
+                        "is not taken; refer to a schema by its place: \"#/$defs/…\"",
+                    ));
+                }
+                _ if !at.is_empty() && matches!(name, "$id" | "$schema") => {
+                    return Err(Misfit::new(here, "is taken of the whole schema only"));
+                }
+                Value::String(target) if name == "$ref" => vec![(self.target(target, &here)?, here)],
+                Value::Array(items) if LIST.contains(&name) => {
+                    items.iter().enumerate().map(|(index, item)| (item, format!("{here}/{index}"))).collect()
+                }
+                // A list is how `items` and `dependencies` were written once; the library knows which of it counts.
+                Value::Array(items) if name == "items" => {
+                    items.iter().map(|item| (item, here.clone())).collect()
+                }
+                Value::Object(named) if NAMED.contains(&name) || KEPT.contains(&name) => {
+                    named.iter().map(|(name, value)| (value, format!("{here}/{}", escaped(name)))).collect()
+                }
+                value if ONE.contains(&name) => vec![(value, here)],
+                value => {
+                    total.parts =
+                        total.parts.saturating_add(if name == "pattern" { PATTERN } else { weight(value) });
+                    continue;
+                }
+            };
+            looks_again |= name.starts_with("unevaluated");
+            for (child, place) in children {
+                let size = self.size(child, &place, depth + 1)?;
+                total.depth = total.depth.max(size.depth + 1);
+                if !KEPT.contains(&name) {
+                    let own = if name == "patternProperties" { PATTERN } else { 0 };
+                    total.parts = total.parts.saturating_add(size.parts.saturating_add(own));
+                }
+            }
+        }
+        if looks_again {
+            total.parts = total.parts.saturating_mul(UNEVALUATED);
+        }
+        Ok(total)
+    }
+
+    /// Where a `$ref` leads, within the schema.
+    fn target(&self, target: &str, at: &str) -> Result<&'a Value, Misfit> {
+        let inside =
+            target.strip_prefix('#').filter(|pointer| pointer.is_empty() || pointer.starts_with('/'));
+        let Some(pointer) = inside else {
+            let message =
+                format!("{target:?} leads out of the schema, and nothing is fetched; write \"#/$defs/…\"");
+            return Err(Misfit::new(at, message));
+        };
+        if pointer.contains('%') {
+            return Err(Misfit::new(at, "must be written without %: name what it leads to in plain letters"));
+        }
+        let found = self.root.pointer(pointer);
+        found.ok_or_else(|| Misfit::new(at, format!("{target:?} leads nowhere")))
+    }
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
