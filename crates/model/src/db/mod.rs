@@ -50,6 +50,7 @@ pub mod kill_switches;
 pub mod ledger;
 pub mod line;
 pub mod live;
+pub mod notifications;
 pub mod overview;
 pub mod partitions;
 pub mod projects;

@@ -21,6 +21,7 @@ pub mod ids;
 pub mod instance;
 pub mod job;
 pub mod lease;
+pub mod notification;
 pub mod retention;
 pub mod retry;
 pub mod schedule;
