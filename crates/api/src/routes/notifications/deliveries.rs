@@ -21,23 +21,17 @@ pub(crate) async fn list(
     Query(query): Query<NotificationDeliveriesQuery>,
 ) -> Answer<Page<NotificationDelivery>> {
     let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
-    // No name holds a NUL, and the database takes none.
-    let is_nothing = [&query.channel, &query.rule].into_iter().flatten().any(|name| name.contains('\0'));
     let filter = DeliveryFilter {
         status: query.status.map(sched_wire::DeliveryStatus::into_domain),
         channel: query.channel,
         rule: query.rule,
         before: id_cursor(query.cursor.as_deref())?,
     };
-    let rows = if is_nothing {
-        Vec::new()
-    } else {
-        state
-            .read(&identity, "list_notification_deliveries", async |conn: &mut Conn| {
-                Ok(deliveries::list(conn, tenant, &filter, limit.rows()).await?)
-            })
-            .await?
-    };
+    let rows = state
+        .read(&identity, "list_notification_deliveries", async |conn: &mut Conn| {
+            Ok(deliveries::list(conn, tenant, &filter, limit.rows()).await?)
+        })
+        .await?;
     Ok(web::Json(limit.page(rows, |delivery| delivery.id.to_string(), show::delivery)))
 }
 
