@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::commands::{
     ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, DispatchesCommand, EventsCommand,
     ExecutionsCommand, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand, MaintenanceCommand,
-    MembershipsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand, SecretsCommand, TemplatesCommand,
-    TenantsCommand, UsersCommand, WorkersCommand,
+    MembershipsCommand, NotificationsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
+    SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 use crate::values::{duration, id, whole, within};
@@ -100,6 +100,9 @@ pub(crate) enum Command {
     /// List, show and delete templates, and make jobs from them
     #[command(subcommand)]
     Templates(TemplatesCommand),
+    /// Say who is told of what: channels, rules, and what was sent
+    #[command(subcommand)]
+    Notifications(NotificationsCommand),
     /// List the kinds of schedule, and say which accept new jobs
     #[command(subcommand)]
     JobTypes(JobTypesCommand),

@@ -251,6 +251,7 @@ impl Parts {
                 strays::PERIOD,
             );
             starting.start(Dependents { scope: scope.clone() }, dependents::PERIOD);
+            starting.start(tasks::notify::Notify::new(scope.clone()), tasks::notify::PERIOD);
             starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
             starting.start(Waiting { scope: scope.clone(), patience: waiting::PATIENCE }, waiting::PERIOD);

@@ -15,6 +15,7 @@ mod job;
 mod job_type;
 mod logs;
 mod manifest;
+mod notification;
 mod preview;
 mod project;
 mod query;
@@ -46,6 +47,10 @@ pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreReq
 pub use job_type::{JobTypeInfo, JobTypeSpec};
 pub use logs::{LogEvent, LogsQuery};
 pub use manifest::{AfterSpec, FunctionSpec, JobSpec, Manifest, RetryPolicySpec};
+pub use notification::{
+    NotificationChannel, NotificationChannelSpec, NotificationDeliveriesQuery, NotificationDelivery,
+    NotificationRule, NotificationRuleSpec,
+};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
@@ -58,10 +63,10 @@ pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, Trigg
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec};
 pub use words::{
-    AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, DeadLetterChoice, DeadLetterState,
-    DispatchStatus, DstGap, DstOverlap, EndReason, EventType, ExecutionStatus, FireNote, HandlerType,
-    JobChange, JobSort, JobStatus, JobType, LeaderState, MisfirePolicy, OverlapPolicy, ResetReason, Scope,
-    TimeSort, UnknownWord, WorkerStatus,
+    AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, ChannelKind, DeadLetterChoice,
+    DeadLetterState, DeliveryStatus, DispatchStatus, DstGap, DstOverlap, EndReason, EventType,
+    ExecutionStatus, FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind,
+    MisfirePolicy, Occasion, OverlapPolicy, ResetReason, Scope, TimeSort, UnknownWord, WorkerStatus,
 };
 
 /// Base path of every route.

@@ -131,6 +131,8 @@ words! {
         DispatchDeadLetter = "dispatch_dead_letter",
         /// A dispatch was given up because nobody had begun it in time.
         DispatchExpired = "dispatch_expired",
+        /// Fire times passed without a dispatch, and the misfire policy does not make up for them.
+        RunMissed = "run_missed",
         /// Somebody cancelled a dispatch that waited.
         DispatchCancelled = "dispatch_cancelled",
         /// Somebody wants a running dispatch stopped.
@@ -275,6 +277,62 @@ words! {
         Native = "native",
         /// A request to a web server.
         Http = "http",
+    }
+}
+
+words! {
+    /// How a notification channel is reached.
+    ChannelKind {
+        /// A request with a JSON body, signed after Standard Webhooks where a secret is named.
+        Webhook = "webhook",
+        /// An incoming webhook of a chat, such as Slack, Mattermost or Teams, which takes `{"text": "..."}`.
+        Chat = "chat",
+        /// E-mail.
+        Email = "email",
+    }
+}
+
+words! {
+    /// What a notification rule may tell.
+    Occasion {
+        /// A run has ended for good without success.
+        Failure = "failure",
+        /// The same, of those that became dead letters.
+        DeadLetter = "dead_letter",
+        /// A fire time passed without a run, or nobody began one in time.
+        Missed = "missed",
+        /// A run succeeded after one that had failed for good.
+        Recovery = "recovery",
+    }
+}
+
+words! {
+    /// What a notification tells.
+    MessageKind {
+        /// A run has ended for good without success.
+        Failure = "failure",
+        /// The same, of those that became dead letters.
+        DeadLetter = "dead_letter",
+        /// A fire time passed without a run, or nobody began one in time.
+        Missed = "missed",
+        /// A run succeeded after one that had failed for good.
+        Recovery = "recovery",
+        /// Somebody tried the channel.
+        Test = "test",
+    }
+}
+
+words! {
+    /// How far a notification has come.
+    DeliveryStatus {
+        /// It waits for its turn.
+        Waiting = "waiting",
+        /// It is being sent, or will be tried again.
+        Sending = "sending",
+        /// It was taken by the other side.
+        Sent = "sent",
+        /// It was given up.
+        Failed = "failed",
     }
 }
 

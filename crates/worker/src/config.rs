@@ -11,7 +11,7 @@ use crate::handlers::process::{ProgramList, RunAsList};
 
 use crate::weights;
 
-use crate::system::{ArchiveTarget, SystemSettings};
+use crate::system::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[
@@ -134,6 +134,20 @@ const SYSTEM: &[Setting] = &[
         "PG_BIN_DIR",
         "DIRECTORY",
         "Where pg_dump is, which must not be older than the server; on the PATH by default",
+    ),
+    Setting::new(
+        "worker-smtp-url",
+        "WORKER_SMTP_URL",
+        "URL",
+        "Mail server for notifications: smtps://user:password@host:465, smtp://host:587?tls=required, or smtp://host:25 without TLS; without \
+         it e-mail is not sent",
+    )
+    .secret_url(),
+    Setting::new(
+        "worker-smtp-from",
+        "WORKER_SMTP_FROM",
+        "ADDRESS",
+        "Whose e-mail notifications are, such as sched@example.com; needed with WORKER_SMTP_URL",
     ),
 ];
 
@@ -290,5 +304,32 @@ fn read_system(values: &mut Values) -> SystemSettings {
         backup_dir: values.optional_string("backup-dir").map(PathBuf::from),
         backup_keep: values.integer("backup-keep", 1..=10_000),
         pg_bin_dir: values.optional_string("pg-bin-dir").map(PathBuf::from),
+        mail: read_mailer(values),
+    }
+}
+
+fn read_mailer(values: &mut Values) -> Option<Mailer> {
+    let (url, from) = (values.optional_secret("worker-smtp-url"), values.optional_string("worker-smtp-from"));
+    match (url, from) {
+        (None, None) => None,
+        (Some(url), Some(from)) => match Mailer::new(&url, &from) {
+            Ok(mailer) => Some(mailer),
+            Err(error @ InvalidMailer::Url) => {
+                values.mistake("worker-smtp-url", error);
+                None
+            }
+            Err(error @ InvalidMailer::From) => {
+                values.mistake("worker-smtp-from", error);
+                None
+            }
+        },
+        (None, Some(_)) => {
+            values.mistake("worker-smtp-from", "is of no use without worker-smtp-url");
+            None
+        }
+        (Some(_), None) => {
+            values.mistake("worker-smtp-from", "must be given with worker-smtp-url");
+            None
+        }
     }
 }

@@ -137,13 +137,15 @@ pub(crate) async fn run(
         ca_file: config.http_ca_file.clone(),
         ..HttpSettings::default()
     };
-    let http = HttpHandler::new(http).map_err(StartError::from)?;
+    let http = Arc::new(HttpHandler::new(http).map_err(StartError::from)?);
     let mut registry = native.registry;
     let system = System {
         database: database.clone(),
         database_url: config.database.url.clone(),
         ca_file: config.database.ca_file.clone(),
         settings: config.system.clone(),
+        http: http.clone(),
+        secret_keys: secret_keys.clone(),
     };
     system.register(&mut registry).map_err(StartError::Register)?;
     let native = NativeHandler::new(registry, native.threads).map_err(StartError::Threads)?;

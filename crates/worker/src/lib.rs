@@ -28,7 +28,7 @@ pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
 pub use secrets::KeysError;
 pub use session::UnfinishedWork;
-pub use system::{ArchiveTarget, SystemSettings};
+pub use system::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
 /// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
 pub use tokio_util::sync::CancellationToken;
 

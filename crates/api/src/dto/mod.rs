@@ -10,6 +10,7 @@ pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod merge_patch;
 pub(crate) mod moment;
+pub(crate) mod notification;
 pub(crate) mod preview;
 pub(crate) mod queue;
 pub(crate) mod secret;

@@ -10,6 +10,7 @@ use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
+use sched_model::domain::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use sched_model::domain::retry::BackoffType;
 use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 use sched_model::domain::template::ParameterType;
@@ -71,6 +72,9 @@ requested! {
     ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
     DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
     JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
+    ChannelKind as ChannelKind { Webhook, Chat, Email }
+    Occasion as Occasion { Failure, DeadLetter, Missed, Recovery }
+    DeliveryStatus as DeliveryStatus { Waiting, Sending, Sent, Failed }
     ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
     WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
 }
@@ -92,6 +96,10 @@ answered! {
     AttemptOutcome as ExecutionStatus { Completed, Failed, Timeout, Cancelled, Lost, Released }
     FireNote as FireNote { Shifted, FirstOfTwo, SecondOfTwo }
     WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
+    ChannelKind as ChannelKind { Webhook, Chat, Email }
+    Occasion as Occasion { Failure, DeadLetter, Missed, Recovery }
+    MessageKind as MessageKind { Failure, DeadLetter, Missed, Recovery, Test }
+    DeliveryStatus as DeliveryStatus { Waiting, Sending, Sent, Failed }
     Change as Change { Created, Updated, Unchanged }
 }
 
@@ -124,6 +132,18 @@ mod tests {
         }
         for note in FireNote::ALL {
             assert_eq!(note.into_wire().as_str(), note.as_str());
+        }
+        for kind in sched_wire::ChannelKind::ALL {
+            assert_eq!(kind.into_domain().as_str(), kind.as_str());
+        }
+        for occasion in sched_wire::Occasion::ALL {
+            assert_eq!(occasion.into_domain().as_str(), occasion.as_str());
+        }
+        for kind in MessageKind::ALL {
+            assert_eq!(kind.into_wire().as_str(), kind.as_str());
+        }
+        for status in sched_wire::DeliveryStatus::ALL {
+            assert_eq!(status.into_domain().as_str(), status.as_str());
         }
         for roll in sched_wire::CalendarRoll::ALL {
             assert_eq!(roll.into_domain().as_str(), roll.as_str());

@@ -28,6 +28,7 @@ pub(crate) mod maintenance;
 pub(crate) mod me;
 pub(crate) mod memberships;
 mod notes;
+pub(crate) mod notifications;
 pub(crate) mod previews;
 pub(crate) mod projects;
 pub(crate) mod queue_switches;

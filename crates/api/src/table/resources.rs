@@ -8,14 +8,23 @@ use sched_wire::{Page, PageQuery};
 use crate::openapi::says;
 use crate::permit::{Path, at};
 use crate::routes::{
-    drains, functions, job_types, maintenance, projects, queue_switches, templates, tenancy, users,
+    drains, functions, job_types, maintenance, notifications, projects, queue_switches, templates, tenancy,
+    users,
 };
 
 pub(super) fn resources() -> Vec<Path> {
-    [in_projects(), of_functions(), of_templates(), of_tenants(), of_queues(), of_the_installation()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        in_projects(),
+        of_functions(),
+        of_templates(),
+        of_notifications(),
+        of_tenants(),
+        of_queues(),
+        of_the_installation(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn in_projects() -> Vec<Path> {
@@ -132,6 +141,79 @@ fn of_templates() -> Vec<Path> {
                 .if_match()
                 .may_take::<wire::InstantiateRequest>()
                 .put::<wire::Job>(),
+        ),
+    ]
+}
+
+fn of_notifications() -> Vec<Path> {
+    vec![
+        at("/notification-channels").get(
+            P::JobsRead,
+            notifications::channels::list,
+            says("List notification channels").query::<PageQuery>().ok::<Page<wire::NotificationChannel>>(),
+        ),
+        at("/notification-channels/{name}")
+            .get(
+                P::JobsRead,
+                notifications::channels::get,
+                says("Show a notification channel").ok::<wire::NotificationChannel>(),
+            )
+            .put(
+                P::JobsWrite,
+                notifications::channels::put,
+                says("Write a notification channel")
+                    .if_match()
+                    .takes_named::<wire::NotificationChannelSpec>()
+                    .put::<wire::NotificationChannel>(),
+            )
+            .delete(
+                P::JobsWrite,
+                notifications::channels::delete,
+                says("Delete a notification channel that no rule uses").if_match().no_content(),
+            ),
+        at("/notification-channels/{name}/test").post(
+            P::JobsWrite,
+            notifications::channels::test,
+            says("Have a test message sent to a notification channel")
+                .gives::<wire::NotificationDelivery>(StatusCode::ACCEPTED),
+        ),
+        at("/notification-rules").get(
+            P::JobsRead,
+            notifications::rules::list,
+            says("List notification rules").query::<PageQuery>().ok::<Page<wire::NotificationRule>>(),
+        ),
+        at("/notification-rules/{name}")
+            .get(
+                P::JobsRead,
+                notifications::rules::get,
+                says("Show a notification rule").ok::<wire::NotificationRule>(),
+            )
+            .put(
+                P::JobsWrite,
+                notifications::rules::put,
+                says("Write a notification rule")
+                    .if_match()
+                    .takes_named::<wire::NotificationRuleSpec>()
+                    .put::<wire::NotificationRule>(),
+            )
+            .delete(
+                P::JobsWrite,
+                notifications::rules::delete,
+                says("Delete a notification rule; what it has told already is sent all the same")
+                    .if_match()
+                    .no_content(),
+            ),
+        at("/notification-deliveries").get(
+            P::RunsRead,
+            notifications::deliveries::list,
+            says("List notifications that were sent or are to be, newest first")
+                .query::<wire::NotificationDeliveriesQuery>()
+                .ok::<Page<wire::NotificationDelivery>>(),
+        ),
+        at("/notification-deliveries/{id}").get(
+            P::RunsRead,
+            notifications::deliveries::get,
+            says("Show a notification and what became of it").ok::<wire::NotificationDelivery>(),
         ),
     ]
 }

@@ -147,6 +147,22 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("DELETE", "/templates/{name}", One, none.clone()),
         ("POST", "/templates/{name}/render", One, json!({"name": "mine"})),
         ("POST", "/templates/{name}/instantiate", One, json!({"name": "mine"})),
+        ("GET", "/notification-channels", List, none.clone()),
+        ("GET", "/notification-channels/{name}", One, none.clone()),
+        (
+            "PUT",
+            "/notification-channels/{name}",
+            Writes,
+            json!({"kind": "webhook", "url": "https://example.com/"}),
+        ),
+        ("DELETE", "/notification-channels/{name}", One, none.clone()),
+        ("POST", "/notification-channels/{name}/test", One, none.clone()),
+        ("GET", "/notification-rules", List, none.clone()),
+        ("GET", "/notification-rules/{name}", One, none.clone()),
+        ("PUT", "/notification-rules/{name}", Names, json!({"channel": MARK, "on": ["failure"]})),
+        ("DELETE", "/notification-rules/{name}", One, none.clone()),
+        ("GET", "/notification-deliveries", List, none.clone()),
+        ("GET", "/notification-deliveries/{id}", One, none.clone()),
         ("GET", "/task-functions", List, none.clone()),
         ("GET", "/task-functions/{name}", One, none.clone()),
         ("PUT", "/task-functions/{name}", Writes, function(MARK)),
@@ -187,6 +203,7 @@ struct Two {
     dispatch: String,
     execution: String,
     dead: String,
+    delivery: String,
     session: String,
     /// An entry of the audit log, and an event.
     entry: String,
@@ -217,6 +234,12 @@ impl Two {
         as_them("PUT", &format!("/projects/{MARK}"), &json!({})).await;
         let template = json!({"job": {"function": MARK, "job_type": "manual"}});
         as_them("PUT", &format!("/templates/{MARK}"), &template).await;
+        let channel = json!({"kind": "webhook", "url": "https://example.com/"});
+        as_them("PUT", &format!("/notification-channels/{MARK}"), &channel).await;
+        as_them("PUT", &format!("/notification-rules/{MARK}"), &json!({"channel": MARK, "on": ["failure"]}))
+            .await;
+        let test = as_them("POST", &format!("/notification-channels/{MARK}/test"), &json!({})).await;
+        let delivery = test["id"].as_str().unwrap().to_owned();
         as_them("PUT", &format!("/secrets/{MARK}"), &json!({"value": MARK})).await;
         let trigger = format!("/jobs/{MARK}/trigger");
         let dispatch =
@@ -252,9 +275,9 @@ impl Two {
         let (entry, event) = (newest("/audit-events").await, newest("/events").await);
         let (prefix, key) =
             (key["prefix"].as_str().unwrap().to_owned(), key["id"].as_str().unwrap().to_owned());
-        let ids = [&job, &dispatch, &execution, &dead, &session, &key, &prefix, &tenant];
+        let ids = [&job, &dispatch, &execution, &dead, &delivery, &session, &key, &prefix, &tenant];
         let foreign = ids.into_iter().cloned().chain([MARK.to_owned()]).collect();
-        Self { app, foreign, job, dispatch, execution, dead, session, entry, event, key, prefix }
+        Self { app, foreign, job, dispatch, execution, dead, delivery, session, entry, event, key, prefix }
     }
 
     /// The path with what the other tenant has, in each way to name it, and with what nobody has.
@@ -270,6 +293,7 @@ impl Two {
         let of_id = match path.split('/').nth(1) {
             Some("executions") => &self.execution,
             Some("dead-letters") => &self.dead,
+            Some("notification-deliveries") => &self.delivery,
             Some("sessions") => &self.session,
             _ if path.ends_with("/retry") => &self.dead,
             _ => &self.dispatch,

@@ -29,6 +29,7 @@ mod leader;
 mod life;
 mod lists;
 mod logs;
+mod notifications;
 mod once;
 mod previews;
 mod projects;

@@ -19,6 +19,7 @@ use crate::domain::ids::{
 };
 use crate::domain::instance::{TermEnd, WorkerStatus};
 use crate::domain::job::{MisfireKind, OverlapPolicy, Scope};
+use crate::domain::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use crate::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 
 /// Lets a type be bound to a column of one SQL type through a plain value, and read back.
@@ -123,5 +124,9 @@ words!(
     DstGap,
     DstOverlap,
     CalendarRoll,
+    ChannelKind,
+    DeliveryStatus,
+    MessageKind,
+    Occasion,
     Role
 );

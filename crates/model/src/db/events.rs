@@ -63,6 +63,9 @@ pub const EXECUTION_LOST: &str = "schedule_execution_lost";
 pub const DISPATCH_DEAD_LETTER: &str = "dispatch_dead_letter";
 /// A dispatch was given up because nobody had begun it in time.
 pub const DISPATCH_EXPIRED: &str = "dispatch_expired";
+/// Fire times passed without a dispatch, and the misfire policy of their job does not make up for them. Written by the tick, with the
+/// record of the skip.
+pub const RUN_MISSED: &str = "run_missed";
 /// Somebody cancelled a dispatch that waited. The end of one that ran is [`EXECUTION_COMPLETED`].
 pub const DISPATCH_CANCELLED: &str = "dispatch_cancelled";
 /// Somebody wants a running dispatch stopped.
@@ -158,6 +161,7 @@ pub const TYPES: &[&str] = &[
     EXECUTION_LOST,
     DISPATCH_DEAD_LETTER,
     DISPATCH_EXPIRED,
+    RUN_MISSED,
     DISPATCH_CANCELLED,
     DISPATCH_CANCEL_REQUESTED,
     DISPATCH_RETRIED,

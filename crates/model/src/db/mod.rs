@@ -51,6 +51,7 @@ pub mod ledger;
 pub mod line;
 pub mod live;
 pub mod losses;
+pub mod notifications;
 pub mod overview;
 pub mod partitions;
 pub mod projects;

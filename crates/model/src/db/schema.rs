@@ -479,6 +479,158 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Where notifications of a tenant go.
+    notification_channels (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier.
+        id -> Uuid,
+        /// Stable name, unique in the tenant.
+        name -> Text,
+        /// Free text.
+        description -> Text,
+        /// How it is reached.
+        kind -> Text,
+        /// Where a webhook is sent; NULL for others.
+        url -> Nullable<Text>,
+        /// Name of a secret of the tenant: with which webhooks are signed, NULL for unsigned ones; or which is the URL of a chat.
+        secret -> Nullable<Text>,
+        /// To whom e-mail goes; empty for others.
+        addresses -> Array<Text>,
+        /// Whether rules use it; what happens meanwhile is not told later.
+        is_active -> Bool,
+        /// Grows with every change.
+        version -> Int8,
+        /// When it was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When it last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed it last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
+    /// How far the leader has read the stream of events for notifications; one row. All that settled before it has been matched with the rules there were.
+    notification_cursor (is_only) {
+        /// Always true: there is one row.
+        is_only -> Bool,
+        /// Which server it is a position of; positions of another mean nothing here.
+        server -> Int8,
+        /// Number of a transaction in the stream.
+        transaction_id -> Int8,
+        /// The last event of it that was read; 0 before all of them.
+        event_id -> Int8,
+        /// When it last moved, by the database clock.
+        moved_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// Messages: what was told, or is being told, and what became of it. Kept as long as finished dispatches.
+    notification_deliveries (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier (UUID version 7), the same over all attempts: receivers know a repeated message by it.
+        id -> Uuid,
+        /// Where it goes. The channel may have been deleted since.
+        channel_id -> Uuid,
+        /// Name of the channel then.
+        channel_name -> Text,
+        /// Which rule wanted it; NULL for a test. The rule may have been deleted since.
+        rule_id -> Nullable<Uuid>,
+        /// Name of the rule then; NULL for a test.
+        rule_name -> Nullable<Text>,
+        /// What it tells.
+        kind -> Text,
+        /// Position of the event that it tells; NULL for a test.
+        event_transaction_id -> Nullable<Int8>,
+        /// Position of the event within the transaction; NULL for a test.
+        event_id -> Nullable<Int8>,
+        /// The job that it is about; NULL for a test.
+        job_id -> Nullable<Uuid>,
+        /// The run that it is about; NULL for a test and where there was none.
+        subject_dispatch_id -> Nullable<Uuid>,
+        /// The message, as a webhook gets it.
+        body -> Jsonb,
+        /// How many of the same kind about the same job were not told since the message before.
+        held_back -> Int4,
+        /// waiting: has no dispatch yet; sending: has one; sent; failed: given up.
+        status -> Text,
+        /// The dispatch of sched.notify that sends it; NULL while it waits for one.
+        dispatch_id -> Nullable<Uuid>,
+        /// Attempts of that dispatch that have ended.
+        attempts -> Int4,
+        /// Kind of error of the last attempt; NULL when none failed, or the last did not.
+        error_class -> Nullable<Text>,
+        /// What went wrong in the last attempt; NULL when none failed, or the last did not.
+        error_message -> Nullable<Text>,
+        /// When it was decided upon, by the database clock.
+        created_at -> Timestamptz,
+        /// When its status last changed, by the database clock.
+        updated_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    /// For rules with a min_interval_seconds: when something was last told, and what was not since. Written by the leader alone.
+    notification_holds (tenant_id, rule_id, job_id, kind) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// The rule.
+        rule_id -> Uuid,
+        /// The job that it is about.
+        job_id -> Uuid,
+        /// What is told.
+        kind -> Text,
+        /// When the event happened that was told last.
+        told_at -> Timestamptz,
+        /// How many were not told since.
+        held_back -> Int4,
+    }
+}
+
+diesel::table! {
+    /// What is told to whom.
+    notification_rules (tenant_id, id) {
+        /// Owner.
+        tenant_id -> Uuid,
+        /// Identifier.
+        id -> Uuid,
+        /// Stable name, unique in the tenant.
+        name -> Text,
+        /// Free text.
+        description -> Text,
+        /// Where it is told.
+        channel_id -> Uuid,
+        /// What is told: failure, dead_letter, missed, recovery.
+        kinds -> Array<Text>,
+        /// Only of jobs that were in this project when it happened; NULL for all.
+        project_id -> Nullable<Uuid>,
+        /// Only of this job; NULL for all.
+        job_id -> Nullable<Uuid>,
+        /// Shortest time between two messages of one kind about one job; what happens meanwhile is counted in the next one. 0 tells everything.
+        min_interval_seconds -> Int4,
+        /// Whether it tells anything.
+        is_active -> Bool,
+        /// Nothing that happened before this is told: when it was created or last switched on.
+        active_since -> Timestamptz,
+        /// Grows with every change.
+        version -> Int8,
+        /// When it was created, by the database clock.
+        created_at -> Timestamptz,
+        /// Which component or whose e-mail wrote the row first.
+        created_src -> Text,
+        /// When it last changed, by the database clock.
+        updated_at -> Timestamptz,
+        /// Which component or whose e-mail changed it last.
+        updated_src -> Text,
+    }
+}
+
+diesel::table! {
     /// Groups of jobs within a tenant. Deleting a project deletes its jobs; their history stays.
     projects (tenant_id, id) {
         /// Owner.

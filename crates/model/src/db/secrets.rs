@@ -14,7 +14,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::functions::Change;
-use super::schema::secrets;
+use super::schema::{notification_channels, secrets};
 use super::{Conn, DbError, DbResult, clock};
 use crate::domain::ids::{JobId, ProjectId, TenantId};
 use crate::domain::secret::{
@@ -78,9 +78,9 @@ impl super::tx::TransactionError for PutError {
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     /// Functions name it.
-    #[error("functions name this secret: {}{}", .functions.join(", "), if *.more { " and others" } else { "" })]
+    #[error("functions or notification channels name this secret: {}{}", .functions.join(", "), if *.more { " and others" } else { "" })]
     InUse {
-        /// Names of the first of them.
+        /// Names of the first of them; of channels, with the word.
         functions: Vec<String>,
         /// Whether there are more.
         more: bool,
@@ -281,10 +281,10 @@ statement! {
     FunctionsNaming = "secrets_functions_naming.sql", (tenant: TenantId as SqlUuid) -> (Text, Jsonb)
 }
 
-/// Deletes a secret and returns what it was; `None` when there is none. Unless `even_if_named`, one that functions name stays.
+/// Deletes a secret and returns what it was; `None` when there is none. Unless `even_if_named`, one that functions or notification channels name stays.
 ///
 /// # Errors
-/// [`DeleteError::InUse`] when functions name it.
+/// [`DeleteError::InUse`] when they do.
 pub async fn delete(
     conn: &mut Conn,
     place: SecretPlace<'_>,
@@ -296,6 +296,16 @@ pub async fn delete(
         let names_it = |config: &Value| named_secrets(config).iter().any(|named| named.name == place.name);
         let mut functions: Vec<String> =
             candidates.into_iter().filter(|(_, config)| names_it(config)).map(|(name, _)| name).collect();
+        if place.project.is_none() {
+            use notification_channels as c;
+            let channels: Vec<String> = c::table
+                .filter(c::tenant_id.eq(place.tenant).and(c::secret.eq(place.name)))
+                .order(c::name)
+                .select(c::name)
+                .load(conn)
+                .await?;
+            functions.extend(channels.into_iter().map(|name| format!("notification channel {name}")));
+        }
         if !functions.is_empty() {
             let more = functions.len() > MOST_NAMED_FUNCTIONS;
             functions.truncate(MOST_NAMED_FUNCTIONS);
@@ -358,6 +368,20 @@ pub async fn of_attempt(
     names: &[String],
 ) -> DbResult<Vec<SealedSecret>> {
     Ok(OfAttempt { tenant, job, names }.load(conn).await?)
+}
+
+/// The secret of the whole tenant of this name, if there is one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<SealedSecret>> {
+    use secrets as s;
+    let found = s::table
+        .filter(s::tenant_id.eq(tenant).and(s::name.eq(name)).and(s::project_id.is_null()))
+        .select(SealedSecret::as_select())
+        .get_result(conn)
+        .await;
+    Ok(found.optional()?)
 }
 
 /// What one page of a rotation did.

@@ -14,7 +14,7 @@ use super::{Conn, DbResult, tx};
 use crate::domain::dependency::AfterMode;
 use crate::domain::function::HandlerType;
 use crate::domain::ids::{DEFAULT_TENANT, FunctionId};
-use crate::domain::job::{JobSettings, MisfireKind, OverlapPolicy};
+use crate::domain::job::{JobSettings, MisfireKind};
 use crate::domain::schedule::CalendarRoll;
 use crate::domain::system::{self, Builtin};
 
@@ -102,7 +102,7 @@ fn function(builtin: &Builtin) -> FunctionSettings {
         handler_config: json!({"handler": builtin.name, "grace_seconds": 30}),
         queue: system::QUEUE.to_owned(),
         default_timeout_seconds: builtin.timeout_seconds,
-        retry_policy: None,
+        retry_policy: builtin.retry_policy.clone(),
         args_schema: None,
     }
 }
@@ -133,7 +133,7 @@ fn job(builtin: &Builtin) -> JobSettings {
         misfire_grace_seconds: None,
         misfire_cap: 1,
         max_instances: 1,
-        overlap_policy: OverlapPolicy::Skip,
+        overlap_policy: builtin.overlap,
         queue: None,
         priority: None,
         timeout_seconds: None,

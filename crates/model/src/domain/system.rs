@@ -5,7 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::job::Scope;
+use super::job::{OverlapPolicy, Scope};
+use super::retry::{BackoffType, RetryPolicy};
 use super::schedule::JobType;
 
 /// What the names of built-in handlers begin with. No other handler may have such a name.
@@ -37,6 +38,10 @@ pub struct Builtin {
     pub schedule: Value,
     /// Longest run, in seconds.
     pub timeout_seconds: i32,
+    /// What happens when it is to run again while it runs.
+    pub overlap: OverlapPolicy,
+    /// When failed attempts are tried again; `None` for the worker's standard.
+    pub retry_policy: Option<RetryPolicy>,
     /// Why the job is not enabled from the start; `None` when it is.
     pub disabled_reason: Option<&'static str>,
 }
@@ -51,10 +56,12 @@ pub const STALE_INSTANCES: &str = "sched.stale_instances";
 pub const ARCHIVE: &str = "sched.archive";
 /// Backs the scheduler's own database up.
 pub const BACKUP: &str = "sched.backup";
+/// Sends one notification.
+pub const NOTIFY: &str = "sched.notify";
 
 /// All built-in functions, by name.
 #[must_use]
-pub fn builtins() -> [Builtin; 5] {
+pub fn builtins() -> [Builtin; 6] {
     let hours = 3600;
     [
         Builtin {
@@ -65,6 +72,8 @@ pub fn builtins() -> [Builtin; 5] {
             job_type: JobType::Cron,
             schedule: json!({"expression": "40 2 * * *"}),
             timeout_seconds: 6 * hours,
+            overlap: OverlapPolicy::Skip,
+            retry_policy: None,
             disabled_reason: Some(
                 "set HISTORY_EXPIRY=detach on the schedulers and ARCHIVE_URL on the workers, then enable the job",
             ),
@@ -77,9 +86,32 @@ pub fn builtins() -> [Builtin; 5] {
             job_type: JobType::Cron,
             schedule: json!({"expression": "20 1 * * *"}),
             timeout_seconds: 6 * hours,
+            overlap: OverlapPolicy::Skip,
+            retry_policy: None,
             disabled_reason: Some(
                 "set BACKUP_DIR on the workers that serve the queue system, then enable the job",
             ),
+        },
+        Builtin {
+            name: NOTIFY,
+            display_name: "Send a notification",
+            description: "Sends one notification to its channel. The leading scheduler dispatches it for each; it has no schedule.",
+            scope: Scope::System,
+            job_type: JobType::Manual,
+            schedule: json!({}),
+            timeout_seconds: 60,
+            // Messages do not wait for each other.
+            overlap: OverlapPolicy::Allow,
+            // Tried for about two hours, so that the other side may be restarted or moved.
+            retry_policy: Some(RetryPolicy {
+                max_attempts: 12,
+                backoff_seconds: 5,
+                backoff_type: BackoffType::Exponential,
+                max_backoff_seconds: 1800,
+                jitter_percent: 20,
+                non_retryable: Vec::new(),
+            }),
+            disabled_reason: None,
         },
         Builtin {
             name: PARTITIONS,
@@ -89,6 +121,8 @@ pub fn builtins() -> [Builtin; 5] {
             job_type: JobType::Cron,
             schedule: json!({"expression": "10 0 * * *"}),
             timeout_seconds: 600,
+            overlap: OverlapPolicy::Skip,
+            retry_policy: None,
             disabled_reason: None,
         },
         Builtin {
@@ -99,6 +133,8 @@ pub fn builtins() -> [Builtin; 5] {
             job_type: JobType::Interval,
             schedule: json!({"minutes": 15}),
             timeout_seconds: 900,
+            overlap: OverlapPolicy::Skip,
+            retry_policy: None,
             disabled_reason: None,
         },
         Builtin {
@@ -109,6 +145,8 @@ pub fn builtins() -> [Builtin; 5] {
             job_type: JobType::Interval,
             schedule: json!({"hours": 1}),
             timeout_seconds: 300,
+            overlap: OverlapPolicy::Skip,
+            retry_policy: None,
             disabled_reason: None,
         },
     ]

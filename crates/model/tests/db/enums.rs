@@ -9,6 +9,7 @@ use sched_model::domain::function::HandlerType;
 use sched_model::domain::identity::Role;
 use sched_model::domain::instance::{TermEnd, WorkerStatus};
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
+use sched_model::domain::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 use test_support::TestDatabase;
 
@@ -41,13 +42,17 @@ fn stored() -> Vec<Stored> {
         AfterMode in ["public.scheduled_jobs.after_mode"],
         AttemptOutcome in ["public.job_execution_log.status", "maintenance.job_execution_log.status"],
         CalendarRoll in ["public.scheduled_jobs.calendar_roll"],
+        ChannelKind in ["public.notification_channels.kind"],
+        DeliveryStatus in ["public.notification_deliveries.status"],
         DispatchStatus in ["public.job_dispatch.status"],
         DstGap in ["public.scheduled_jobs.dst_gap"],
         DstOverlap in ["public.scheduled_jobs.dst_overlap"],
         HandlerType in ["public.task_functions.handler_type"],
         // `scheduled_jobs.job_type` refers to these rows by a foreign key.
         JobType in ["public.scheduler_job_types.name"],
+        MessageKind in ["public.notification_deliveries.kind"],
         MisfireKind in ["public.scheduled_jobs.misfire_policy"],
+        Occasion in ["public.notification_rules.kinds"],
         OverlapPolicy in ["public.scheduled_jobs.overlap_policy"],
         Role in ["public.memberships.role"],
         Scope in ["public.scheduled_jobs.scope"],
@@ -70,7 +75,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("public.scheduled_jobs.last_status", "the final states only"),
 ];
 
-/// Every CHECK of the form `column IN (words)`: the column and its words, sorted. Partitions have theirs from their parents.
+/// Every CHECK of the form `column IN (words)`, and of lists `column <@ words`: the column and its words, sorted. Partitions have theirs from their parents.
 async fn word_lists(db: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let query = r"
         SELECT n.nspname || '.' || c.relname || '.' || m.parts[1],
@@ -81,6 +86,13 @@ async fn word_lists(db: &TestDatabase) -> BTreeMap<String, Vec<String>> {
         JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname IN ('public', 'maintenance')
         CROSS JOIN LATERAL regexp_match(pg_get_constraintdef(x.oid),
                                         '^CHECK \(\((\w+) = ANY \(ARRAY\[(.+)\]\)\)\)$') AS m (parts)
+        WHERE x.contype = 'c' AND m.parts IS NOT NULL
+        UNION ALL
+        SELECT n.nspname || '.' || c.relname || '.' || m.parts[1], translate(m.parts[2], ',', ' ')
+        FROM pg_constraint x
+        JOIN pg_class c ON c.oid = x.conrelid AND NOT c.relispartition
+        JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname IN ('public', 'maintenance')
+        CROSS JOIN LATERAL regexp_match(pg_get_constraintdef(x.oid), '\((\w+) <@ ''\{([a-z_,]+)\}''::text\[\]\)') AS m (parts)
         WHERE x.contype = 'c' AND m.parts IS NOT NULL";
     let found = rows(&db.client().await, query).await;
     let lists: BTreeMap<String, Vec<String>> =

@@ -47,6 +47,12 @@ const FILL: &str = "SET session_replication_role = replica;
     INSERT INTO live_output (tenant_id, dispatch_id, claim_token, seq, stream, starts_at, content)
         SELECT tenant_id, id, 1, 1, 'stdout', 0, 'x' FROM job_dispatch;
     INSERT INTO live_progress (tenant_id, dispatch_id, claim_token, message) SELECT tenant_id, id, 1, 'x' FROM job_dispatch;
+    INSERT INTO notification_channels (tenant_id, name, kind, url) VALUES ('{tenant}', 'x', 'webhook', 'https://example.com/');
+    INSERT INTO notification_deliveries (tenant_id, id, channel_id, channel_name, kind, body)
+        SELECT tenant_id, gen_random_uuid(), id, name, 'test', '{}' FROM notification_channels;
+    INSERT INTO notification_rules (tenant_id, name, channel_id, kinds) SELECT tenant_id, 'x', id, '{failure}' FROM notification_channels;
+    INSERT INTO notification_holds (tenant_id, rule_id, job_id, kind, told_at)
+        SELECT tenant_id, id, gen_random_uuid(), 'failure', now() FROM notification_rules;
     INSERT INTO queue_usage (tenant_id, queue) VALUES ('{tenant}', 'x');
     INSERT INTO secrets (tenant_id, name, key_id, nonce, ciphertext)
         VALUES ('{tenant}', 'x', 'x', substr(sha256('x'), 1, 12), sha256('x'));

@@ -320,6 +320,18 @@ async fn ledger_keeps_what_goes_on_for_the_same_reason_in_one_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_is_told_and_what_was_left_out_on_purpose_is_not() {
+    let books = Books::new().await;
+    books.record(&[Dispatched(1), Skipped(2, 4, SkipReason::Misfire)]).await;
+    books.record(&[Skipped(5, 5, SkipReason::Misfire)]).await;
+    books.record(&[Skipped(6, 6, SkipReason::Overlap), Skipped(7, 7, SkipReason::PausedJob)]).await;
+    assert_eq!(books.skips().await, ["2 5 4 misfire", "6 6 1 overlap", "7 7 1 paused_job"]);
+    let told = "SELECT e.payload ->> 'job_name', e.payload ->> 'fire_count', e.job_id = j.id, e.project_id IS NOT DISTINCT FROM j.project_id
+                FROM events e, scheduled_jobs j WHERE e.event_type = 'run_missed' ORDER BY e.id";
+    assert_eq!(books.world.rows(told).await, [["hourly", "3", "t", "t"], ["hourly", "1", "t", "t"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ledger_goes_on_over_a_change_of_the_settings() {
     let books = Books::new().await;
     books.record(&[Dispatched(1), Dispatched(2)]).await;

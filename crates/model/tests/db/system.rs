@@ -9,8 +9,14 @@ use sched_model::domain::retention::{HistoryExpiry, Retention};
 
 use crate::fixture::{TENANT, World, settings};
 
-const NAMES: [&str; 5] =
-    ["sched.archive", "sched.backup", "sched.partitions", "sched.retention", "sched.stale_instances"];
+const NAMES: [&str; 6] = [
+    "sched.archive",
+    "sched.backup",
+    "sched.notify",
+    "sched.partitions",
+    "sched.retention",
+    "sched.stale_instances",
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_installation_gets_its_built_in_jobs_once() {
@@ -32,13 +38,14 @@ async fn an_installation_gets_its_built_in_jobs_once() {
     let expected = [
         ["sched.archive", "system", "f", "-", "t", "t"],
         ["sched.backup", "backup_infrastructure", "f", "-", "t", "t"],
+        ["sched.notify", "system", "t", "-", "f", "t"],
         ["sched.partitions", "system", "t", "t", "f", "t"],
         ["sched.retention", "system", "t", "t", "f", "t"],
         ["sched.stale_instances", "system", "t", "t", "f", "t"],
     ];
     assert_eq!(world.rows(jobs).await, expected);
     let functions = "SELECT count(*) FROM task_functions WHERE is_system AND queue = 'system' AND handler_config ->> 'handler' = name";
-    assert_eq!(world.number(functions).await, 5);
+    assert_eq!(world.number(functions).await, 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +64,7 @@ async fn jobs_belong_to_the_operator_and_functions_to_the_release() {
     assert_eq!((installed.functions, installed.jobs), (vec!["sched.backup"], vec![]));
     let enabled = "SELECT is_enabled FROM scheduled_jobs WHERE name = 'sched.retention'";
     assert_eq!(world.text(enabled).await, "f", "what was disabled stays so");
-    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 5, "what was deleted too");
+    assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 6, "what was deleted too");
 }
 
 #[tokio::test(flavor = "multi_thread")]

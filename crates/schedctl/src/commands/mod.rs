@@ -18,6 +18,7 @@ mod leader;
 mod logs;
 mod maintenance;
 mod migrate;
+mod notifications;
 mod projects;
 mod queues;
 mod runs;
@@ -52,6 +53,7 @@ pub(crate) use jobs::{JobsCommand, apply, trigger};
 pub(crate) use leader::LeaderCommand;
 pub(crate) use maintenance::MaintenanceCommand;
 pub(crate) use migrate::{install, prepare, up, wait_for};
+pub(crate) use notifications::NotificationsCommand;
 pub(crate) use projects::ProjectsCommand;
 pub(crate) use queues::QueuesCommand;
 pub(crate) use runs::{DispatchesCommand, EXECUTIONS, ExecutionsCommand};
@@ -94,6 +96,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Calendars(command) => calendars::run(command, &session).await,
         Command::Projects(command) => projects::run(command, &session).await,
         Command::Templates(command) => templates::run(command, &session).await,
+        Command::Notifications(command) => notifications::run(command, &session).await,
         Command::JobTypes(command) => job_types::run(command, &session).await,
         Command::Queues(command) => queues::run(command, &session).await,
         Command::Workers(command) => workers::run(command, &session).await,

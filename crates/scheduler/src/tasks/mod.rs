@@ -6,6 +6,7 @@ pub mod dependents;
 pub mod dispatch;
 pub mod lines;
 pub mod maintain;
+pub mod notify;
 pub mod overdue;
 pub mod recover;
 pub mod retain;
@@ -15,7 +16,7 @@ pub mod waiting;
 
 use std::time::Duration;
 
-use sched_model::db::{Conn, Database, losses, notify};
+use sched_model::db::{Conn, Database, losses, notify as hints};
 use sched_model::domain::ids::{InstanceId, Term};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,7 @@ pub struct Scope {
 /// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
 pub fn show_counters() {
     losses::show_counters();
+    self::notify::show_counters();
     metrics::counter!("sched_dispatches_expired_total").increment(0);
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
 }
@@ -57,7 +59,7 @@ async fn within<T, E: Into<sched_runtime::tasks::BoxError>>(
 
 /// Tells workers that dispatches may be waiting in `queues`: a hint, and no more.
 async fn tell_waiting(conn: &mut Conn, queues: &[String]) {
-    if let Err(error) = notify::dispatches_waiting(conn, queues).await {
+    if let Err(error) = hints::dispatches_waiting(conn, queues).await {
         tracing::debug!(
             error = error.with_causes(),
             "Notifying the workers failed; they find the work when they poll."

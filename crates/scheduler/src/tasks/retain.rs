@@ -15,6 +15,7 @@
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::db::notifications::follow;
 use sched_model::db::retention::{self, Page, Strays};
 use sched_model::db::{Conn, DbError, housekeeping, tick, transact};
 use sched_model::domain::retention::{Cutoffs, Retention};
@@ -116,12 +117,14 @@ impl Retain {
         Ok(if is_done { report } else { report.next_in(SOON) })
     }
 
-    /// Removes what dead workers have left of what their attempts told; nobody would miss a count of it. The built-in job does not.
+    /// Removes what dead workers have left of what their attempts told, and old notifications; nobody would miss a count of it. The built-in
+    /// job does not.
     async fn leftovers(&self, conn: &mut Conn) -> Result<(), DbError> {
         let limit = self.page_rows;
         transact(conn, "prune_live", async |conn: &mut Conn| {
-            self.cutoffs(conn).await?;
-            retention::live(conn, limit).await.map(drop)
+            let cutoffs = self.cutoffs(conn).await?.0;
+            retention::live(conn, limit).await?;
+            follow::prune(conn, cutoffs.finished, limit).await.map(drop)
         })
         .await
     }

@@ -27,7 +27,7 @@ pub(crate) struct World {
     /// What the leader's tasks need.
     pub(crate) scope: Scope,
     client: Client,
-    _db: TestDatabase,
+    db: TestDatabase,
 }
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
         };
         let stop = tokio_util::sync::CancellationToken::new();
         let scope = Scope { database: database.clone(), instance, term, stop };
-        let world = Self { database, scope, client: db.client().await, _db: db };
+        let world = Self { database, scope, client: db.client().await, db };
         world
             .sql(&format!(
                 "INSERT INTO task_functions (tenant_id, name, display_name, handler_type, handler_config)
@@ -58,6 +58,11 @@ impl World {
     /// What the tasks of somebody need who led before.
     pub(crate) fn deposed(&self) -> Scope {
         Scope { term: Term(self.scope.term.0 - 1), ..self.scope.clone() }
+    }
+
+    /// Another connection for statements.
+    pub(crate) async fn another(&self) -> Client {
+        self.db.client().await
     }
 
     pub(crate) async fn conn(&self) -> Conn {
@@ -87,7 +92,7 @@ impl World {
         self.sql(&format!(
             "INSERT INTO scheduled_jobs (tenant_id, project_id, name, task_function_id, job_type, schedule_config, active_dispatches)
              SELECT f.tenant_id, p.id, '{name}', f.id, 'manual', '{{}}', {dispatches}
-             FROM task_functions f JOIN projects p ON p.tenant_id = f.tenant_id;
+             FROM task_functions f JOIN projects p ON p.tenant_id = f.tenant_id WHERE f.name = 'noop';
              INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, available_at, claimable_at, queue, triggered_by,
                                        trigger_id, args)
              SELECT u.id, j.tenant_id, j.id, u.at, u.at, u.at, '{QUEUE}', 'api', u.id, '{{}}'

@@ -4,6 +4,7 @@
 
 mod fixture;
 mod maintain;
+mod notify;
 mod recover;
 mod refused;
 mod retain;

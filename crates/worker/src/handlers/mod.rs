@@ -22,6 +22,7 @@ mod secrets;
 mod shortage;
 mod storable;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sched_model::domain::function::HandlerType;
@@ -42,7 +43,7 @@ use process::{PrepareError, ProcessHandler, ProcessSettings};
 pub struct Handlers {
     process: ProcessHandler,
     native: NativeHandler,
-    http: HttpHandler,
+    http: Arc<HttpHandler>,
 }
 
 impl Handlers {
@@ -50,9 +51,9 @@ impl Handlers {
     ///
     /// # Errors
     /// The operating system refused something without which attempts could not be contained.
-    pub fn new(process: ProcessSettings, http: HttpHandler) -> Result<Self, PrepareError> {
+    pub fn new(process: ProcessSettings, http: impl Into<Arc<HttpHandler>>) -> Result<Self, PrepareError> {
         let native = NativeHandler::on_callers_threads(Registry::default());
-        Ok(Self { process: ProcessHandler::new(process)?, http, native })
+        Ok(Self { process: ProcessHandler::new(process)?, http: http.into(), native })
     }
 
     /// With native handlers.

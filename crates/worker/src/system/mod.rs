@@ -7,6 +7,8 @@
 
 mod archive;
 mod backup;
+mod mail;
+mod notify;
 mod registrations;
 mod retention;
 
@@ -16,14 +18,17 @@ use std::sync::Arc;
 use sched_model::db::Conn;
 use sched_model::db::Database;
 use sched_model::db::housekeeping::{self, Housekeeping};
+use sched_model::domain::secret::SecretKeys;
 use sched_model::domain::system;
 use secrecy::SecretString;
 
+use crate::handlers::http::HttpHandler;
 use crate::handlers::native::{HandlerError, RegisterError, Registry};
 
 pub use archive::ArchiveTarget;
+pub use mail::{InvalidMailer, Mailer};
 
-/// Where archives and backups go. What is `None` is not set, and the job that needs it says so.
+/// Where archives, backups and e-mail go. What is `None` is not set, and the job that needs it says so.
 #[derive(Debug, Clone, Default)]
 pub struct SystemSettings {
     /// Where history is archived.
@@ -34,6 +39,8 @@ pub struct SystemSettings {
     pub backup_keep: u32,
     /// Where PostgreSQL's programs are; on the path of the worker where it is not said.
     pub pg_bin_dir: Option<PathBuf>,
+    /// By which server e-mail is sent.
+    pub mail: Option<Mailer>,
 }
 
 /// What the handlers work with.
@@ -45,8 +52,12 @@ pub(crate) struct System {
     pub(crate) database_url: SecretString,
     /// Certificates to trust besides those of the system.
     pub(crate) ca_file: Option<PathBuf>,
-    /// Where archives and backups go.
+    /// Where archives, backups and e-mail go.
     pub(crate) settings: SystemSettings,
+    /// Sends requests, as for `http` functions.
+    pub(crate) http: Arc<HttpHandler>,
+    /// Opens secrets of tenants; `None` without a key file.
+    pub(crate) secret_keys: Option<Arc<SecretKeys>>,
 }
 
 impl System {
@@ -67,6 +78,7 @@ impl System {
         }
         add!(system::ARCHIVE, archive::run);
         add!(system::BACKUP, backup::run);
+        add!(system::NOTIFY, notify::run);
         add!(system::PARTITIONS, registrations::partitions);
         add!(system::RETENTION, retention::run);
         add!(system::STALE_INSTANCES, registrations::stale_instances);

@@ -6,6 +6,7 @@
     reason = "a test that cannot get what it needs fails, and says where"
 )]
 
+mod notify;
 mod s3;
 
 use std::io::Read as _;
@@ -62,7 +63,7 @@ impl World {
     async fn without_worker(expiry: HistoryExpiry) -> Self {
         let db = TestDatabase::new().await;
         let mut conn = db.database().dedicated().await.unwrap();
-        assert_eq!(system::install(&mut conn).await.unwrap().jobs.len(), 5);
+        assert_eq!(system::install(&mut conn).await.unwrap().jobs.len(), 6);
         tell(&mut conn, expiry).await;
         Self { client: db.client().await, db, shutdown: Shutdown::new(), worker: None }
     }

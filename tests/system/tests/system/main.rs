@@ -25,6 +25,7 @@ mod finished_checker;
 mod ledger;
 mod live;
 mod migrations;
+mod notifications;
 mod policies;
 mod pooler;
 mod restart;

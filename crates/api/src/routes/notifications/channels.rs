@@ -1,0 +1,187 @@
+//! Channels: listing, showing, writing, deleting and trying them.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::functions::Change;
+use sched_model::db::notifications::channels::{self, ChannelRecord, ChannelSettings, Deleted};
+use sched_model::db::notifications::deliveries;
+use sched_model::db::{Conn, audit, clock, secrets, tenants};
+use sched_model::domain::ids::{TenantId, time_ordered};
+use sched_wire::{BASE_PATH, NotificationChannel, Page, PageQuery};
+use serde_json::json;
+
+use super::super::resources::{can_be_there, named, no_such, version_tag};
+use super::super::{Answer, Id, State};
+use super::entry;
+use crate::dto::notification as show;
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query, condition};
+use crate::identity::Identity;
+use crate::mistake::{Mistake, Reason};
+use crate::page::Limit;
+use crate::reply::Reply;
+
+/// What it is, in messages.
+const KIND: &str = "notification channel";
+/// The same in the audit log.
+const TARGET: &str = "notification_channel";
+
+/// `GET /notification-channels`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<NotificationChannel>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let rows = state
+        .read(&identity, "list_notification_channels", async |conn: &mut Conn| {
+            Ok(channels::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(limit.page(rows, |channel| channel.name.clone(), show::channel)))
+}
+
+/// `GET /notification-channels/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "show_notification_channel", async |conn: &mut Conn| {
+            found(conn, tenant, &name).await
+        })
+        .await?;
+    let tag = version_tag(found.version);
+    Ok(Reply::ok(&show::channel(found))?.etag(tag).into_response())
+}
+
+/// `PUT /notification-channels/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+    let body = named(&name, body.required()?)?;
+    let settings = show::read_channel(body).map_err(ApiError::Refused)?;
+    let written = state
+        .write(&identity, by, "put_notification_channel", async |conn: &mut Conn| {
+            has_secret(conn, tenant, &settings).await?;
+            let saved = channels::save(conn, tenant, &settings, &by.source).await?;
+            let before = saved.before.as_ref().map(|(_, version)| version.to_string());
+            condition.check(KIND, before.as_deref())?;
+            let action = match saved.change {
+                Change::Created => Some("create_notification_channel"),
+                Change::Updated => Some("update_notification_channel"),
+                Change::Unchanged => None,
+            };
+            if let Some(action) = action {
+                let before = saved.before.as_ref().map(|(before, _)| before);
+                let what = (action, TARGET, settings.name.as_str());
+                audit::write(conn, &[entry((tenant, by), what, before, Some(&settings))]).await?;
+            }
+            let (change, tag) = (saved.change, version_tag(saved.channel.version));
+            let shown = show::channel(saved.channel);
+            let reply = match change {
+                Change::Created => Reply::created(&shown)?
+                    .location(format!("{BASE_PATH}/notification-channels/{}", settings.name)),
+                Change::Updated | Change::Unchanged => Reply::ok(&shown)?,
+            };
+            Ok::<_, ApiError>((reply.etag(tag), change))
+        })
+        .await?;
+    if written.extra.is_some_and(|change| change != Change::Unchanged) {
+        tracing::info!(channel.name = settings.name, "Wrote a notification channel.");
+    }
+    Ok(written.response)
+}
+
+/// Refuses a channel that names a secret which is not there: messages to it would fail, and nobody would be told of that.
+async fn has_secret(conn: &mut Conn, tenant: TenantId, settings: &ChannelSettings) -> Result<(), ApiError> {
+    let Some(name) = &settings.secret else { return Ok(()) };
+    if secrets::of_tenant(conn, tenant, name).await?.is_some() {
+        return Ok(());
+    }
+    let message =
+        format!("there is no secret {name:?} of the whole tenant; set it with `schedctl secrets set {name}`");
+    Err(ApiError::Refused(vec![Mistake::invalid("/secret", message)]))
+}
+
+/// `DELETE /notification-channels/{name}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, by, "delete_notification_channel", async |conn: &mut Conn| {
+            let channel = match channels::delete(conn, tenant, &name).await? {
+                Deleted::Done(channel) => channel,
+                Deleted::InUse(rules) => return Err(in_use(&name, &rules)),
+                Deleted::NoSuchChannel => return Err(no_such(KIND, &name)),
+            };
+            condition.check(KIND, Some(&channel.version.to_string()))?;
+            let before = channel.settings();
+            let what = ("delete_notification_channel", TARGET, name.as_str());
+            audit::write(conn, &[entry((tenant, by), what, Some(&before), None)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    if written.extra.is_some() {
+        tracing::info!(channel.name = name.as_str(), "Deleted a notification channel.");
+    }
+    Ok(written.response)
+}
+
+fn in_use(name: &str, rules: &[String]) -> ApiError {
+    let message =
+        format!("the {KIND} {name:?} is used by rules ({}); delete or change them first", rules.join(", "));
+    ApiError::Refused(vec![Mistake { reason: Reason::InUse, pointer: String::new(), message }])
+}
+
+/// `POST /notification-channels/{name}/test`
+pub(crate) async fn test(
+    state: State,
+    identity: Identity,
+    request: Id,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, by) = (identity.tenant(), &request.0);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, by, "test_notification_channel", async |conn: &mut Conn| {
+            let channel = found(conn, tenant, &name).await?;
+            let now = clock::now(conn).await?;
+            let id = time_ordered(now);
+            let slug = tenants::by_id(conn, tenant).await?.slug;
+            let body = json!({
+                "type": "test", "id": id, "at": now, "tenant": slug, "channel": channel.name, "held_back": 0,
+            });
+            deliveries::test(conn, tenant, id, &channel, &body).await?;
+            let what = ("test_notification_channel", TARGET, name.as_str());
+            audit::write(conn, &[entry::<ChannelSettings>((tenant, by), what, None, None)]).await?;
+            let made = deliveries::by_id(conn, tenant, id).await?;
+            let made = made.ok_or_else(|| no_such("notification delivery", &id.to_string()))?;
+            Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &show::delivery(made))?, ()))
+        })
+        .await?;
+    Ok(written.response)
+}
+
+async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<ChannelRecord, ApiError> {
+    channels::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
+}

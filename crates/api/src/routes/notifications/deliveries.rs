@@ -1,0 +1,53 @@
+//! Deliveries: what was told, or is being told, and what became of it. Read only: the leader decides about them.
+
+use actix_web::web;
+use sched_model::db::Conn;
+use sched_model::db::notifications::deliveries::{self, DeliveryFilter};
+use sched_wire::{NotificationDeliveriesQuery, NotificationDelivery, Page};
+
+use super::super::resources::no_such;
+use super::super::{Answer, State};
+use crate::dto::IntoDomain as _;
+use crate::dto::notification as show;
+use crate::error::ApiError;
+use crate::extract::{NoParameters, Query, id};
+use crate::identity::Identity;
+use crate::page::{Limit, id_cursor};
+
+/// `GET /notification-deliveries`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<NotificationDeliveriesQuery>,
+) -> Answer<Page<NotificationDelivery>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let filter = DeliveryFilter {
+        status: query.status.map(sched_wire::DeliveryStatus::into_domain),
+        channel: query.channel,
+        rule: query.rule,
+        before: id_cursor(query.cursor.as_deref())?,
+    };
+    let rows = state
+        .read(&identity, "list_notification_deliveries", async |conn: &mut Conn| {
+            Ok(deliveries::list(conn, tenant, &filter, limit.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(limit.page(rows, |delivery| delivery.id.to_string(), show::delivery)))
+}
+
+/// `GET /notification-deliveries/{id}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<NotificationDelivery> {
+    let (tenant, id) = (identity.tenant(), id(&text)?);
+    let found = state
+        .read(&identity, "show_notification_delivery", async |conn: &mut Conn| {
+            let found = deliveries::by_id(conn, tenant, id).await?;
+            found.ok_or_else(|| -> ApiError { no_such("notification delivery", &id.to_string()) })
+        })
+        .await?;
+    Ok(web::Json(show::delivery(found)))
+}

@@ -1,0 +1,34 @@
+//! Notifications: where they go, what they are sent for, and what became of each.
+//!
+//! A name says which; a write says what it should be, so repeating one is harmless. A change is one transaction with its entry in the
+//! audit log. Nothing is sent here: a test is asked for, and the leader has it sent like any other message.
+
+pub(crate) mod channels;
+pub(crate) mod deliveries;
+pub(crate) mod rules;
+
+use sched_model::db::audit::AuditEntry;
+use sched_model::domain::ids::TenantId;
+use serde::Serialize;
+
+use super::auditing::plain;
+use crate::identity::By;
+
+/// The entry of the audit log for a change of a channel or a rule.
+fn entry<T: Serialize>(
+    (tenant, by): (TenantId, &By),
+    (action, target_type, name): (&'static str, &'static str, &str),
+    before: Option<&T>,
+    after: Option<&T>,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action,
+        target_type,
+        target_id: name.to_owned(),
+        before: before.map(plain),
+        after: after.map(plain),
+        request_id: Some(by.request.clone()),
+    }
+}

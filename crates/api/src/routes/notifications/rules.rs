@@ -1,0 +1,133 @@
+//! Rules: listing, showing, writing and deleting them.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::functions::Change;
+use sched_model::db::notifications::rules::{self, RuleRecord};
+use sched_model::db::{Conn, audit};
+use sched_model::domain::ids::TenantId;
+use sched_wire::{BASE_PATH, NotificationRule, Page, PageQuery};
+
+use super::super::resources::{can_be_there, named, no_such, version_tag};
+use super::super::{Answer, Id, State};
+use super::entry;
+use crate::dto::notification as show;
+use crate::error::ApiError;
+use crate::extract::{Body, NoParameters, Query, condition};
+use crate::identity::Identity;
+use crate::mistake::Mistake;
+use crate::page::Limit;
+use crate::reply::Reply;
+
+/// What it is, in messages.
+const KIND: &str = "notification rule";
+/// The same in the audit log.
+const TARGET: &str = "notification_rule";
+
+/// `GET /notification-rules`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<NotificationRule>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let rows = state
+        .read(&identity, "list_notification_rules", async |conn: &mut Conn| {
+            Ok(rules::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(limit.page(rows, |rule| rule.settings.name.clone(), show::rule)))
+}
+
+/// `GET /notification-rules/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "show_notification_rule", async |conn: &mut Conn| found(conn, tenant, &name).await)
+        .await?;
+    let tag = version_tag(found.version);
+    Ok(Reply::ok(&show::rule(found))?.etag(tag).into_response())
+}
+
+/// `PUT /notification-rules/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+    let body = named(&name, body.required()?)?;
+    let settings = show::read_rule(body).map_err(ApiError::Refused)?;
+    let written = state
+        .write(&identity, by, "put_notification_rule", async |conn: &mut Conn| {
+            let subject = rules::subject(conn, tenant, &settings).await?.map_err(|missing| {
+                let mistake = |(field, message)| Mistake::invalid(format!("/{field}"), message);
+                ApiError::Refused(missing.into_iter().map(mistake).collect())
+            })?;
+            let saved = rules::save(conn, tenant, &settings, subject, &by.source).await?;
+            let before = saved.before.as_ref().map(|(_, version)| version.to_string());
+            condition.check(KIND, before.as_deref())?;
+            let action = match saved.change {
+                Change::Created => Some("create_notification_rule"),
+                Change::Updated => Some("update_notification_rule"),
+                Change::Unchanged => None,
+            };
+            if let Some(action) = action {
+                let before = saved.before.as_ref().map(|(before, _)| before);
+                let what = (action, TARGET, settings.name.as_str());
+                audit::write(conn, &[entry((tenant, by), what, before, Some(&settings))]).await?;
+            }
+            let (change, tag) = (saved.change, version_tag(saved.rule.version));
+            let shown = show::rule(saved.rule);
+            let reply = match change {
+                Change::Created => Reply::created(&shown)?
+                    .location(format!("{BASE_PATH}/notification-rules/{}", settings.name)),
+                Change::Updated | Change::Unchanged => Reply::ok(&shown)?,
+            };
+            Ok::<_, ApiError>((reply.etag(tag), change))
+        })
+        .await?;
+    if written.extra.is_some_and(|change| change != Change::Unchanged) {
+        tracing::info!(rule.name = settings.name, "Wrote a notification rule.");
+    }
+    Ok(written.response)
+}
+
+/// `DELETE /notification-rules/{name}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, by, "delete_notification_rule", async |conn: &mut Conn| {
+            let rule = rules::delete(conn, tenant, &name).await?.ok_or_else(|| no_such(KIND, &name))?;
+            condition.check(KIND, Some(&rule.version.to_string()))?;
+            let what = ("delete_notification_rule", TARGET, name.as_str());
+            audit::write(conn, &[entry((tenant, by), what, Some(&rule.settings), None)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    if written.extra.is_some() {
+        tracing::info!(rule.name = name.as_str(), "Deleted a notification rule.");
+    }
+    Ok(written.response)
+}
+
+async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<RuleRecord, ApiError> {
+    rules::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
+}

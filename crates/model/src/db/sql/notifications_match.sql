@@ -1,0 +1,78 @@
+-- The next stretch of the stream, as events_look.sql reads it, and what in it rules want to be told. One snapshot says which transactions are
+-- over, which events are there and which rules: a rule that is not seen yet is younger than all of these events. A row is there in any case; it says
+-- where the stretch ends. What `sched.notify` does is never told, so that no message makes another.
+WITH input AS (SELECT $1::bigint AS transaction_id, $2::bigint AS id, $3::bigint[] AS ignored, $4::bigint AS max_rows, $5::text AS never_told),
+seen AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot),
+settled AS MATERIALIZED (
+    SELECT coalesce(
+        (SELECT x FROM seen CROSS JOIN LATERAL pg_snapshot_xip(snapshot) AS x WHERE x::text::bigint <> ALL ((SELECT ignored FROM input)::bigint[])
+         ORDER BY x LIMIT 1),
+        (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS ends_at,
+        EXISTS (SELECT FROM events e WHERE e.transaction_id >= (SELECT pg_snapshot_xmax(snapshot) FROM seen)) AS has_foreign
+),
+page AS MATERIALIZED (
+    SELECT e.transaction_id, e.id, e.created_at, e.tenant_id, e.project_id, e.job_id, e.dispatch_id, e.payload,
+           CASE WHEN e.event_type IN ('schedule_execution_completed', 'schedule_execution_lost') THEN
+                    CASE e.payload ->> 'dispatch_status'
+                        WHEN 'COMPLETED' THEN 'recovery' WHEN 'DEAD_LETTER' THEN 'dead_letter'
+                        WHEN 'FAILED' THEN 'failure' WHEN 'TIMEOUT' THEN 'failure' END
+                WHEN e.event_type IN ('dispatch_expired', 'run_missed') THEN 'missed' END AS kind
+    FROM events e
+    WHERE (e.transaction_id, e.id) > ((SELECT transaction_id::text::xid8 FROM input), (SELECT id FROM input))
+      AND e.transaction_id < (SELECT ends_at FROM settled)
+      AND NOT (SELECT has_foreign FROM settled)
+    ORDER BY e.transaction_id, e.id
+    LIMIT (SELECT max_rows FROM input)
+),
+wanted AS (
+    SELECT p.*, r.id AS rule_id, r.name AS rule_name, r.min_interval_seconds, c.id AS channel_id, c.name AS channel_name,
+           -- A dead letter is a failure, for rules that ask for those alone.
+           CASE WHEN p.kind = ANY (r.kinds) THEN p.kind
+                WHEN p.kind = 'dead_letter' AND 'failure' = ANY (r.kinds) THEN 'failure' END AS told_as
+    FROM page p
+    JOIN notification_rules r ON r.tenant_id = p.tenant_id AND r.is_active AND r.active_since <= p.created_at
+        AND (r.project_id IS NULL OR r.project_id = p.project_id) AND (r.job_id IS NULL OR r.job_id = p.job_id)
+    JOIN notification_channels c ON c.tenant_id = r.tenant_id AND c.id = r.channel_id AND c.is_active
+    WHERE p.kind IS NOT NULL AND p.job_id IS NOT NULL
+),
+matched AS (
+    SELECT w.*, j.name AS job_name, t.slug AS tenant_slug, j.project_id AS job_project_id, h.told_at, h.held_back, d.scheduled_for
+    FROM wanted w
+    JOIN scheduled_jobs j ON j.tenant_id = w.tenant_id AND j.id = w.job_id
+    JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
+    JOIN tenants t ON t.id = w.tenant_id
+    LEFT JOIN notification_holds h ON h.tenant_id = w.tenant_id AND h.rule_id = w.rule_id AND h.job_id = w.job_id AND h.kind = w.told_as
+    LEFT JOIN job_dispatch d ON d.id = w.dispatch_id
+    WHERE w.told_as IS NOT NULL
+      AND NOT (f.is_system AND f.name = (SELECT never_told FROM input))
+      -- A success is told after a run that failed for good: the last one before it that ended of itself.
+      AND (w.told_as <> 'recovery' OR (
+          SELECT coalesce(b.payload ->> 'dispatch_status', 'FAILED') <> 'COMPLETED'
+          FROM events b
+          WHERE b.job_id = w.job_id AND (b.transaction_id, b.id) < (w.transaction_id, w.id)
+            AND (b.event_type = 'dispatch_expired'
+                 OR (b.event_type IN ('schedule_execution_completed', 'schedule_execution_lost')
+                     AND b.payload ->> 'dispatch_status' IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
+          ORDER BY b.transaction_id DESC, b.id DESC
+          LIMIT 1))
+),
+told AS (
+    SELECT m.*, jsonb_strip_nulls(jsonb_build_object(
+               'type', m.told_as, 'at', m.created_at, 'tenant', m.tenant_slug, 'project', p.name, 'project_id', p.id,
+               'job', m.job_name, 'job_id', m.job_id, 'dispatch_id', m.dispatch_id, 'fire_time', coalesce(m.scheduled_for, (m.payload ->> 'first_fire_at')::timestamptz),
+               'attempt', m.payload -> 'attempt',
+               'status', coalesce(m.payload ->> 'dispatch_status', CASE WHEN m.kind = 'missed' AND m.dispatch_id IS NOT NULL THEN 'FAILED' END),
+               'error_class', m.payload ->> 'error_class', 'error', left(coalesce(m.payload ->> 'error', m.payload ->> 'reason'), 1000),
+               'missed_fires', m.payload -> 'fire_count', 'last_fire_time', m.payload -> 'last_fire_at')) AS body
+    FROM matched m
+    LEFT JOIN projects p ON p.tenant_id = m.tenant_id AND p.id = coalesce(m.project_id, m.job_project_id)
+),
+last AS (SELECT p.transaction_id, p.id FROM page p ORDER BY p.transaction_id DESC, p.id DESC LIMIT 1)
+SELECT s.ends_at::text::bigint, (SELECT pg_snapshot_xmax(snapshot) FROM seen)::text::bigint, (SELECT system_identifier FROM pg_control_system()),
+       s.has_foreign, (SELECT count(*) FROM page), l.transaction_id::text::bigint, l.id,
+       m.transaction_id::text::bigint, m.id, m.created_at, m.tenant_id, m.rule_id, m.rule_name, m.channel_id, m.channel_name, m.told_as,
+       m.min_interval_seconds, m.job_id, m.dispatch_id, m.body, m.told_at, m.held_back
+FROM settled s
+LEFT JOIN last l ON true
+LEFT JOIN told m ON true
+ORDER BY m.transaction_id, m.id, m.rule_id

@@ -1,0 +1,258 @@
+//! `sched.notify`, against servers of the test's own that follow a script.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sched_model::db::secrets;
+use sched_model::domain::ids::DEFAULT_TENANT;
+use sched_model::domain::secret::{KEY_BYTES, SecretKeys, SecretPlace, SecretValue, key_line};
+use secrecy::ExposeSecret as _;
+use sha2::Sha256;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// The key of the signatures in the tests, and how a secret writes it.
+const KEY: [u8; 24] = [7; 24];
+
+/// A web server that gives one answer after the other, the last one again and again, and keeps what it was sent.
+struct WebServer {
+    url: String,
+    requests: Arc<Mutex<Vec<(String, String)>>>,
+    _task: OwnedTask<()>,
+}
+
+impl WebServer {
+    async fn start(statuses: &'static [u16]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook/T0K3N", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = requests.clone();
+        let task = spawn_owned("web server", async move {
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut stream = BufReader::new(stream);
+                let (mut head, mut length) = (String::new(), 0);
+                loop {
+                    let mut line = String::new();
+                    stream.read_line(&mut line).await.unwrap();
+                    if line.trim().is_empty() {
+                        break;
+                    }
+                    let line = line.to_ascii_lowercase();
+                    if let Some(text) = line.strip_prefix("content-length:") {
+                        length = text.trim().parse().unwrap();
+                    }
+                    head.push_str(&line);
+                }
+                let mut body = vec![0; length];
+                stream.read_exact(&mut body).await.unwrap();
+                kept.lock().unwrap().push((head, String::from_utf8(body).unwrap()));
+                let status = statuses.get(number).or(statuses.last()).unwrap();
+                let answer =
+                    format!("HTTP/1.1 {status} Word\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        Self { url, requests, _task: task }
+    }
+
+    fn requests(&self) -> Vec<(String, String)> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+fn header(head: &str, name: &str) -> String {
+    let line = head.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
+    line.unwrap_or_else(|| panic!("{name} is not in {head}")).trim().to_owned()
+}
+
+/// A worker that may call this machine and opens secrets; `more` are further settings.
+async fn world(more: &[(&str, &str)]) -> (World, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("keys");
+    let line = key_line("k", &[1; KEY_BYTES]);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).unwrap();
+    file.write_all(line.expose_secret().as_bytes()).unwrap();
+    let path = path.display().to_string();
+    let mut settings = vec![("SECRETS_KEY_FILE", path.as_str()), ("WORKER_HTTP_ALLOW", "127.0.0.1")];
+    settings.extend_from_slice(more);
+    let world = World::start(HistoryExpiry::Drop, &settings).await;
+    (world, dir)
+}
+
+async fn set_secret(world: &World, name: &str, value: &str) {
+    let keys = SecretKeys::parse(key_line("k", &[1; KEY_BYTES]).expose_secret()).unwrap();
+    let place = SecretPlace { tenant: DEFAULT_TENANT, project: None, name };
+    let value = SecretValue::new(value.to_owned().into()).unwrap();
+    let mut conn = world.db.database().dedicated().await.unwrap();
+    secrets::put(&mut conn, place, &value, &keys, "tests").await.unwrap();
+}
+
+/// A message to a channel that has these columns; returns the arguments by which it is sent.
+async fn message(world: &World, kind: &str, columns: &str, values: &str) -> Value {
+    let body = json!({"type": "failure", "tenant": "default", "job": "nightly", "error": "exit code 3", "held_back": 2});
+    world
+        .sql(&format!(
+            "INSERT INTO notification_channels (tenant_id, name, kind, {columns}) VALUES ('{DEFAULT_TENANT}', '{kind}', '{kind}', {values});
+             INSERT INTO notification_deliveries (tenant_id, id, channel_id, channel_name, rule_id, rule_name, kind, event_transaction_id,
+                                                  event_id, body)
+             SELECT tenant_id, gen_random_uuid(), id, name, gen_random_uuid(), 'r', 'failure', 1, 1, '{body}' FROM notification_channels"
+        ))
+        .await;
+    let id = world.text("SELECT id FROM notification_deliveries").await;
+    json!({"tenant": DEFAULT_TENANT.to_string(), "delivery": id})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_is_signed_and_comes_again_under_the_same_id_until_it_is_taken() {
+    let server = WebServer::start(&[500, 200]).await;
+    let (world, _dir) = world(&[]).await;
+    set_secret(&world, "hook", &format!("whsec_{}", STANDARD.encode(KEY))).await;
+    let args = message(&world, "webhook", "url, secret", &format!("'{}', 'hook'", server.url)).await;
+    let (status, _, error) = world.run("sched.notify", &args).await;
+    assert_eq!((status.as_str(), error.split(':').next()), ("FAILED", Some("error_response")), "{error}");
+    // It is due again in some seconds.
+    world
+        .sql("UPDATE job_dispatch SET claimable_at = now(), available_at = now() WHERE status = 'PENDING'")
+        .await;
+    wait_for("it is taken", PATIENCE, async || {
+        let status = world.text("SELECT status FROM job_dispatch").await;
+        if status == "COMPLETED" { Ok(()) } else { Err(status) }
+    })
+    .await;
+
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2);
+    for (head, body) in &requests {
+        assert!(head.starts_with("post /hook/t0k3n http/1.1"), "{head}");
+        assert_eq!(header(head, "content-type"), "application/json");
+        let (id, timestamp) = (header(head, "webhook-id"), header(head, "webhook-timestamp"));
+        assert_eq!(id, args["delivery"]);
+        let mut mac = Hmac::<Sha256>::new_from_slice(&KEY).unwrap();
+        mac.update(format!("{id}.{timestamp}.{body}").as_bytes());
+        let expected = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes())).to_ascii_lowercase();
+        assert_eq!(header(head, "webhook-signature"), expected);
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!((&body["job"], &body["held_back"]), (&json!("nightly"), &json!(2)));
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_gets_a_text_and_its_url_is_told_to_nobody() {
+    let server = WebServer::start(&[200, 404]).await;
+    let (world, _dir) = world(&[]).await;
+    set_secret(&world, "chat-url", &server.url).await;
+    let args = message(&world, "chat", "secret", "'chat-url'").await;
+    let (status, result, error) = world.run("sched.notify", &args).await;
+    assert_eq!((status.as_str(), error.as_str()), ("COMPLETED", ""));
+    assert_eq!(result, json!({"kind": "chat", "status": 200}));
+    let (head, body) = server.requests().remove(0);
+    assert!(!head.contains("webhook-signature"), "{head}");
+    let text =
+        "Job nightly failed (default)\nexit code 3\nNot told since the message before: 2 more of this kind";
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), json!({"text": text}));
+
+    let refused = fails(&world, &args).await;
+    assert!(refused.starts_with("request_rejected: the server answered 404"), "{refused}");
+    set_secret(&world, "chat-url", "no URL T0K3N").await;
+    let useless = fails(&world, &args).await;
+    assert_eq!(useless, "invalid_channel: the secret \"chat-url\" is no URL that can be called");
+    world.sql("DELETE FROM secrets").await;
+    let missing = fails(&world, &args).await;
+    assert!(missing.starts_with("missing_secret: the tenant has no secret \"chat-url\""), "{missing}");
+    let kept = "SELECT count(*) FROM (SELECT e::text AS row FROM events e UNION ALL SELECT d::text FROM job_dispatch d
+                UNION ALL SELECT l::text FROM job_execution_log l UNION ALL SELECT o::text FROM job_execution_output o) AS x
+                WHERE row ILIKE '%T0K3N%'";
+    assert_eq!(world.text(kept).await, "0");
+    world.stop().await;
+}
+
+/// Sends a message that fails, of which the history of the job tells no more than the class; returns what its tenant is told.
+async fn fails(world: &World, args: &Value) -> String {
+    // What was tried before is not tried again meanwhile.
+    world.sql("UPDATE job_dispatch SET claimable_at = 'infinity' WHERE status = 'PENDING'").await;
+    let (_, _, error) = world.run("sched.notify", args).await;
+    let (class, shown) = error.split_once(": ").unwrap();
+    assert_eq!(shown, "the message was not sent; its tenant sees why, in its notification deliveries");
+    let told = world.text("SELECT error_class || ': ' || error_message FROM notification_deliveries").await;
+    assert!(told.starts_with(&format!("{class}: ")), "{told}");
+    told
+}
+
+/// Takes one e-mail and gives its envelope and text.
+async fn take_mail(listener: TcpListener) -> String {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut stream = BufReader::new(stream);
+    stream.write_all(b"220 test\r\n").await.unwrap();
+    let mut all = String::new();
+    let mut is_data = false;
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await.unwrap() == 0 {
+            return all;
+        }
+        all.push_str(&line);
+        let answer = match line.trim_end() {
+            "." if is_data => {
+                is_data = false;
+                "250 taken"
+            }
+            _ if is_data => continue,
+            "DATA" => {
+                is_data = true;
+                "354 go on"
+            }
+            "QUIT" => return all,
+            _ => "250 fine",
+        };
+        stream.write_all(format!("{answer}\r\n").as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_email_goes_to_all_addresses_through_the_server_of_the_worker() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("smtp://{}", listener.local_addr().unwrap());
+    let (world, _dir) =
+        world(&[("WORKER_SMTP_URL", &url), ("WORKER_SMTP_FROM", "Sched <sched@example.com>")]).await;
+    let args = message(&world, "email", "addresses", "'{ada@example.com,ops@example.com}'").await;
+    let mail = spawn_owned("mail server", take_mail(listener));
+    let (status, _, error) = world.run("sched.notify", &args).await;
+    assert_eq!((status.as_str(), error.as_str()), ("COMPLETED", ""));
+    let mail = mail.await.unwrap();
+    for part in [
+        "MAIL FROM:<sched@example.com>",
+        "RCPT TO:<ada@example.com>",
+        "RCPT TO:<ops@example.com>",
+        "Subject: Job nightly failed (default)\r\n",
+        "exit code 3\r\n",
+        &format!("Message-ID: <{}@example.com>", args["delivery"].as_str().unwrap()),
+    ] {
+        assert!(mail.contains(part), "{part} is not in {mail}");
+    }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_sent_is_not_tried_again_and_says_why() {
+    let (world, _dir) = world(&[]).await;
+    let args = message(&world, "email", "addresses", "'{ada@example.com}'").await;
+    let (status, _, error) = world.run("sched.notify", &args).await;
+    assert_eq!(status, "FAILED");
+    assert_eq!(error, "not_configured: WORKER_SMTP_URL is not set on the worker that was to send the e-mail");
+    world.sql("DELETE FROM notification_channels").await;
+    assert_eq!(fails(&world, &args).await, "channel_deleted: the channel email was deleted");
+    let nobody = json!({"tenant": DEFAULT_TENANT.to_string(), "delivery": uuid::Uuid::from_u128(1)});
+    let (_, _, error) = world.run("sched.notify", &nobody).await;
+    assert!(error.starts_with("no_such_message: "), "{error}");
+    let open = "SELECT count(*) FROM job_dispatch WHERE status IN ('PENDING', 'IN_PROGRESS')";
+    assert_eq!(world.text(open).await, "0");
+    world.stop().await;
+}

@@ -1,0 +1,1 @@
+DROP TABLE notification_cursor, notification_holds, notification_deliveries, notification_rules, notification_channels;
