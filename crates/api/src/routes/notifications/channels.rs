@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::{Mistake, Reason};
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -32,13 +32,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<NotificationChannel>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"notification-channels", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_notification_channels", async |conn: &mut Conn| {
-            Ok(channels::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(channels::list(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |channel| channel.name.clone(), show::channel)))
+    Ok(web::Json(pages.page(rows, |channel| channel.name.clone(), show::channel)))
 }
 
 /// `GET /notification-channels/{name}`

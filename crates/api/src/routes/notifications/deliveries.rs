@@ -12,7 +12,7 @@ use crate::dto::notification as show;
 use crate::error::ApiError;
 use crate::extract::{NoParameters, Query, id};
 use crate::identity::Identity;
-use crate::page::{Limit, id_cursor};
+use crate::page::Pages;
 
 /// `GET /notification-deliveries`
 pub(crate) async fn list(
@@ -20,19 +20,22 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<NotificationDeliveriesQuery>,
 ) -> Answer<Page<NotificationDelivery>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let which = ("notification-deliveries", query.status, &query.channel, &query.rule);
+    let pages = Pages::of(&which, query.limit, query.cursor.as_deref())?;
+    let before = pages.after_as()?;
     let filter = DeliveryFilter {
         status: query.status.map(sched_wire::DeliveryStatus::into_domain),
         channel: query.channel,
         rule: query.rule,
-        before: id_cursor(query.cursor.as_deref())?,
+        before,
     };
     let rows = state
         .read(&identity, "list_notification_deliveries", async |conn: &mut Conn| {
-            Ok(deliveries::list(conn, tenant, &filter, limit.rows()).await?)
+            Ok(deliveries::list(conn, tenant, &filter, pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |delivery| delivery.id.to_string(), show::delivery)))
+    Ok(web::Json(pages.page(rows, |delivery| delivery.id.to_string(), show::delivery)))
 }
 
 /// `GET /notification-deliveries/{id}`

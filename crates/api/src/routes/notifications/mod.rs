@@ -30,5 +30,6 @@ fn entry<T: Serialize>(
         before: before.map(plain),
         after: after.map(plain),
         request_id: Some(by.request.clone()),
+        address: by.address.clone(),
     }
 }

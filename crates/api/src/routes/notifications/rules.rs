@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
 use crate::identity::Identity;
 use crate::mistake::Mistake;
-use crate::page::Limit;
+use crate::page::Pages;
 use crate::reply::Reply;
 
 /// What it is, in messages.
@@ -29,13 +29,14 @@ pub(crate) async fn list(
     identity: Identity,
     Query(query): Query<PageQuery>,
 ) -> Answer<Page<NotificationRule>> {
-    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"notification-rules", query.limit, query.cursor.as_deref())?;
     let rows = state
         .read(&identity, "list_notification_rules", async |conn: &mut Conn| {
-            Ok(rules::list(conn, tenant, query.cursor.as_deref(), limit.rows()).await?)
+            Ok(rules::list(conn, tenant, pages.after(), pages.rows()).await?)
         })
         .await?;
-    Ok(web::Json(limit.page(rows, |rule| rule.settings.name.clone(), show::rule)))
+    Ok(web::Json(pages.page(rows, |rule| rule.settings.name.clone(), show::rule)))
 }
 
 /// `GET /notification-rules/{name}`
