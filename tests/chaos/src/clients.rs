@@ -7,18 +7,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sched_runtime::clock;
 use serde_json::{Value, json};
 use test_support::http::{self, Answer};
 use tokio::time::sleep;
 
 use crate::jobs;
-use crate::plan::{Deed, Planned};
+use crate::plan::{Deed, Planned, SWITCHED};
 use crate::timeline::{Lines, now};
 
 /// Most times that one trigger is sent while there are faults.
 const TRIES: usize = 6;
 /// How long a client waits before it sends it again.
 const AGAIN: Duration = Duration::from_millis(400);
+
+/// How many pages somebody of the other tenant reads; the two after these are read by one of ours.
+const PAGES_OF_THEIRS: usize = 4;
 
 /// What all clients share.
 #[derive(Debug)]
@@ -93,6 +97,8 @@ impl Client {
             Deed::Resume { job } => self.change(job, "resume", Value::Null).await,
             Deed::Disable { job } => self.change(job, "disable", Value::Null).await,
             Deed::Enable { job } => self.change(job, "enable", Value::Null).await,
+            Deed::Hold { what } => self.switch(what, "pause", Some(json!({"reason": "chaos"}))).await,
+            Deed::Release { what } => self.switch(what, "resume", None).await,
             Deed::Cancel => self.cancel().await,
             Deed::CancelJob { job } => {
                 let path = format!("/api/v1/jobs/changed-{job}/cancel");
@@ -139,7 +145,9 @@ impl Client {
     async fn create(&mut self, seconds: u64) {
         let name = format!("made-{}-{}", self.number, self.made);
         self.made += 1;
-        let answer = self.ask("POST", "/api/v1/jobs", &[], Some(&jobs::made(&name, seconds))).await;
+        let answer = self
+            .ask("POST", "/api/v1/jobs", &[], Some(&jobs::made(&name, seconds, clock::wall().into())))
+            .await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         self.note("create", &name, answer.as_ref(), json!({"id": body["id"]}));
     }
@@ -162,6 +170,13 @@ impl Client {
         let told = answer.as_ref().map(body_of).unwrap_or_default();
         let more = json!({"id": told["id"], "version": told["version"], "state": how});
         self.note("change", &format!("changed-{job}"), answer.as_ref(), more);
+    }
+
+    async fn switch(&mut self, what: usize, how: &str, body: Option<Value>) {
+        let Some((collection, name)) = SWITCHED.get(what) else { return };
+        let answer =
+            self.ask("POST", &format!("/api/v1/{collection}/{name}/{how}"), &[], body.as_ref()).await;
+        self.note("switch", &format!("{collection}/{name}"), answer.as_ref(), json!({"state": how}));
     }
 
     async fn cancel(&mut self) {
@@ -188,25 +203,28 @@ impl Client {
         self.note("retry", dead, answer.as_ref(), json!({"id": body["dispatch_id"]}));
     }
 
-    /// Reads as somebody of the other tenant.
+    /// Reads as somebody of the other tenant, or what the other tenant has as one of ours.
     async fn peek(&mut self, page: usize) {
+        let is_by_us = page >= PAGES_OF_THEIRS;
         let ours = self.triggers.iter().rev().find_map(|trigger| trigger.dispatch.clone());
         let is_ours = page == 2 && ours.is_some();
         let path = match (page, ours) {
-            (0, _) => "/api/v1/jobs?limit=200".to_owned(),
-            (1, _) => "/api/v1/executions?limit=200".to_owned(),
+            (0 | PAGES_OF_THEIRS, _) => "/api/v1/jobs?limit=200".to_owned(),
+            (1 | 5.., _) => "/api/v1/executions?limit=200".to_owned(),
             (2, Some(dispatch)) => format!("/api/v1/dispatches/{dispatch}"),
             _ => "/api/v1/dispatches?limit=200".to_owned(),
         };
         let bearer = self.office.their_bearer.clone();
-        let answer = self.ask("GET", &path, &[("authorization", &bearer)], None).await;
+        let theirs = [("authorization", bearer.as_str())];
+        let headers: &[(&str, &str)] = if is_by_us { &[] } else { &theirs };
+        let answer = self.ask("GET", &path, headers, None).await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         let is_theirs = |item: &Value| {
             let name = item["job"].as_str().or_else(|| item["name"].as_str());
             name.is_some_and(|name| name.starts_with("theirs-"))
         };
         let is_foreign = match body["items"].as_array() {
-            Some(items) => !items.iter().all(is_theirs),
+            Some(items) => items.iter().any(|item| is_theirs(item) == is_by_us),
             None => answer.as_ref().is_some_and(|answer| answer.status == 200),
         };
         // A list without anything in it shows nothing, so nothing is proved by it.
@@ -215,7 +233,8 @@ impl Client {
             (false, Some(items)) if !items.is_empty() => "items",
             (false, _) => "nothing",
         };
-        let more = json!({"tenant": "other", "is_foreign": is_foreign, "state": state});
+        let tenant = if is_by_us { "default" } else { "other" };
+        let more = json!({"tenant": tenant, "is_foreign": is_foreign, "state": state});
         self.note("peek", &path, answer.as_ref(), more);
     }
 

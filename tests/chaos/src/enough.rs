@@ -13,6 +13,8 @@ use crate::timeline::{EXIT, LEFT_OUT, RENEW, START};
 const LONG: Duration = Duration::from_secs(300);
 /// A kind that was planned once may have met a daemon that had ended, or a server that was away.
 const OFTEN: usize = 2;
+/// A kind of request that was answered less often may have met a fault, or come when it had nothing to do.
+const ANSWERED: usize = 5;
 /// How what cannot be done on this machine is left out.
 const IMPOSSIBLE: [&str; 2] = ["is not allowed here", "is not installed here"];
 
@@ -34,8 +36,8 @@ const fn least_per_minute(intensity: Intensity) -> (f64, f64) {
     }
 }
 
-/// Holds what took place, by the lines of the timeline, against what was wanted.
-pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value]) -> Vec<Verdict> {
+/// Holds what took place, by the lines of the timeline, against what was wanted, and what clients asked for against what they were answered.
+pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value], answers: &[Value]) -> Vec<Verdict> {
     let mut took = BTreeMap::<&str, usize>::new();
     for kind in timeline.iter().filter_map(|line| line["kind"].as_str()) {
         if ![LEFT_OUT, EXIT, RENEW, START].contains(&kind) {
@@ -48,15 +50,39 @@ pub(crate) fn verdicts(wanted: &Wanted<'_>, timeline: &[Value]) -> Vec<Verdict> 
     let least = if is_long { long } else { short } * wanted.length.as_secs_f64() / 60.0;
     let too_few = ((total as f64) < least)
         .then(|| format!("{total} of {} planned, where {least:.0} are the least", wanted.planned.len()));
-    let mut verdicts = vec![Verdict::new(
-        "faults: as many took place as the length asks for",
-        total,
-        too_few.into_iter().collect(),
-    )];
+    let mut verdicts = vec![
+        Verdict::new(
+            "faults: as many took place as the length asks for",
+            total,
+            too_few.into_iter().collect(),
+        ),
+        of_each_request(answers),
+    ];
     if is_long {
         verdicts.push(of_each_kind(wanted, timeline, &took));
     }
     verdicts
+}
+
+/// Whether each kind of request that was answered often enough was accepted at least once: one that is refused every time is no test of anything.
+fn of_each_request(answers: &[Value]) -> Verdict {
+    let mut kinds = BTreeMap::<String, (usize, usize)>::new();
+    for answer in answers.iter().filter(|answer| answer["action"] != "roles") {
+        let Some(status) = answer["status"].as_u64() else { continue };
+        let how = if ["change", "switch"].iter().any(|kind| answer["action"] == *kind) {
+            answer["state"].as_str().unwrap_or_default()
+        } else {
+            ""
+        };
+        let kind = format!("{} {how}", answer["action"].as_str().unwrap_or_default());
+        let (answered, accepted) = kinds.entry(kind.trim_end().to_owned()).or_default();
+        *answered += 1;
+        *accepted += usize::from((200..300).contains(&status));
+    }
+    kinds.retain(|_, (answered, _)| *answered >= ANSWERED);
+    let refused = kinds.iter().filter(|(_, (_, accepted))| *accepted == 0);
+    let rows = refused.map(|(kind, (answered, _))| format!("{kind}: refused {answered} times")).collect();
+    Verdict::new("clients: each kind of request that was answered was accepted at times", kinds.len(), rows)
 }
 
 fn of_each_kind(wanted: &Wanted<'_>, timeline: &[Value], took: &BTreeMap<&str, usize>) -> Verdict {
@@ -93,7 +119,10 @@ mod tests {
         let planned = plan::faults(1, length, Intensity::Normal);
         let wanted =
             Wanted { planned: &planned, length, intensity: Intensity::Normal, has_other_build: false };
-        verdicts(&wanted, timeline).iter().map(|verdict| (verdict.holds(), verdict.excused)).collect()
+        let answers = vec![json!({"action": "trigger", "status": 202}); ANSWERED];
+        let verdicts = verdicts(&wanted, timeline, &answers);
+        let of_faults = verdicts.iter().filter(|verdict| verdict.invariant.starts_with("faults"));
+        of_faults.map(|verdict| (verdict.holds(), verdict.excused)).collect()
     }
 
     fn all_of(minutes: u64, but: &str) -> Vec<Value> {
@@ -123,6 +152,23 @@ mod tests {
         left_out.push(json!({"kind": LEFT_OUT, "detail": "drain: no API does it"}));
         left_out.retain(|line| line["kind"] != "drain");
         assert_eq!(said(10, &left_out), [(true, 0), (false, 1)], "that is no reason");
+    }
+
+    #[test]
+    fn what_is_refused_every_time_is_noticed() {
+        let answer = |action: &str, state: &str, status: u16| json!({"action": action, "state": state, "status": status});
+        let paused = vec![answer("change", "pause", 200); ANSWERED];
+        assert!(of_each_request(&paused).holds());
+        let mut resumed = paused.clone();
+        resumed.extend(vec![answer("change", "resume", 400); ANSWERED]);
+        let verdict = of_each_request(&resumed);
+        assert_eq!((verdict.checked, verdict.rows), (2, vec!["change resume: refused 5 times".to_owned()]));
+        resumed.push(answer("change", "resume", 200));
+        assert!(of_each_request(&resumed).holds());
+        let mut seldom = paused;
+        seldom.extend(vec![answer("step-down", "", 503); ANSWERED - 1]);
+        assert!(of_each_request(&seldom).holds());
+        assert!(!of_each_request(&[]).holds(), "nothing was asked for");
     }
 
     #[test]

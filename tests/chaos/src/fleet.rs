@@ -434,7 +434,7 @@ fn launch_in(folder: Option<&Path>, kind: Kind, station: &Station<'_>) -> anyhow
             ("WORKER_HEARTBEAT_INTERVAL", "500ms"),
             ("WORKER_MAX_POLL_INTERVAL", "2s"),
             ("WORKER_CONCURRENCY", "4"),
-            ("WORKER_QUEUES", "default,narrow"),
+            ("WORKER_QUEUES", "default,narrow,side"),
             ("WORKER_DRAIN_TIMEOUT", "3s"),
         ],
     };

@@ -11,13 +11,15 @@ use system_tests::Effects;
 use crate::plan::{BY_HAND, CHANGED};
 
 /// How a job's function differs from others: its name, how many milliseconds it works, how it ends.
-const FUNCTIONS: [(&str, u32, &str); 6] = [
+const FUNCTIONS: [(&str, u32, &str); 7] = [
     ("quick", 60, "well"),
     ("busy", 400, "well"),
     ("long", 2500, "well"),
     ("flaky", 60, "flaky"),
     ("broken", 30, "badly"),
-    ("hangs", 6000, "well"),
+    // Somebody pauses it at times.
+    ("switched", 60, "well"),
+    ("hangs", 20_000, "well"),
 ];
 
 const CRONS: [&str; 6] =
@@ -39,10 +41,10 @@ pub(crate) fn manifest(program: &Path, effects: &Path, now: DateTime<Utc>) -> Va
         })
         .collect();
     // It does not listen when it is told to end, so it has to be killed.
-    let command = Effects::at(effects, 0.0).command("trap '' TERM; work=60");
+    let command = Effects::at(effects, 0.0).command("trap '' TERM; work=200");
     functions.push(json!({"name": "stubborn", "handler_type": "process",
                           "handler_config": {"shell": true, "command": command, "grace_seconds": 1}}));
-    json!({"calendars": [breaks(now)], "task_functions": functions, "jobs": jobs()})
+    json!({"calendars": [breaks(now)], "task_functions": functions, "jobs": jobs(now)})
 }
 
 /// A calendar of short windows.
@@ -62,7 +64,7 @@ pub(crate) fn theirs(program: &Path, effects: &Path) -> Value {
     json!({"task_functions": [function], "jobs": jobs})
 }
 
-fn jobs() -> Vec<Value> {
+fn jobs(now: DateTime<Utc>) -> Vec<Value> {
     let mut jobs = Vec::new();
     for (n, number) in (0_u64..12).zip(0_usize..) {
         let (policy, instances) = POLICIES.get(number % POLICIES.len()).copied().unwrap_or(("skip", 1));
@@ -105,6 +107,31 @@ fn jobs() -> Vec<Value> {
             &json!({"queue": "narrow", "retry_policy": retries(6, 1, "fixed")}),
         ));
     }
+    // A fire that finds another open takes its place.
+    let replaces = json!({"overlap_policy": "cancel_oldest", "misfire_policy": "skip", "retry_policy": retries(6, 1, "fixed")});
+    jobs.push(with(interval("replaced-0", 2, "long"), &replaces));
+    jobs.push(with(interval("replaced-1", 1, "long"), &with(replaces.clone(), &json!({"max_instances": 2}))));
+    for (name, seconds) in [("once-0", 8), ("once-1", 25), ("once-2", 50), ("once-3", 100)] {
+        jobs.push(with(
+            once(name, now + TimeDelta::seconds(seconds)),
+            &json!({"retry_policy": retries(6, 1, "fixed")}),
+        ));
+    }
+    for (n, (from, until)) in (0_u64..).zip([(10, 40), (20, 90), (30, 300)]) {
+        let bounds = json!({"start_at": now + TimeDelta::seconds(from), "end_at": now + TimeDelta::seconds(until),
+                            "retry_policy": retries(6, 1, "fixed")});
+        jobs.push(with(interval(&format!("bounded-{n}"), 2 + n, "quick"), &bounds));
+    }
+    for (name, more) in [
+        ("side-project", json!({"project": "side"})),
+        ("side-queue", json!({"queue": "side"})),
+        ("side-function", json!({"function": "switched"})),
+    ] {
+        jobs.push(with(
+            with(interval(name, 2, "quick"), &json!({"retry_policy": retries(6, 1, "fixed")})),
+            &more,
+        ));
+    }
     jobs.push(after("after-0", json!([{"job": "steady-0"}]), "all"));
     jobs.push(after("after-1", json!([{"job": "steady-1"}, {"job": "steady-2"}]), "all"));
     jobs.push(after("after-2", json!([{"job": "broken-0", "on": "failure"}, {"job": "cron-0"}]), "any"));
@@ -133,9 +160,17 @@ pub(crate) fn changed(job: usize, choice: u64) -> Value {
     job
 }
 
-/// A job that a client makes.
-pub(crate) fn made(name: &str, seconds: u64) -> Value {
-    if seconds == 0 { by_hand(name, "quick") } else { interval(name, seconds + 4, "quick") }
+/// A job that a client makes: one that is never due, one that is due once, soon, or one that fires for ever.
+pub(crate) fn made(name: &str, seconds: u64, now: DateTime<Utc>) -> Value {
+    match seconds {
+        0 => by_hand(name, "quick"),
+        1 => once(name, now + TimeDelta::seconds(9)),
+        _ => interval(name, seconds + 4, "quick"),
+    }
+}
+
+fn once(name: &str, at: DateTime<Utc>) -> Value {
+    json!({"name": name, "function": "quick", "job_type": "oneoff", "schedule_config": {"run_at": at}})
 }
 
 fn interval(name: &str, seconds: u64, function: &str) -> Value {

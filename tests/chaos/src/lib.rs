@@ -10,6 +10,7 @@
     reason = "what is indexed here is JSON, which gives null where there is nothing"
 )]
 
+mod again;
 mod clients;
 mod clocks;
 mod dice;
@@ -82,6 +83,9 @@ struct Cli {
     /// Breaks the product in this way, and ends with status 0 when the checker says so
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(mutants::MUTANTS.iter().map(|mutant| mutant.name)))]
     mutant: Option<String>,
+    /// Decides once more about the run in this folder, which was kept, and runs nothing
+    #[arg(long, value_name = "FOLDER")]
+    check: Option<PathBuf>,
     /// Keeps the folder, whatever comes of it
     #[arg(long)]
     keep: bool,
@@ -107,6 +111,9 @@ pub async fn chaos() -> anyhow::Result<ExitCode> {
         Some(Other::Failover(cli)) => return Box::pin(LocalSet::new().run_until(failover::run(cli))).await,
         Some(Other::Upgrade(cli)) => return Box::pin(LocalSet::new().run_until(upgrade::run(cli))).await,
         None => {}
+    }
+    if let Some(folder) = &cli.check {
+        return again::check(&cli, folder).await;
     }
     let length = Duration::from_secs_f64(cli.minutes.clamp(0.1, 24.0 * 60.0) * 60.0);
     // Waits of the tests are not for any thread.

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use devdb::{Cluster, OpenOptions, Status, StopMode};
 use sched_model::db::{Database, DatabaseSettings, migrations};
 use test_support::Client;
@@ -186,6 +186,20 @@ impl Place {
             bail!("pg_dump failed ({status})");
         }
         Ok(())
+    }
+
+    /// A connection to a database of its own with what a dump holds. The roles are those of the migrated one beside it.
+    pub(crate) async fn restore(&self, dump: &Path) -> anyhow::Result<Client> {
+        let place = self.cluster.lock().await;
+        let cluster = place.as_ref().context("the server was stopped")?;
+        let url = cluster.url("restored");
+        way::connect(&cluster.url("postgres")).await?.batch_execute("CREATE DATABASE restored").await?;
+        let mut command = Command::new(cluster.bin("psql"));
+        command.args(["--quiet", "--no-psqlrc", "--output", "/dev/null", "--set", "ON_ERROR_STOP=1"]);
+        command.arg("--file").arg(dump).arg("--dbname").arg(&url);
+        let status = spawn_blocking(move || command.status()).await?.context("failed to run psql")?;
+        ensure!(status.success(), "{} cannot be restored ({status})", dump.display());
+        way::connect(&url).await
     }
 
     /// Stops the server; removes the folder unless it is to be kept.

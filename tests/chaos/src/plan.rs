@@ -20,6 +20,9 @@ pub(crate) const CLIENTS: u64 = 3;
 pub(crate) const CHANGED: usize = 8;
 /// How many jobs are triggered by hand.
 pub(crate) const BY_HAND: usize = 4;
+/// What is paused besides jobs, by its collection in the API and its name.
+pub(crate) const SWITCHED: [(&str, &str); 3] =
+    [("projects", "side"), ("queues", "side"), ("task-functions", "switched")];
 /// At the end, how long nothing new begins.
 const LAST: Duration = Duration::from_secs(3);
 
@@ -179,6 +182,14 @@ pub(crate) enum Deed {
     Enable {
         job: usize,
     },
+    /// Pauses a project, a queue or a function, of those that [`SWITCHED`] names.
+    Hold {
+        what: usize,
+    },
+    /// Resumes it.
+    Release {
+        what: usize,
+    },
     /// Cancels what it triggered last.
     Cancel,
     /// Cancels what is open of a changed job.
@@ -219,6 +230,12 @@ pub(crate) fn faults(seed: u64, length: Duration, intensity: Intensity) -> Vec<F
     // What is rare comes once at least, early enough for something to follow.
     for (fault, band) in faults.iter_mut().skip(1).step_by(3).zip(RARE) {
         fault.what = what(&mut dice, band);
+    }
+    // Who is frozen wakes before the end.
+    for fault in &mut faults {
+        if let What::Freeze(_, lasts) = &mut fault.what {
+            *lasts = (*lasts).min(length.saturating_sub(fault.at));
+        }
     }
     faults
 }
@@ -303,7 +320,11 @@ fn what(dice: &mut Dice, band: u64) -> What {
     match band {
         0..22 => What::Kill(target, dice.span(100, 4000)),
         22..38 => {
-            let most = if dice.between(0, 3) == 0 { 20_000 } else { 7000 };
+            let most = match dice.between(0, 7) {
+                0 => 60_000,
+                1 => 20_000,
+                _ => 7000,
+            };
             What::Freeze(target, dice.span(1000, most))
         }
         38..48 => What::Term(target, dice.span(0, 2000)),
@@ -350,14 +371,16 @@ fn deed(dice: &mut Dice) -> Deed {
         28..32 => Deed::Again,
         32..38 => Deed::Create { seconds: dice.between(0, 6) },
         38..52 => Deed::Apply { job, choice: dice.between(0, 9) },
-        52..62 => Deed::Pause { job, seconds: (dice.between(0, 1) == 0).then(|| dice.between(2, 12)) },
-        62..72 => Deed::Resume { job },
-        72..76 => Deed::Disable { job },
-        76..82 => Deed::Enable { job },
+        52..60 => Deed::Pause { job, seconds: (dice.between(0, 1) == 0).then(|| dice.between(2, 12)) },
+        60..69 => Deed::Resume { job },
+        69..71 => Deed::Hold { what: dice.below(SWITCHED.len()) },
+        71..74 => Deed::Release { what: dice.below(SWITCHED.len()) },
+        74..77 => Deed::Disable { job },
+        77..82 => Deed::Enable { job },
         82..89 => Deed::Cancel,
         89..91 => Deed::CancelJob { job },
         91..94 => Deed::Retry,
-        94..99 => Deed::Peek { page: dice.below(4) },
+        94..99 => Deed::Peek { page: dice.below(6) },
         _ => Deed::StepDown,
     }
 }
@@ -411,6 +434,11 @@ mod tests {
             assert!(
                 has(|what| matches!(what, What::Crash(_))) && has(|what| matches!(what, What::Freeze(..)))
             );
+            let length = Duration::from_secs(600);
+            assert!(faults.iter().all(|fault| match fault.what {
+                What::Freeze(_, lasts) => lasts >= Duration::from_secs(1) && fault.at + lasts <= length,
+                _ => true,
+            }));
         }
     }
 

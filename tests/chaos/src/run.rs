@@ -190,7 +190,8 @@ async fn judge(
 ) -> anyhow::Result<Outcome> {
     let sql = place.client().await?;
     let mut verdicts = decide(place, run, &sql, ends).await;
-    verdicts.extend(enough::verdicts(wanted, &timeline::read(&run.timeline)?));
+    let answers = timeline::read(&run.answers)?;
+    verdicts.extend(enough::verdicts(wanted, &timeline::read(&run.timeline)?, &answers));
     let figures = report::figures(&sql, &run.timeline, wanted.planned.len()).await?;
     Ok(Outcome { verdicts, figures })
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::clients::{Client, Office};
+use crate::plan::SWITCHED;
 
 /// How long what is open may take to end when there are no faults any more.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -38,6 +39,16 @@ pub(crate) async fn settle(
     }
     let firing = sql.query(FIRING, &[]).await?;
     let api = *office.apis.first().context("no API")?;
+    // What waits in them is to end too.
+    for (collection, name) in SWITCHED {
+        let answer =
+            http::request(api, "POST", &format!("/api/v1/{collection}/{name}/resume"), &[], None).await?;
+        ensure!(
+            answer.status == 200 || is_broken,
+            "{name} of the {collection} is not resumed: {}",
+            answer.body
+        );
+    }
     let mut pausing = JoinSet::new();
     for some in firing.chunks(firing.len().div_ceil(AT_ONCE).max(1)) {
         let some: Vec<(String, String)> = some.iter().map(|row| (row.get(0), row.get(1))).collect();

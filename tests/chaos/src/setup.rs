@@ -34,10 +34,12 @@ pub(crate) async fn arrange(sql: &Client) -> anyhow::Result<String> {
     .await
     .context("failed to make the other tenant")?;
     sql.batch_execute(
-        "INSERT INTO queues (tenant_id, name, max_running, updated_at) SELECT id, 'narrow', 2, now() - interval '1 minute' FROM tenants WHERE slug = 'default'",
+        "INSERT INTO queues (tenant_id, name, max_running, updated_at) SELECT id, 'narrow', 2, now() - interval '1 minute' FROM tenants WHERE slug = 'default';
+         INSERT INTO queues (tenant_id, name) SELECT id, 'side' FROM tenants WHERE slug = 'default';
+         INSERT INTO projects (tenant_id, id, name, display_name) SELECT id, gen_random_uuid(), 'side', 'Side' FROM tenants WHERE slug = 'default'",
     )
     .await
-    .context("failed to make the queue with a limit")?;
+    .context("failed to make the queues and the project")?;
     Ok(format!("Bearer {}", key.text().expose_secret()))
 }
 

@@ -86,7 +86,11 @@ pub async fn request(
     }
     let body = body.map(Value::to_string).unwrap_or_default();
     if !body.is_empty() {
-        text.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+        text.push_str("content-type: application/json\r\n");
+    }
+    // In HTTP/1.0 a request that may have a body has to say how long it is.
+    if !body.is_empty() || !["GET", "HEAD", "DELETE"].contains(&method) {
+        text.push_str(&format!("content-length: {}\r\n", body.len()));
     }
     text.push_str("\r\n");
     text.push_str(&body);
@@ -124,6 +128,30 @@ mod tests {
         assert_eq!((answer.status, answer.header("content-type")), (404, Some("text/plain")));
         assert_eq!(answer.json()["a"], 1);
         assert_eq!(parse(b"SSH-2.0\r\n\r\n"), None);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_may_have_a_body_says_how_long_it_is_also_without_one() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for (method, body, says) in [
+            ("POST", None, Some("0")),
+            ("PUT", Some(serde_json::json!({})), Some("2")),
+            ("GET", None, None),
+            ("DELETE", Some(serde_json::json!({})), Some("2")),
+        ] {
+            let served = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut text = vec![0; 4096];
+                let length = stream.read(&mut text).await.unwrap();
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                String::from_utf8_lossy(&text[..length]).into_owned()
+            };
+            let (text, answer) = tokio::join!(served, request(address, method, "/", &[], body.as_ref()));
+            assert_eq!(answer.unwrap().status, 200);
+            let said = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+            assert_eq!(said, says, "{method}");
+        }
     }
 
     #[tokio::test]

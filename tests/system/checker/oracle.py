@@ -5,8 +5,9 @@ Reads JSON from standard input: {"until": µs, "jobs": [{"id", "created_at": µs
 microseconds, the version that was in effect, and 1 if a calendar of that version excludes it, 0 if not.
 
 A version is in effect after the instant of its change, up to and including that of the next; the first from the creation of the job on. While a job is
-disabled it has no fire times; a pause holds them and they remain fire times, and so does a calendar. Cron expressions are read by cronsim, intervals are counted here. What is not
-understood ends the program: a fire time that is left out would pass for one that nobody owed.
+disabled it has no fire times; a pause holds them and they remain fire times, and so does a calendar. Cron expressions are read by cronsim, intervals are counted here. A one-off has one,
+and those before the start of a job's time or not before the end of it are none. What is not understood
+ends the program: a fire time that is left out would pass for one that nobody owed.
 """
 
 import json
@@ -19,17 +20,21 @@ from cronsim import CronSim
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 SECONDS = {"weeks": 604800, "days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
-UNKNOWN = ("start_at", "end_at", "max_runs", "dst_gap", "dst_overlap")
+UNKNOWN = ("max_runs", "dst_gap", "dst_overlap")
 
 
 def micros(at):
     return (at - EPOCH) // MICROSECOND
 
 
+def instant(text):
+    return micros(datetime.fromisoformat(text.replace("Z", "+00:00")))
+
+
 def interval(config, created_at, after):
     anchor = created_at
     if "anchor" in config:
-        anchor = micros(datetime.fromisoformat(config["anchor"].replace("Z", "+00:00")))
+        anchor = instant(config["anchor"])
     parts = {key: value for key, value in config.items() if key != "anchor"}
     if not parts.keys() <= SECONDS.keys() or not parts.keys() & {"hours", "minutes", "seconds"}:
         raise ValueError(f"an interval that is not understood: {config}")
@@ -62,11 +67,27 @@ def fires(settings, created_at, after):
     kind, config = settings["job_type"], settings["schedule_config"]
     if kind == "manual" or not settings["is_enabled"]:
         return iter(())
+    return bounded(settings, unbounded(kind, config, settings, created_at, after))
+
+
+def unbounded(kind, config, settings, created_at, after):
     if kind == "interval":
         return interval(config, created_at, after)
     if kind == "cron":
         return cron(config, settings.get("timezone") or "UTC", after)
-    raise ValueError(f"a kind of schedule that is not understood: {kind}")
+    if kind == "oneoff" and config.keys() == {"run_at"}:
+        return (at for at in [instant(config["run_at"])] if at > after)
+    raise ValueError(f"a kind of schedule that is not understood: {kind}, {config}")
+
+
+def bounded(settings, fires):
+    """Those from `start_at` on and before `end_at`."""
+    start, end = (settings.get(bound) and instant(settings[bound]) for bound in ("start_at", "end_at"))
+    for at in fires:
+        if end and at >= end:
+            return
+        if not start or at >= start:
+            yield at
 
 
 def windows(definition):

@@ -53,10 +53,10 @@ pub(crate) const OF_RUN: &[Invariant] = &[
     },
     Invariant {
         name: "10: next_run_at is the first fire time, as the oracle expects them, after the last one handled",
-        checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND job_type IN ('cron', 'interval') AND is_enabled",
+        checked: "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND job_type <> 'manual' AND is_enabled",
         broken: "SELECT j.name, j.settled_until, j.next_run_at, next.at FROM scheduled_jobs j
                  CROSS JOIN LATERAL (SELECT min(f.at) AS at FROM run.fires f WHERE f.job_id = j.id AND f.at > j.settled_until AND NOT f.is_excluded) next
-                 WHERE j.scope = 'project' AND j.job_type IN ('cron', 'interval') AND j.is_enabled AND j.next_run_at IS DISTINCT FROM next.at",
+                 WHERE j.scope = 'project' AND j.job_type <> 'manual' AND j.is_enabled AND j.next_run_at IS DISTINCT FROM next.at",
     },
     Invariant {
         name: "10: nobody disabled a job but who was asked to, by a version that says so",

@@ -1,0 +1,48 @@
+//! Decides once more about a run whose folder was kept: what the checker has learned since, or what somebody changed in it to see whether it is noticed.
+//!
+//! Only what the folder tells is decided: how the daemons ended, and what was left of their jobs, was seen when they did.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use system_tests::{Effects, FinishedRun, Verdict};
+
+use crate::Cli;
+use crate::fleet::Fleet;
+use crate::place::{BUSY, Place};
+use crate::run::WAKE;
+
+/// What the first verdict was given with.
+const KNOWN: &str = "SELECT extract(epoch FROM at)::double precision, ARRAY(SELECT name FROM run.pooled ORDER BY name) FROM run.quiet";
+
+/// Decides about the run in `folder`, in a server of its own; 0 when everything holds, 1 when not.
+pub(crate) async fn check(cli: &Cli, folder: &Path) -> anyhow::Result<ExitCode> {
+    let dump = folder.join("database.sql");
+    ensure!(dump.is_file(), "{} is no folder of a run: it has no database.sql", folder.display());
+    let place = Place::open(&cli.into.join("again"), false, &BUSY).await?;
+    let verdicts = decide(cli, folder, &dump, &place).await;
+    place.close(false).await?;
+    let verdicts = verdicts?;
+    println!("{}", Verdict::table(&verdicts));
+    let holds = verdicts.iter().all(Verdict::holds);
+    println!("{}: {}", folder.display(), if holds { "every invariant holds" } else { "BROKEN" });
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn decide(cli: &Cli, folder: &Path, dump: &Path, place: &Place) -> anyhow::Result<Vec<Verdict>> {
+    let sql = place.restore(dump).await?;
+    let known = sql.query_one(KNOWN, &[]).await.context("the run ended before it was judged")?;
+    let stream = folder.join("stream.jsonl");
+    let run = FinishedRun {
+        effects: Effects::at(&folder.join("effects"), WAKE),
+        timeline: folder.join("timeline.jsonl"),
+        answers: folder.join("answers.jsonl"),
+        stream: stream.is_file().then_some(stream),
+        schedulers: Fleet::schedulers(),
+        pooled: known.get(1),
+        quiet_at: known.get(0),
+        python: cli.python.clone().context("--python is missing")?,
+    };
+    Ok(run.verdicts(&sql).await)
+}
