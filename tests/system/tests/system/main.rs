@@ -22,6 +22,7 @@ mod failover_handover;
 mod failover_network;
 mod failover_standby;
 mod finished_checker;
+mod hostile_http;
 mod ledger;
 mod live;
 mod migrations;
