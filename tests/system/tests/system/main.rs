@@ -27,6 +27,7 @@ mod ledger;
 mod live;
 mod migrations;
 mod policies;
+mod polling;
 mod pooler;
 mod restart;
 mod scenarios;
