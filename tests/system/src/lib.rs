@@ -35,6 +35,9 @@ pub use witness::install as install_witness;
 /// Generous: machines that run tests are slow at times, and a condition that holds ends the wait at once.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Files that a worker may have open more than when it was ready: its connections to the database.
+const SPARE_FILES: usize = 12;
+
 /// A database and the daemons on it.
 #[derive(Debug)]
 pub struct Installation {
@@ -322,7 +325,18 @@ impl Installation {
     /// # Panics
     /// When something does not hold.
     pub async fn check_what_is_left(&mut self, effects: &Effects, frozen: &[Frozen], files: usize) {
-        wait_for("no process of any job", PATIENCE, async || match processes::marked(&effects.mark()) {
+        self.check_machine(&effects.mark(), files).await;
+        let broken = self.broken_with_effects(effects, frozen).await;
+        assert!(broken.is_empty(), "broken: {broken:#?}");
+    }
+
+    /// Checks what is left on the machine, once all work is done: no process in whose environment or command line `mark` stands, no zombie
+    /// and no more open files than `files` for each worker.
+    ///
+    /// # Panics
+    /// When something is left.
+    pub async fn check_machine(&mut self, mark: &str, files: usize) {
+        wait_for("no process of any job", PATIENCE, async || match processes::marked(mark) {
             left if left.is_empty() => Ok(()),
             left => Err(format!("{left:?}")),
         })
@@ -342,8 +356,17 @@ impl Installation {
             })
             .await;
         }
-        let broken = self.broken_with_effects(effects, frozen).await;
-        assert!(broken.is_empty(), "broken: {broken:#?}");
+    }
+
+    /// How many files a worker may have open when all is done that was begun from here on: those it has, and connections that its pool makes
+    /// meanwhile.
+    ///
+    /// # Panics
+    /// When there is no worker that runs.
+    #[must_use]
+    pub fn files_of_workers(&self) -> usize {
+        let open = self.workers.iter().map(|worker| processes::open_files(worker.id()));
+        open.max().expect("a worker") + SPARE_FILES
     }
 
     /// The names of all invariants that are checked.

@@ -97,7 +97,7 @@ async fn silent_work_whose_claim_was_taken_away_is_killed_with_the_next_heartbea
     let pid_of = async |dispatch: &str| {
         wait_for("the work to begin", PATIENCE, async || {
             let text = std::fs::read_to_string(folder.path().join(dispatch)).unwrap_or_default();
-            text.trim().parse::<i32>().map_err(|_| text)
+            text.trim().parse::<i32>().map_err(|_not_yet| text)
         })
         .await
     };

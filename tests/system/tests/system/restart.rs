@@ -14,6 +14,7 @@ async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another()
     let temp_dir = [("WORKER_TEMP_DIR", folder.path().to_str().unwrap())];
     let private_directories = || std::fs::read_dir(folder.path()).unwrap().count();
     system.start_worker(&temp_dir).await;
+    let files = system.files_of_workers();
     // The first attempt runs for ever; the second finds that it is the second.
     let policy = serde_json::json!({"max_attempts": 3, "backoff_seconds": 0, "jitter_percent": 0});
     let job = serde_json::json!({"name": "survivor", "job_type": "manual", "retry_policy": policy});
@@ -34,6 +35,8 @@ async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another()
     assert_eq!(system.count(history).await, 2);
     assert_eq!(system.count("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 1);
     assert_eq!(system.count("SELECT count(*) FROM events WHERE event_type = 'worker_offline'").await, 1);
+    // The variables of every process of a job name its private directory.
+    system.check_machine(folder.path().to_str().unwrap(), files).await;
     system.check_invariants().await;
 }
 

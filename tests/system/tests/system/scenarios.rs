@@ -113,10 +113,14 @@ async fn a_dispatch_waits_for_a_worker_and_runs_when_one_appears() {
         (&json!("default"), &json!(false)),
         "{status}"
     );
-    system.start_worker(&[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    system.start_worker(&[("WORKER_TEMP_DIR", place)]).await;
+    let files = system.files_of_workers();
     system
         .wait_count("the run", "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'", 1)
         .await;
+    system.check_machine(place, files).await;
     system.check_invariants().await;
 }
 

@@ -31,9 +31,14 @@ async fn workers_that_join_half_way_share_the_rest() {
 /// Scenario 6: a hundred interval jobs, ten workers, `seconds` long; no fire is missed, none is doubled.
 async fn hundred_jobs_with_ten_workers(period: u32, seconds: i64) {
     let mut system = Installation::with(1, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
     for _ in 0..10 {
-        system.start_worker(&[("WORKER_CONCURRENCY", "4"), ("WORKER_OFFLINE_THRESHOLD", "30s")]).await;
+        let settings =
+            [("WORKER_CONCURRENCY", "4"), ("WORKER_OFFLINE_THRESHOLD", "30s"), ("WORKER_TEMP_DIR", place)];
+        system.start_worker(&settings).await;
     }
+    let files = system.files_of_workers();
     let jobs: Vec<Value> = (0..100).map(|n| every(&format!("job-{n}"), period)).collect();
     system.apply(&shell_jobs("true", &jobs)).await;
     let over = format!(
@@ -67,6 +72,7 @@ async fn hundred_jobs_with_ten_workers(period: u32, seconds: i64) {
     let workers = system.count("SELECT count(DISTINCT worker_id) FROM job_execution_log").await;
     println!("{fates} fires of 100 jobs in {seconds} s, run by {workers} workers");
     assert!(workers >= 5, "{workers} workers took part");
+    system.check_machine(place, files).await;
     system.check_invariants().await;
 }
 
