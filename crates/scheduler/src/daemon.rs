@@ -273,7 +273,7 @@ impl Parts {
     }
 }
 
-/// Hands hints on: changes of jobs to the dispatcher, ends of jobs to what follows them, a leader that resigned or is asked to to the election.
+/// Hands hints on: changes of jobs to the dispatcher, ends of jobs to what follows them, rules and messages to who sends them, a leader that resigned or is asked to to the election.
 async fn listen(
     database: Database,
     board: Arc<Board>,
@@ -285,11 +285,17 @@ async fn listen(
             task.wake.wake();
         }
     };
-    let channels =
-        [notify::JOBS_CHANNEL, notify::ENDS_CHANNEL, notify::RECOVERY_CHANNEL, notify::LEADER_CHANNEL];
+    let channels = [
+        notify::JOBS_CHANNEL,
+        notify::ENDS_CHANNEL,
+        notify::RECOVERY_CHANNEL,
+        notify::NOTIFICATIONS_CHANNEL,
+        notify::LEADER_CHANNEL,
+    ];
     notify::listen(&database, &channels, |hint| match hint {
         Hint::Notified { channel, .. } if channel == notify::JOBS_CHANNEL => wake("dispatch"),
         Hint::Notified { channel, .. } if channel == notify::ENDS_CHANNEL => wake("dependents"),
+        Hint::Notified { channel, .. } if channel == notify::NOTIFICATIONS_CHANNEL => wake("notify"),
         Hint::Notified { channel, .. } if channel == notify::RECOVERY_CHANNEL => {
             // A standby that comes to lead later was not asked.
             asked.store(!board.borrow().is_empty(), Ordering::Relaxed);

@@ -26,6 +26,9 @@ pub const LEADER_CHANNEL: &str = "sched_leader";
 /// Somebody wants the leader to look for lost attempts; no payload.
 pub const RECOVERY_CHANNEL: &str = "sched_recovery";
 
+/// There is a rule or a message that was not there before; no payload.
+pub const NOTIFICATIONS_CHANNEL: &str = "sched_notifications";
+
 /// Somebody wants running work stopped; the payload is the worker that runs it.
 pub const CANCEL_CHANNEL: &str = "sched_cancel";
 
@@ -97,6 +100,14 @@ pub async fn jobs_ended(conn: &mut Conn) -> DbResult<()> {
 /// When the database cannot be asked; the hint is lost then.
 pub async fn recovery_requested(conn: &mut Conn) -> DbResult<()> {
     notify(conn, RECOVERY_CHANNEL, &[String::new()]).await
+}
+
+/// Tells the leader that there is a message to be sent, or a rule that may be the first. Call it after the commit, on its own.
+///
+/// # Errors
+/// When the database cannot be asked; the hint is lost then, and the leader looks by itself.
+pub async fn notifications_wanted(conn: &mut Conn) -> DbResult<()> {
+    notify(conn, NOTIFICATIONS_CHANNEL, &[String::new()]).await
 }
 
 /// Tells standbys that there is no leader.

@@ -1,9 +1,9 @@
 //! Notifications: what rules want told gets a message, each message its dispatch, and each dispatch its end in the record of the message.
 //!
 //! Reads on in the stream of events after a position that is stored ([`sched_model::db::notifications`]), in steps that are each a fenced
-//! transaction of a constant number of round trips. If the process dies, what is not committed is done by the next leader. Nothing
-//! wakes this task but its period, so that neither the tick nor the end of an attempt pays anything for it. Where there is neither a rule nor a
-//! message under way, a look costs one statement and no transaction of its own.
+//! transaction of a constant number of round trips. If the process dies, what is not committed is done by the next leader. No event
+//! wakes this task, but its period, a new rule and a message that was asked for, so that neither the tick nor the end of an attempt pays anything for it. Where there is neither a rule nor a
+//! message under way, a look is one statement, and there are few of them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -18,8 +18,10 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two looks.
-pub const PERIOD: Duration = Duration::from_secs(2);
+/// Time between two looks where nobody wants anything told: an idle leader is to cost next to nothing.
+pub const PERIOD: Duration = Duration::from_secs(20);
+/// Time between two looks where somebody does.
+const NEXT: Duration = Duration::from_secs(2);
 /// A run may take no longer; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this a run ends between two steps and begins anew at once, so that its success is seen while it works off a burst.
@@ -67,10 +69,12 @@ impl Notify {
     async fn run(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         let started = monotonic();
-        let mut sum = Stepped::default();
+        let (mut sum, mut is_wanted) = (Stepped::default(), false);
         loop {
             let work = follow::look(&mut conn).await?;
-            if !(work.has_rules || work.has_waiting || work.has_sending || work.is_stale) {
+            let is_any = work.has_rules || work.has_waiting || work.has_sending;
+            is_wanted |= is_any;
+            if !(is_any || work.is_stale) {
                 break;
             }
             let (scope, limits, ignored) = (&self.scope, self.limits, &self.held.ignored);
@@ -91,7 +95,8 @@ impl Notify {
                 return Ok(report(&sum).next_in(Duration::ZERO));
             }
         }
-        Ok(report(&sum))
+        let report = report(&sum);
+        Ok(if is_wanted { report.next_in(NEXT) } else { report })
     }
 }
 

@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::functions::Change;
 use sched_model::db::notifications::channels::{self, ChannelRecord, ChannelSettings, Deleted};
 use sched_model::db::notifications::deliveries;
-use sched_model::db::{Conn, audit, clock, secrets, tenants};
+use sched_model::db::{Conn, audit, clock, notify, secrets, tenants};
 use sched_model::domain::ids::{TenantId, time_ordered};
 use sched_wire::{BASE_PATH, NotificationChannel, Page, PageQuery};
 use serde_json::json;
@@ -180,6 +180,7 @@ pub(crate) async fn test(
             Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &show::delivery(made))?, ()))
         })
         .await?;
+    state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
     Ok(written.response)
 }
 

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::functions::Change;
 use sched_model::db::notifications::rules::{self, RuleRecord};
-use sched_model::db::{Conn, audit};
+use sched_model::db::{Conn, audit, notify};
 use sched_model::domain::ids::TenantId;
 use sched_wire::{BASE_PATH, NotificationRule, Page, PageQuery};
 
@@ -98,6 +98,7 @@ pub(crate) async fn put(
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
+        state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
         tracing::info!(rule.name = settings.name, "Wrote a notification rule.");
     }
     Ok(written.response)
