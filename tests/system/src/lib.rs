@@ -21,6 +21,7 @@ mod verdict;
 mod witness;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -356,6 +357,15 @@ impl Installation {
             })
             .await;
         }
+    }
+
+    /// The same, of jobs whose private directories are made in `place` (`WORKER_TEMP_DIR`): the variables of each of their processes name one,
+    /// and those of the workers name the place alone.
+    ///
+    /// # Panics
+    /// When something is left.
+    pub async fn check_machine_below(&mut self, place: &Path, files: usize) {
+        self.check_machine(&format!("{}/sched-", place.display()), files).await;
     }
 
     /// How many files a worker may have open when all is done that was begun from here on: those it has, and connections that its pool makes

@@ -35,8 +35,7 @@ async fn restart_of_a_killed_worker_is_noticed_and_its_work_retried_by_another()
     assert_eq!(system.count(history).await, 2);
     assert_eq!(system.count("SELECT count(*) FROM worker_registration WHERE status = 'OFFLINE'").await, 1);
     assert_eq!(system.count("SELECT count(*) FROM events WHERE event_type = 'worker_offline'").await, 1);
-    // The variables of every process of a job name its private directory.
-    system.check_machine(folder.path().to_str().unwrap(), files).await;
+    system.check_machine_below(folder.path(), files).await;
     system.check_invariants().await;
 }
 

@@ -120,7 +120,7 @@ async fn a_dispatch_waits_for_a_worker_and_runs_when_one_appears() {
     system
         .wait_count("the run", "SELECT count(*) FROM job_execution_log WHERE status = 'COMPLETED'", 1)
         .await;
-    system.check_machine(place, files).await;
+    system.check_machine_below(folder.path(), files).await;
     system.check_invariants().await;
 }
 
