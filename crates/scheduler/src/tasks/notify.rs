@@ -18,8 +18,10 @@ use serde_json::json;
 
 use super::{Scope, tell_waiting, within};
 
-/// Time between two looks.
-pub const PERIOD: Duration = Duration::from_secs(2);
+/// Time between two looks while there is nothing to tell, nor anybody to be told.
+pub const PERIOD: Duration = Duration::from_secs(5);
+/// Time between two looks while there are rules or messages.
+const BUSY_PERIOD: Duration = Duration::from_secs(2);
 /// A run may take no longer; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 /// After this a run ends between two steps and begins anew at once, so that its success is seen while it works off a burst.
@@ -68,9 +70,11 @@ impl Notify {
         let mut conn = self.scope.database.conn().await?;
         let started = monotonic();
         let mut sum = Stepped::default();
+        let mut is_busy;
         loop {
             let work = follow::look(&mut conn).await?;
-            if !(work.has_rules || work.has_waiting || work.has_sending || work.is_stale) {
+            is_busy = work.has_rules || work.has_waiting || work.has_sending;
+            if !(is_busy || work.is_stale) {
                 break;
             }
             let (scope, limits, ignored) = (&self.scope, self.limits, &self.held.ignored);
@@ -91,7 +95,8 @@ impl Notify {
                 return Ok(report(&sum).next_in(Duration::ZERO));
             }
         }
-        Ok(report(&sum))
+        let report = report(&sum);
+        Ok(if is_busy { report.next_in(BUSY_PERIOD) } else { report })
     }
 }
 
