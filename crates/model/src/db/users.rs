@@ -193,8 +193,9 @@ pub async fn set_operator(
     Ok(Some((before, after)))
 }
 
-/// Deletes a user, and with them what they are in tenants, their keys and their sessions; returns who they were, or `None` if there is no such
-/// user. What they did stays in the audit log under their address. Call it in a transaction.
+/// Deletes a user, and with them what they are in tenants, their keys and their sessions.
+///
+/// Returns who they were, or `None` if there is no such user. What they did stays in the audit log under their address. Call it in a transaction.
 ///
 /// # Errors
 /// It is the last active owner of a tenant, or the last active system operator.

@@ -103,8 +103,10 @@ impl ArgsSchema {
     }
 }
 
-/// What is wrong with arguments by the schema that is kept with their function. One that cannot be read, which somebody wrote past the API, is
-/// told as what is wrong: arguments that nobody can judge are not taken for good.
+/// What is wrong with arguments by the schema that is kept with their function.
+///
+/// A schema that cannot be read, which somebody wrote past the API, is told as what is wrong: arguments that nobody can judge are not taken
+/// for good.
 #[must_use]
 pub fn misfits(schema: Option<&Value>, args: &Value) -> Vec<Misfit> {
     let Some(schema) = schema else { return Vec::new() };
