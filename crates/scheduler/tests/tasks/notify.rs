@@ -129,6 +129,18 @@ async fn each_occasion_is_told_by_the_rules_that_ask_for_it() {
     expected.extend(["(all,recovery,nightly)", "(all,recovery,hourly)"]);
     assert_eq!(told(&world).await, expected);
 
+    // What the scheduler cannot go on with has failed; what somebody disables has not.
+    happens(&world, "nightly", "job_disabled", r#"{"job_name": "nightly", "reason": "no such zone"}"#).await;
+    happens(&world, "hourly", "job_disabled", r#"{"job_name": "hourly", "reason": null, "by": "ann"}"#).await;
+    settle(&world).await;
+    ends(&world, "nightly", "COMPLETED").await;
+    ends(&world, "hourly", "COMPLETED").await;
+    settle(&world).await;
+    expected.extend(["(all,failure,nightly)", "(bad,failure,nightly)", "(all,recovery,nightly)"]);
+    assert_eq!(told(&world).await, expected);
+    let why = "SELECT DISTINCT body ->> 'error' FROM notification_deliveries WHERE body ->> 'error' LIKE 'no such%'";
+    assert_eq!(world.rows(why).await, ["(\"no such zone\")"]);
+
     let body = "SELECT body ->> 'type', body ->> 'tenant', body ->> 'status', body ->> 'attempt', body ->> 'error', body ->> 'held_back',
                        body ->> 'id' = id::text, body ->> 'rule', body ? 'project', body ->> 'job_id' = job_id::text
                 FROM notification_deliveries WHERE rule_name = 'bad' ORDER BY event_id LIMIT 1";

@@ -16,7 +16,9 @@ page AS MATERIALIZED (
                     CASE e.payload ->> 'dispatch_status'
                         WHEN 'COMPLETED' THEN 'recovery' WHEN 'DEAD_LETTER' THEN 'dead_letter'
                         WHEN 'FAILED' THEN 'failure' WHEN 'TIMEOUT' THEN 'failure' END
-                WHEN e.event_type IN ('dispatch_expired', 'run_missed') THEN 'missed' END AS kind
+                WHEN e.event_type IN ('dispatch_expired', 'run_missed') THEN 'missed'
+                -- By the scheduler, which cannot go on with it: a job that somebody disabled names who did.
+                WHEN e.event_type = 'job_disabled' AND NOT e.payload ? 'by' THEN 'failure' END AS kind
     FROM events e
     WHERE (e.transaction_id, e.id) > ((SELECT transaction_id::text::xid8 FROM input), (SELECT id FROM input))
       AND e.transaction_id < (SELECT ends_at FROM settled)
@@ -50,7 +52,7 @@ matched AS (
           SELECT coalesce(b.payload ->> 'dispatch_status', 'FAILED') <> 'COMPLETED'
           FROM events b
           WHERE b.job_id = w.job_id AND (b.transaction_id, b.id) < (w.transaction_id, w.id)
-            AND (b.event_type = 'dispatch_expired'
+            AND (b.event_type = 'dispatch_expired' OR (b.event_type = 'job_disabled' AND NOT b.payload ? 'by')
                  OR (b.event_type IN ('schedule_execution_completed', 'schedule_execution_lost')
                      AND b.payload ->> 'dispatch_status' IN ('COMPLETED', 'FAILED', 'TIMEOUT', 'DEAD_LETTER')))
           ORDER BY b.transaction_id DESC, b.id DESC
