@@ -66,7 +66,7 @@ fn identity() -> Vec<Path> {
             .get(
                 Needs::Identity,
                 sessions::current,
-                says("Show the session whose cookie is sent").ok::<wire::OwnSession>(),
+                says("Show the session whose cookie is sent").ok::<wire::OwnSession>().may_be_missing(),
             )
             .delete(Needs::Identity, sessions::sign_out, says("Sign out").no_content()),
         at("/sessions/{id}").delete(

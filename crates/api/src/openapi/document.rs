@@ -336,7 +336,7 @@ fn refusals(path: &Path, method: &Method, says: &Says) -> Vec<StatusCode> {
         || says.body.is_some()
         || is_change;
     let may = |status: StatusCode| match status {
-        StatusCode::NOT_FOUND => names_things,
+        StatusCode::NOT_FOUND => names_things || says.may_be_missing,
         StatusCode::CONFLICT => is_change,
         StatusCode::PRECONDITION_FAILED => says.is_conditional,
         StatusCode::REQUEST_TIMEOUT

@@ -21,6 +21,8 @@ pub(crate) struct Says {
     pub(super) is_conditional: bool,
     pub(super) is_repeatable: bool,
     pub(super) is_resumable: bool,
+    /// What it is about may not be there, though the path names nothing.
+    pub(super) may_be_missing: bool,
 }
 
 /// A body that is taken.
@@ -55,6 +57,7 @@ pub(crate) const fn says(summary: &'static str) -> Says {
         is_conditional: false,
         is_repeatable: false,
         is_resumable: false,
+        may_be_missing: false,
     }
 }
 
@@ -128,6 +131,11 @@ impl Says {
     /// It looks at `If-Match`.
     pub(crate) fn if_match(self) -> Self {
         Self { is_conditional: true, ..self }
+    }
+
+    /// There may be nothing that it is about, though the path names nothing.
+    pub(crate) fn may_be_missing(self) -> Self {
+        Self { may_be_missing: true, ..self }
     }
 
     /// It looks at `Idempotency-Key`.

@@ -143,7 +143,8 @@ async fn one_instant_is_explained_or_its_neighbours_are_named() {
             .client()
             .await
             .batch_execute(
-                "UPDATE scheduled_jobs SET created_at = '2020-01-01Z', settled_until = '2020-01-01Z';
+                "DELETE FROM skipped_fires;
+                 UPDATE scheduled_jobs SET created_at = '2020-01-01Z', settled_until = '2020-01-01Z';
                  UPDATE scheduled_job_versions SET changed_at = '2020-01-01Z' WHERE version = 2",
             )
             .await

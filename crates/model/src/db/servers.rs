@@ -162,7 +162,6 @@ mod tests {
         for (url, expected) in [
             ("postgresql://u:p@one:1,two,three:3/sched", &[("one", 1), ("two", 5432), ("three", 3)][..]),
             ("postgresql:///sched?host=one,two&port=7,8", &[("one", 7), ("two", 8)]),
-            ("postgresql://one,two/sched?port=7", &[("one", 7), ("two", 7)]),
             ("postgresql://one:6/sched?hostaddr=10.0.0.5", &[("one", 6), ("10.0.0.5", 6)]),
             ("postgresql:///sched?host=/run/postgresql", &[("localhost", 5432)]),
         ] {

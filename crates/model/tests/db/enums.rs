@@ -75,7 +75,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("public.scheduled_jobs.last_status", "the final states only"),
 ];
 
-/// Every CHECK of the form `column IN (words)`, and of lists `column <@ words`: the column and its words, sorted. Partitions have theirs from their parents.
+/// Every CHECK of the form `column IN (words)`, and of lists `column <@ words`, and what the trigger that stands for the checks of jobs says: the
+/// column and its words, sorted. Partitions have theirs from their parents.
 async fn word_lists(db: &TestDatabase) -> BTreeMap<String, Vec<String>> {
     let query = r"
         SELECT n.nspname || '.' || c.relname || '.' || m.parts[1],
@@ -93,7 +94,15 @@ async fn word_lists(db: &TestDatabase) -> BTreeMap<String, Vec<String>> {
         JOIN pg_class c ON c.oid = x.conrelid AND NOT c.relispartition
         JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname IN ('public', 'maintenance')
         CROSS JOIN LATERAL regexp_match(pg_get_constraintdef(x.oid), '\((\w+) <@ ''\{([a-z_,]+)\}''::text\[\]\)') AS m (parts)
-        WHERE x.contype = 'c' AND m.parts IS NOT NULL";
+        WHERE x.contype = 'c' AND m.parts IS NOT NULL
+        UNION ALL
+        SELECT n.nspname || '.' || c.relname || '.' || m.parts[1], replace(m.parts[2], ''', ''', ' ')
+        FROM pg_trigger x
+        JOIN pg_class c ON c.oid = x.tgrelid
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_proc f ON f.oid = x.tgfoid
+        CROSS JOIN LATERAL regexp_matches(f.prosrc, 'NEW\.(\w+) IN \(''([a-z_'', ]+)''\)', 'g') AS m (parts)
+        WHERE x.tgname = 'scheduled_jobs_settings_checked'";
     let found = rows(&db.client().await, query).await;
     let lists: BTreeMap<String, Vec<String>> =
         found.into_iter().map(|row| (row[0].clone(), sorted(row[1].split(' ')))).collect();

@@ -61,6 +61,8 @@ pub(super) fn script(worker: &str, batch: usize) -> anyhow::Result<String> {
             &same("false"),
             &same("true"),
             &same("'job'::text"),
+            &same("NULL::text"),
+            &same("NULL::jsonb"),
         ],
     )?;
     let lock = filled(LOCK_JOBS, &[":tenants", ":jobs"])?;
