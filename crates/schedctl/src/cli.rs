@@ -362,6 +362,8 @@ mod tests {
         assert_eq!(
             nouns,
             [
+                "api-keys",
+                "audit",
                 "calendars",
                 "dead-letters",
                 "dispatches",
@@ -370,9 +372,11 @@ mod tests {
                 "jobs",
                 "projects",
                 "queues",
+                "secrets",
                 "templates",
                 "tenants",
-                "users"
+                "users",
+                "workers"
             ]
         );
     }

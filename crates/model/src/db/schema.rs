@@ -1019,7 +1019,7 @@ diesel::table! {
         default_timeout_seconds -> Int4,
         /// Retry policy of jobs that have none of their own; NULL means the installation default.
         retry_policy -> Nullable<Jsonb>,
-        /// JSON Schema that the arguments of its jobs must satisfy; NULL accepts all. Not in effect yet.
+        /// JSON Schema (2020-12) that the arguments of its jobs must satisfy when a job is saved or triggered by hand; NULL accepts all.
         args_schema -> Nullable<Jsonb>,
         /// False accepts no new job and disables those it has.
         is_active -> Bool,

@@ -363,6 +363,6 @@ async fn built_in_jobs_are_listed_when_they_are_asked_for_and_are_not_quarantine
         found.into_iter().map(|job| job.settings.name).collect::<Vec<_>>()
     };
     assert_eq!(names(Shown::Own).await, ["mine", "sched.mine"]);
-    assert_eq!(names(Shown::All).await.len(), 7);
+    assert_eq!(names(Shown::All).await.len(), 8);
     assert_eq!(overview::counts(&mut conn, TENANT).await.unwrap().jobs_quarantined, 0);
 }

@@ -373,7 +373,7 @@ async fn a_backup_restores_into_a_fresh_database_with_every_row() {
         )
         .await;
     let counts = world.text(COUNTS).await;
-    assert!(counts.contains("scheduled_jobs 5") && counts.contains("skipped_fires 455"), "{counts}");
+    assert!(counts.contains("scheduled_jobs 6") && counts.contains("skipped_fires 546"), "{counts}");
     let result = world.done("sched.backup").await;
     let path = Path::new(result["path"].as_str().unwrap());
     assert_eq!(std::fs::metadata(path).unwrap().len(), result["bytes"].as_u64().unwrap());
