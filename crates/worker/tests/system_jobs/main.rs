@@ -419,5 +419,5 @@ async fn a_backup_restores_into_a_fresh_database_with_every_row() {
     let after = "SELECT (SELECT name FROM tenants) || ' ' || (SELECT count(*) FROM skipped_fires) || ' '
                         || (SELECT count(*) FROM maintenance.job_execution_log)";
     let row = client.query_one(after, &[]).await.unwrap();
-    assert_eq!(row.get::<_, String>(0), "Default 455 4");
+    assert_eq!(row.get::<_, String>(0), "Default 546 4");
 }
