@@ -48,6 +48,7 @@ pub(crate) async fn run(session: Session, state: watch::Sender<LeaseState>) {
                 if vacancy.note(sent_at, leader_silence, config.lease.duration()) {
                     session.nobody_leads.notify_one();
                 }
+                look(&session, &mut conn, config.lease.margin() / 2).await;
             }
             Some((_, BeatOutcome::LeaseLost)) => break,
             None => {}
@@ -122,15 +123,24 @@ async fn beat(session: &Session, slot: &mut Option<Conn>) -> Result<BeatOutcome,
     };
     let beat = Beat { status, running, jobs_processed: seen.processed.load(Ordering::Relaxed) };
     let outcome = workers::heartbeat(&mut conn, session.id, beat).await?;
-    if running > 0 && matches!(outcome, BeatOutcome::Renewed { .. }) {
-        obey(session, &mut conn).await;
-    }
     *slot = Some(conn);
     Ok(outcome)
 }
 
-/// Stops what somebody has cancelled, and kills what belongs to others by now: a claim may be taken away although the lease holds. The lease
-/// is renewed already, whatever becomes of this look; the next one comes soon.
+/// Looks for work that is to end, for a limited time. The lease is renewed already, whatever becomes of this look; the next one comes soon.
+async fn look(session: &Session, slot: &mut Option<Conn>, limit: Duration) {
+    if session.worker.seen.running.count() == 0 {
+        return;
+    }
+    let Some(mut conn) = slot.take() else { return };
+    // One that was left in the middle of an answer is of no use any more.
+    match tokio::time::timeout(limit, obey(session, &mut conn)).await {
+        Ok(()) => *slot = Some(conn),
+        Err(_elapsed) => tracing::warn!("No answer about cancelled work within {limit:?}; trying again."),
+    }
+}
+
+/// Stops what somebody has cancelled, and kills what belongs to others by now: a claim may be taken away although the lease holds.
 async fn obey(session: &Session, conn: &mut Conn) {
     let running = &session.worker.seen.running;
     let words = match cancellations::word_of(conn, &running.held()).await {

@@ -484,11 +484,11 @@ async fn matrix(two: &Two) {
         // What a deleted job did is asked for by its id, so an id that nobody has shows nothing.
         ("/events", &format!("job={job}"), 200),
         ("/events", &format!("job={MARK}"), 404),
-        ("/events", &format!("project={MARK}"), 404),
+        // One of the same name was made above.
+        ("/events", &format!("project={MARK}"), 200),
         ("/events", &format!("dispatch={}", two.dispatch), 200),
         ("/events", &format!("cursor={}", two.event), 200),
         ("/events/stream", &format!("job={MARK}"), 404),
-        ("/events/stream", &format!("project={MARK}"), 404),
         ("/secrets/x", &format!("project={MARK}"), 422),
     ] {
         let answer = two.ask(&owner, "GET", &format!("{path}?{filter}"), &Value::Null).await;

@@ -248,7 +248,7 @@ impl Holding {
         }
         let interval = TimeDelta::seconds(min_interval_seconds.into());
         let known = self.holds.get(&key).copied().or(kept);
-        if !self.changed.contains(&key) {
+        if !self.holds.contains_key(&key) {
             self.changed.push(key);
         }
         match known {

@@ -7,16 +7,11 @@ use std::io;
 
 use nix::errno::Errno;
 
-/// Whether it tells of too many processes, open files or sockets, or of no memory for the kernel.
+/// Whether it tells of too many processes, open files or sockets. No memory is none of these: a program that is too large, or that lies about
+/// its size, would be handed back for ever.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EAGAIN | Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS))
-        || is_of_memory(error)
-}
-
-/// Whether it tells of no memory, which an attempt with a limit of its own may have used up itself.
-pub(super) fn is_of_memory(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(Errno::ENOMEM as i32)
 }
 
 #[cfg(test)]
@@ -26,12 +21,13 @@ mod tests {
     #[test]
     fn what_the_machine_lacks_is_told_from_what_a_program_lacks() {
         let is = |errno: Errno| is_shortage(&io::Error::from_raw_os_error(errno as i32));
-        for errno in [Errno::EAGAIN, Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM, Errno::ENOBUFS] {
+        for errno in [Errno::EAGAIN, Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS] {
             assert!(is(errno), "{errno}");
         }
-        for errno in [Errno::ENOENT, Errno::EACCES, Errno::ENOEXEC, Errno::E2BIG, Errno::EPERM] {
+        for errno in [Errno::ENOENT, Errno::EACCES, Errno::ENOEXEC, Errno::E2BIG, Errno::EPERM, Errno::ENOMEM]
+        {
             assert!(!is(errno), "{errno}");
         }
-        assert!(!is_shortage(&io::ErrorKind::OutOfMemory.into()), "only the operating system's word counts");
+        assert!(!is_shortage(&io::ErrorKind::WouldBlock.into()), "only the operating system's word counts");
     }
 }

@@ -71,7 +71,7 @@ impl Mailer {
         let message = self.message(mail)?;
         match self.transport.send(message).await {
             Ok(_taken) => Ok(()),
-            Err(error) if error.is_permanent() => {
+            Err(error) if error.is_permanent() && !is_of_sign_in(&error) => {
                 Err(Failure::new("mail_rejected", describe(&error)).for_good())
             }
             Err(error) => Err(Failure::new("mail_failed", describe(&error))),
@@ -96,6 +96,11 @@ impl Mailer {
             .body(mail.text)
             .map_err(|error| unfit(&error))
     }
+}
+
+/// Whether the server does not know who we are (RFC 4954), which the operator mends and no tenant.
+fn is_of_sign_in(error: &lettre::transport::smtp::Error) -> bool {
+    error.status().is_some_and(|code| ["530", "534", "535", "538"].contains(&code.to_string().as_str()))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::super::resources::{can_be_there, named, no_such, version_tag};
 use super::super::{Answer, Id, State};
-use super::entry;
+use super::{LOOKED_AT, at_most, entry};
 use crate::dto::notification as show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
@@ -77,6 +77,9 @@ pub(crate) async fn put(
         .write(&identity, by, "put_notification_channel", async |conn: &mut Conn| {
             has_secret(conn, tenant, &settings).await?;
             let saved = channels::save(conn, tenant, &settings, &by.source).await?;
+            if saved.change == Change::Created {
+                at_most(channels::list(conn, tenant, None, LOOKED_AT).await?.len(), KIND)?;
+            }
             let before = saved.before.as_ref().map(|(_, version)| version.to_string());
             condition.check(KIND, before.as_deref())?;
             let action = match saved.change {

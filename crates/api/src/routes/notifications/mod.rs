@@ -12,7 +12,9 @@ use sched_model::domain::ids::TenantId;
 use serde::Serialize;
 
 use super::auditing::plain;
+use crate::error::ApiError;
 use crate::identity::By;
+use crate::mistake::Mistake;
 
 /// The entry of the audit log for a change of a channel or a rule.
 fn entry<T: Serialize>(
@@ -32,4 +34,18 @@ fn entry<T: Serialize>(
         request_id: Some(by.request.clone()),
         address: by.address.clone(),
     }
+}
+
+/// Most channels, and most rules, of a tenant: the leader holds all rules against all that happens, for everybody.
+const MOST: usize = 100;
+/// How many are looked at to see whether there are more.
+const LOOKED_AT: i64 = 101;
+
+/// Refuses the one that was one too many.
+fn at_most(count: usize, kind: &str) -> Result<(), ApiError> {
+    if count <= MOST {
+        return Ok(());
+    }
+    let message = format!("the tenant has {MOST} of it, which is the most; delete a {kind} first");
+    Err(ApiError::Refused(vec![Mistake::invalid("", message)]))
 }

@@ -9,7 +9,7 @@ use sched_wire::{BASE_PATH, NotificationRule, Page, PageQuery};
 
 use super::super::resources::{can_be_there, named, no_such, version_tag};
 use super::super::{Answer, Id, State};
-use super::entry;
+use super::{LOOKED_AT, at_most, entry};
 use crate::dto::notification as show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
@@ -75,6 +75,9 @@ pub(crate) async fn put(
                 ApiError::Refused(missing.into_iter().map(mistake).collect())
             })?;
             let saved = rules::save(conn, tenant, &settings, subject, &by.source).await?;
+            if saved.change == Change::Created {
+                at_most(rules::list(conn, tenant, None, LOOKED_AT).await?.len(), KIND)?;
+            }
             let before = saved.before.as_ref().map(|(_, version)| version.to_string());
             condition.check(KIND, before.as_deref())?;
             let action = match saved.change {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 /// Longest schema, as compact JSON in bytes.
@@ -21,11 +21,13 @@ pub const MOST_PARTS: u64 = 1000;
 /// How deep schemas lie in each other, `$ref` followed.
 pub const DEEPEST: usize = 64;
 /// Parts times values: more is not looked at.
-const MOST_WORK: u64 = 2_000_000;
+const MOST_WORK: u64 = 500_000;
+/// Up to this much work all that is wrong is found at once, of which the library keeps everything; beyond it the first that it meets is told.
+const WORK_FOR_ALL: u64 = 20_000;
 /// Most mistakes told at once.
 const MOST_MISTAKES: usize = 20;
 /// Largest compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 512 * 1024;
+const LARGEST_PATTERN: usize = 64 * 1024;
 /// How many schemas that were read are kept: jobs are written, and triggered, by the hundred.
 const KEPT: usize = 4;
 /// What `$schema` may say.
@@ -94,13 +96,20 @@ impl ArgsSchema {
             let message = "are too many to be held against the args_schema of the function; have fewer, or a simpler schema";
             return vec![Misfit::new("", message)];
         }
-        let told = self.validator.iter_errors(args).take(MOST_MISTAKES).map(|error| {
-            let rule = error.schema_path().as_str();
-            let message = format!("{} (args_schema of the function, {rule})", error.masked());
-            Misfit::new(error.instance_path().as_str(), message)
-        });
-        told.collect()
+        if work > WORK_FOR_ALL {
+            return self.validator.validate(args).err().iter().map(misfit_of).collect();
+        }
+        if self.validator.is_valid(args) {
+            return Vec::new();
+        }
+        self.validator.iter_errors(args).take(MOST_MISTAKES).map(|error| misfit_of(&error)).collect()
     }
+}
+
+fn misfit_of(error: &ValidationError<'_>) -> Misfit {
+    let rule = error.schema_path().as_str();
+    let message = format!("{} (args_schema of the function, {rule})", error.masked());
+    Misfit::new(error.instance_path().as_str(), message)
 }
 
 /// What is wrong with arguments by the schema that is kept with their function.

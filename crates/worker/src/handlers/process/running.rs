@@ -13,7 +13,7 @@ use sched_model::fences::{self, Fence};
 use tokio::net::unix::pipe::Receiver;
 use uuid::Uuid;
 
-use super::super::shortage::{is_of_memory, is_shortage};
+use super::super::shortage::is_shortage;
 use super::attempts::{self, Registration};
 use super::cgroups::Leaf;
 use super::confine::Confinement;
@@ -66,11 +66,9 @@ impl Running {
             }),
             Err(source) => {
                 let program = program.path.to_string_lossy().into_owned();
-                // Within its group the program may have been too large for its own limit.
-                let may_be_its_own = leaf.is_some() && is_of_memory(&source);
                 Err(match source.kind() {
                     io::ErrorKind::NotFound => StartError::NoInterpreter { program, source },
-                    _ if is_shortage(&source) && !may_be_its_own => StartError::Shortage { program, source },
+                    _ if is_shortage(&source) => StartError::Shortage { program, source },
                     _ => StartError::Spawn { program, source },
                 })
             }
