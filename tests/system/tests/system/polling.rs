@@ -38,7 +38,9 @@ async fn a_worker_that_may_not_listen_says_so_and_finds_work_by_polling() {
     assert!(log.contains("Not listening for notifications, as told: work is found by polling."), "{log}");
     let health = system.workers[0].health_addr().await;
     assert_eq!(is_listening(health).await, Ok(false));
-    let listens = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name LIKE 'sched-worker%'";
+    let listens =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'
+                   AND application_name LIKE 'sched-worker%'";
     assert_eq!(system.count(listens).await, 0, "it is as silent as it says");
     system.apply(&shell_jobs("true", &[manual("quiet")])).await;
     for done in 1..=3 {
@@ -63,7 +65,7 @@ async fn a_worker_looks_for_work_at_once_when_its_listener_is_back() {
 
     proxy.hold();
     proxy.cut();
-    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'sched-worker%'";
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'sched-worker%'";
     wait_for("the worker's sessions to be gone", PATIENCE, async || match system.count(sessions).await {
         0 => Ok(()),
         left => Err(format!("{left}")),
