@@ -26,8 +26,9 @@ async fn leader(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     seed::jobs(&db, &Jobs { count: bench.scale.pick(100_000, 1_000), ..Jobs::default() }).await?;
     seed::settle(&db).await?;
     let scheduler = daemon::start_leading(&db).await?;
-    // Sessions report what they have done at most once a second, and a new leader has more to do than an old one.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    // A new leader has more to do than an old one, and sessions report what they have done at most once a second; those that are idle then, only after
+    // ten seconds, or with what they do next.
+    tokio::time::sleep(Duration::from_secs(25)).await;
     let admin = &bench.place.admin;
     let count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'bench'";
     let mut runs = Vec::new();

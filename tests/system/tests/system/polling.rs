@@ -102,13 +102,13 @@ async fn the_small_claim_is_for_one_dispatch_that_an_idle_worker_is_told_of() {
     system.start_worker(&[&SELDOM[..], &[("WORKER_OFFLINE_THRESHOLD", "60s")]].concat()).await;
     let health = system.workers[0].health_addr().await;
     wait_until_listening(health, true).await;
-    // Told of one, again and again: between them it looks once more, finds nothing, and is idle.
+    // Told of one, again and again: between them it looks once more, finds nothing, and is idle. The first may meet the look with which it begins.
     for done in 1..=3 {
         system.trigger("one").await;
         system.wait_count("a lone run", COMPLETED, done).await;
     }
     let told = system.text(claims).await;
-    assert!(told.starts_with("lone") && told.matches("lone").count() >= 2, "{told}");
+    assert!(told.matches("lone").count() >= 2, "{told}");
     // Several that wait are a line, of which the large claim takes all at once.
     system.workers[0].pause();
     for _ in 0..3 {
