@@ -1,10 +1,9 @@
 //! Triggers that are gathered: those that arrive while a transaction of their tenant is under way go together into the next one.
 //!
 //! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost
-//! little more than one. Nobody waits for others to come: the first goes at once, alone. When as many wait as are under way, they go too,
-//! beside those: one transaction is written while the other one waits for the disk. Two that are under way have no job in common, since the
-//! one would wait for the other. Each trigger is answered when the transaction that has it is committed, with its own dispatch or its own
-//! refusal, and has its own entry in the audit log.
+//! little more than one. Nobody waits for others to come: the first goes at once, alone, and whoever comes meanwhile goes next, together. Two
+//! transactions beside each other would each be half as large and cost more than they save. Each trigger is answered when the transaction that
+//! has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log.
 //!
 //! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
 //! all of a transaction that is refused before its commit: each is then done by itself, in a transaction of its own, where it waits as long as
@@ -13,8 +12,8 @@
 //! gone by the time their trigger would be written (the client, or its time) has none. A process that dies has answered nobody whose trigger
 //! it did not commit.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -37,8 +36,6 @@ use crate::session::{Sessions, SharedError};
 const MOST: usize = 100;
 /// Longest arguments of a trigger that goes with others, as a body in bytes: a transaction of many is to stay small.
 pub(crate) const LONGEST_ARGS: usize = 16 * 1024;
-/// Most transactions of a tenant at once.
-const AT_ONCE: usize = 2;
 /// Triggers that may be on their way to the gatherer; each is a request that waits.
 const ON_THEIR_WAY: usize = 1000;
 
@@ -114,6 +111,9 @@ impl Gathering {
     }
 }
 
+/// The tenants of which a transaction is under way, each with the triggers that wait for its end, first come, first served.
+type Lines = HashMap<TenantId, Vec<Waiting>>;
+
 /// Writes what is handed in.
 #[derive(Debug)]
 pub(crate) struct Gatherer {
@@ -127,36 +127,49 @@ impl Gatherer {
     /// # Errors
     /// None; it is a task as others.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
-        // A tenant is in it while a transaction of its triggers is under way.
-        let mut lines: HashMap<TenantId, Line> = HashMap::new();
-        let mut under_way: FuturesUnordered<BoxFuture<'static, (TenantId, Vec<String>)>> =
-            FuturesUnordered::new();
+        let mut lines = Lines::new();
+        let mut under_way: FuturesUnordered<BoxFuture<'static, TenantId>> = FuturesUnordered::new();
         loop {
-            let tenant = tokio::select! {
+            tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 one = self.orders.recv() => {
                     let Some(one) = one else { return Ok(()) };
-                    let tenant = one.order.tenant;
-                    lines.entry(tenant).or_default().add(one);
-                    tenant
+                    under_way.extend(self.take(&mut lines, one));
                 }
-                Some((tenant, jobs)) = under_way.next() => {
-                    lines.entry(tenant).or_default().ended(&jobs);
-                    tenant
+                Some(tenant) = under_way.next() => {
+                    // Who has come just now goes with them.
+                    while let Ok(one) = self.orders.try_recv() {
+                        under_way.extend(self.take(&mut lines, one));
+                    }
+                    let Entry::Occupied(mut line) = lines.entry(tenant) else { continue };
+                    let batch = next(line.get_mut());
+                    if batch.is_empty() {
+                        line.remove();
+                    } else {
+                        under_way.push(self.write(tenant, batch));
+                    }
                 }
-            };
-            let Entry::Occupied(mut line) = lines.entry(tenant) else { continue };
-            while let Some(batch) = line.get_mut().next() {
-                under_way.push(self.write(tenant, batch));
-            }
-            if line.get().transactions == 0 {
-                line.remove();
             }
         }
     }
 
-    /// Writes triggers of a tenant and tells who waits for them; the tenant, and which jobs they were for.
-    fn write(&self, tenant: TenantId, batch: Vec<Waiting>) -> BoxFuture<'static, (TenantId, Vec<String>)> {
+    /// Puts a trigger into the line of its tenant, or begins to write it when nothing of that tenant is under way.
+    fn take(&self, lines: &mut Lines, one: Waiting) -> Option<BoxFuture<'static, TenantId>> {
+        match lines.entry(one.order.tenant) {
+            Entry::Occupied(mut line) => {
+                line.get_mut().push(one);
+                None
+            }
+            Entry::Vacant(line) => {
+                let tenant = *line.key();
+                line.insert(Vec::new());
+                Some(self.write(tenant, vec![one]))
+            }
+        }
+    }
+
+    /// Writes triggers of a tenant and tells who waits for them; returns the tenant.
+    fn write(&self, tenant: TenantId, batch: Vec<Waiting>) -> BoxFuture<'static, TenantId> {
         let sessions = self.sessions.clone();
         async move {
             let (orders, answers): (Vec<Order>, Vec<_>) =
@@ -166,71 +179,16 @@ impl Gatherer {
                 // Who has gone meanwhile hears as little as of any commit that was under way.
                 drop(answer.send(fate));
             }
-            (tenant, orders.into_iter().map(|order| order.job).collect())
+            tenant
         }
         .boxed()
     }
 }
 
-/// The triggers of a tenant.
-#[derive(Debug, Default)]
-struct Line {
-    /// Those that wait, first come, first served.
-    waiting: Vec<Waiting>,
-    /// How many of them are for jobs of which none is under way.
-    free: usize,
-    /// The jobs of those under way, as they were asked for. One that is asked for by its name and by its id is found to be the same
-    /// by the database, where the later comes back undone.
-    jobs: HashSet<String>,
-    /// How many are under way.
-    under_way: usize,
-    /// In how many transactions.
-    transactions: usize,
-}
-
-impl Line {
-    fn add(&mut self, one: Waiting) {
-        self.free += usize::from(!self.jobs.contains(&one.order.job));
-        self.waiting.push(one);
-    }
-
-    /// Those that go now, if some do; nobody who has gone.
-    fn next(&mut self) -> Option<Vec<Waiting>> {
-        if self.transactions >= AT_ONCE || self.free < self.under_way.max(1) {
-            return None;
-        }
-        let (mut batch, mut rest) = (Vec::new(), Vec::new());
-        for one in std::mem::take(&mut self.waiting) {
-            if one.answer.is_closed() {
-                continue;
-            }
-            let goes = batch.len() < MOST && !self.jobs.contains(&one.order.job);
-            if goes { batch.push(one) } else { rest.push(one) }
-        }
-        self.waiting = rest;
-        self.jobs.extend(batch.iter().map(|one: &Waiting| one.order.job.clone()));
-        self.count();
-        if batch.is_empty() {
-            return None;
-        }
-        self.under_way += batch.len();
-        self.transactions += 1;
-        Some(batch)
-    }
-
-    /// A transaction has ended that had triggers of these jobs.
-    fn ended(&mut self, jobs: &[String]) {
-        self.transactions -= 1;
-        self.under_way -= jobs.len();
-        for job in jobs {
-            self.jobs.remove(job);
-        }
-        self.count();
-    }
-
-    fn count(&mut self) {
-        self.free = self.waiting.iter().filter(|one| !self.jobs.contains(&one.order.job)).count();
-    }
+/// The first of a line, which go now and leave it; nobody who has gone.
+fn next(line: &mut Vec<Waiting>) -> Vec<Waiting> {
+    line.retain(|one| !one.answer.is_closed());
+    line.drain(..line.len().min(MOST)).collect()
 }
 
 /// Writes the triggers of a tenant, and says what became of each.
@@ -324,74 +282,15 @@ mod tests {
         (Waiting { order, answer }, fate)
     }
 
-    /// A line to which triggers of these jobs have come, and who waits for them.
-    fn line(jobs: impl IntoIterator<Item = usize>) -> (Line, Vec<oneshot::Receiver<Answer>>) {
-        let (mut line, mut fates) = (Line::default(), Vec::new());
-        come(&mut line, &mut fates, jobs);
-        (line, fates)
-    }
-
-    fn come(
-        line: &mut Line,
-        fates: &mut Vec<oneshot::Receiver<Answer>>,
-        jobs: impl IntoIterator<Item = usize>,
-    ) {
-        for job in jobs {
-            let (one, fate) = waiting(job);
-            line.add(one);
-            fates.push(fate);
-        }
-    }
-
-    fn next(line: &mut Line) -> Vec<String> {
-        line.next().into_iter().flatten().map(|one| one.order.job).collect()
-    }
-
-    const NOBODY: [&str; 0] = [];
-
     #[test]
     fn the_first_of_a_line_go_next_and_nobody_who_has_gone() {
-        let (mut line, mut fates) = line(0..MOST + 10);
+        let (mut line, mut fates): (Vec<_>, Vec<_>) = (0..MOST + 10).map(waiting).unzip();
         fates.drain(2..5);
-        let first = next(&mut line);
+        let mut next = || super::next(&mut line).into_iter().map(|one| one.order.job).collect::<Vec<_>>();
+        let first = next();
         assert_eq!((first.len(), &first[..3]), (MOST, &["0".to_owned(), "1".to_owned(), "5".to_owned()][..]));
-        line.ended(&first);
-        let rest = next(&mut line);
+        let rest = next();
         assert_eq!((rest.len(), rest.last()), (7, Some(&(MOST + 9).to_string())));
-        fates.clear();
-        line.ended(&rest);
-        assert_eq!(next(&mut line), NOBODY);
-        assert_eq!((line.waiting.len(), line.transactions, line.under_way), (0, 0, 0));
-    }
-
-    #[test]
-    fn as_many_as_are_under_way_go_beside_them() {
-        let (mut line, mut fates) = line(0..3);
-        let first = next(&mut line);
-        assert_eq!(first, ["0", "1", "2"]);
-        come(&mut line, &mut fates, [3, 4]);
-        assert_eq!(next(&mut line), NOBODY, "2 wait, 3 are under way");
-        come(&mut line, &mut fates, [5]);
-        assert_eq!(next(&mut line), ["3", "4", "5"]);
-        come(&mut line, &mut fates, 6..20);
-        assert_eq!(next(&mut line), NOBODY, "two are under way");
-        line.ended(&first);
-        assert_eq!(next(&mut line).len(), 14);
-    }
-
-    #[test]
-    fn no_two_under_way_have_a_job_in_common() {
-        let (mut line, mut fates) = line([1, 1]);
-        let first = next(&mut line);
-        assert_eq!(first, ["1", "1"]);
-        come(&mut line, &mut fates, [1, 3, 1]);
-        assert_eq!(next(&mut line), NOBODY, "one of those that wait may go, two are under way");
-        come(&mut line, &mut fates, [4]);
-        let beside = next(&mut line);
-        assert_eq!(beside, ["3", "4"]);
-        line.ended(&beside);
-        assert_eq!(next(&mut line), NOBODY);
-        line.ended(&first);
-        assert_eq!(next(&mut line), ["1", "1"]);
+        assert_eq!(next(), [""; 0]);
     }
 }
