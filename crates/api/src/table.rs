@@ -278,7 +278,7 @@ fn jobs() -> Vec<Path> {
         at("/apply").post(
             P::JobsWrite,
             apply::apply,
-            says("Write calendars, functions, templates and jobs as they should be, all or none")
+            says("Write calendars, functions, templates, jobs and notification channels and rules as they should be, all or none")
                 .takes::<wire::Manifest>()
                 .ok::<wire::ApplyResult>(),
         ),

@@ -23,7 +23,7 @@ pub struct Page<T> {
     pub total_is_at_least: Option<u64>,
 }
 
-/// What `apply` did with each item: calendars, then functions, then templates, then jobs.
+/// What `apply` did with each item: calendars, then functions, templates, jobs, notification channels and rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyResult {
     /// One for each item of the manifest, each kind in its order.
@@ -41,7 +41,7 @@ pub struct Applied {
     pub id: Uuid,
     /// What was done.
     pub change: Change,
-    /// The version of a calendar, template or job after it; `None` for task functions, which have none.
+    /// Its version after it; `None` for task functions, which have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
 }
@@ -58,6 +58,10 @@ pub enum Kind {
     Template,
     /// A job.
     Job,
+    /// A notification channel.
+    NotificationChannel,
+    /// A notification rule.
+    NotificationRule,
 }
 
 /// What a write did.

@@ -1,4 +1,4 @@
-//! A jobs file: calendars, task functions, templates and jobs as a person writes them, and the body of `apply`.
+//! A jobs file: calendars, task functions, templates, jobs, and who is told of them, as a person writes them; and the body of `apply`.
 //!
 //! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
 //! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::calendar::CalendarSpec;
+use crate::notification::{NotificationChannelSpec, NotificationRuleSpec};
 use crate::template::TemplateSpec;
 use crate::words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
@@ -34,6 +35,12 @@ pub struct Manifest {
     /// What is run, and when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSpec>,
+    /// Where notifications go; written before the rules, which may name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notification_channels: Vec<NotificationChannelSpec>,
+    /// What is told, and where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notification_rules: Vec<NotificationRuleSpec>,
 }
 
 /// A task function as a person writes it.

@@ -179,6 +179,9 @@ pub struct NotificationDelivery {
     pub error_class: Option<String>,
     /// What went wrong in the last attempt; null unless it failed.
     pub error: Option<String>,
+    /// Addresses whose server has taken the e-mail; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached: Vec<String>,
     /// When it was decided upon.
     pub created_at: DateTime<Utc>,
     /// When its status last changed.

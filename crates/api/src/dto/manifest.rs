@@ -4,18 +4,24 @@ use std::collections::HashMap;
 
 use sched_model::db::calendars::CalendarSettings;
 use sched_model::db::functions::FunctionSettings;
+use sched_model::db::notifications::channels::ChannelSettings;
+use sched_model::db::notifications::rules::RuleSettings;
 use sched_model::db::templates::TemplateSettings;
 use sched_model::domain::job::JobSettings;
 use serde_json::Value;
 
-use super::{calendar, spec, template};
+use super::{calendar, notification, spec, template};
 use crate::mistake::Mistake;
 
-/// Most calendars, functions, templates and jobs of one manifest, so that it stays one short transaction.
+/// Most items of one manifest, so that it stays one short transaction.
 const MOST_ITEMS: usize = 1000;
 
+/// Most channels, and most rules, of a tenant: the leader holds all rules against all that happens, for everybody.
+pub(crate) const MOST_NOTIFICATIONS: usize = 100;
+
 /// What a manifest may hold.
-const LISTS: &str = "calendars, task_functions, templates and jobs";
+const LISTS: &str =
+    "calendars, task_functions, templates, jobs, notification_channels and notification_rules";
 
 /// A manifest whose items are sound by themselves, each with its pointer.
 #[derive(Debug, Default)]
@@ -24,6 +30,8 @@ pub(crate) struct Checked {
     pub(crate) functions: Vec<(String, FunctionSettings)>,
     pub(crate) templates: Vec<(String, TemplateSettings)>,
     pub(crate) jobs: Vec<(String, JobSettings)>,
+    pub(crate) channels: Vec<(String, ChannelSettings)>,
+    pub(crate) rules: Vec<(String, RuleSettings)>,
     /// What is wrong with the items that are not here.
     pub(crate) mistakes: Vec<Mistake>,
     /// Names of all calendars of the manifest, sound or not.
@@ -32,6 +40,8 @@ pub(crate) struct Checked {
     pub(crate) function_names: Vec<String>,
     /// Names of all jobs of the manifest, sound or not.
     pub(crate) job_names: Vec<String>,
+    /// Names of all notification channels of the manifest, sound or not.
+    pub(crate) channel_names: Vec<String>,
 }
 
 /// Reads a manifest.
@@ -45,23 +55,37 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
     let templates = take_list(&mut body, "templates", &mut checked.mistakes);
     let jobs = take_list(&mut body, "jobs", &mut checked.mistakes);
+    let channels = take_list(&mut body, "notification_channels", &mut checked.mistakes);
+    let rules = take_list(&mut body, "notification_rules", &mut checked.mistakes);
     for key in body.keys() {
         let pointer = format!("/{}", crate::mistake::escaped(key));
         checked.mistakes.push(Mistake::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
     }
-    let items = calendars.len() + functions.len() + templates.len() + jobs.len();
+    let items: usize =
+        [&calendars, &functions, &templates, &jobs, &channels, &rules].iter().map(|list| list.len()).sum();
     if items > MOST_ITEMS {
         let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
         checked.mistakes.push(Mistake::invalid("", message));
         return checked;
     }
+    for (list, items) in [("/notification_channels", &channels), ("/notification_rules", &rules)] {
+        if items.len() > MOST_NOTIFICATIONS {
+            let message = format!("has {} items; a tenant has at most {MOST_NOTIFICATIONS}", items.len());
+            checked.mistakes.push(Mistake::invalid(list, message));
+            return checked;
+        }
+    }
     checked.mistakes.extend(repeated("/calendars", &calendars));
     checked.mistakes.extend(repeated("/task_functions", &functions));
     checked.mistakes.extend(repeated("/templates", &templates));
     checked.mistakes.extend(repeated("/jobs", &jobs));
-    checked.calendar_names = calendars.iter().filter_map(name).map(str::to_owned).collect();
-    checked.function_names = functions.iter().filter_map(name).map(str::to_owned).collect();
-    checked.job_names = jobs.iter().filter_map(name).map(str::to_owned).collect();
+    checked.mistakes.extend(repeated("/notification_channels", &channels));
+    checked.mistakes.extend(repeated("/notification_rules", &rules));
+    let names = |items: &[Value]| items.iter().filter_map(name).map(str::to_owned).collect();
+    checked.calendar_names = names(&calendars);
+    checked.function_names = names(&functions);
+    checked.job_names = names(&jobs);
+    checked.channel_names = names(&channels);
     let mistakes = &mut checked.mistakes;
     checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
     checked.functions = sound("/task_functions", functions, mistakes, spec::function);
@@ -69,6 +93,8 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
         template::read_template(value, at, default_timezone)
     });
     checked.jobs = sound("/jobs", jobs, mistakes, |value, at| spec::job(value, at, default_timezone));
+    checked.channels = sound("/notification_channels", channels, mistakes, notification::read_channel);
+    checked.rules = sound("/notification_rules", rules, mistakes, notification::read_rule);
     checked
 }
 

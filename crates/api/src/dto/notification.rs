@@ -11,9 +11,9 @@ use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use super::{IntoDomain as _, IntoWire as _, show};
 use crate::mistake::{Mistake, read};
 
-/// Reads and checks a channel.
-pub(crate) fn read_channel(value: Value) -> Result<ChannelSettings, Vec<Mistake>> {
-    let spec: wire::NotificationChannelSpec = read(value, "").map_err(|mistake| vec![mistake])?;
+/// Reads and checks a channel that stands at `at`.
+pub(crate) fn read_channel(value: Value, at: &str) -> Result<ChannelSettings, Vec<Mistake>> {
+    let spec: wire::NotificationChannelSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let settings = ChannelSettings {
         name: spec.name,
         description: spec.description.unwrap_or_default(),
@@ -23,21 +23,22 @@ pub(crate) fn read_channel(value: Value) -> Result<ChannelSettings, Vec<Mistake>
         addresses: spec.addresses,
         is_active: spec.is_active,
     };
-    let mut mistakes = common_mistakes(&settings.name, &settings.description);
+    let mut mistakes = common_mistakes(at, &settings.name, &settings.description);
     if let Some(secret) = &settings.secret {
         // PostgreSQL would fail over it; whether there is one of that name is looked up.
         if secret.contains('\0') {
-            mistakes.push(Mistake::invalid("/secret", "must not contain NUL"));
+            mistakes.push(Mistake::invalid(format!("{at}/secret"), "must not contain NUL"));
         }
     }
     let wrong = settings.target().mistakes();
-    mistakes.extend(wrong.into_iter().map(|(field, message)| Mistake::invalid(format!("/{field}"), message)));
+    mistakes
+        .extend(wrong.into_iter().map(|(field, message)| Mistake::invalid(format!("{at}/{field}"), message)));
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-/// Reads and checks a rule, but for what it names.
-pub(crate) fn read_rule(value: Value) -> Result<RuleSettings, Vec<Mistake>> {
-    let spec: wire::NotificationRuleSpec = read(value, "").map_err(|mistake| vec![mistake])?;
+/// Reads and checks a rule that stands at `at`, but for what it names.
+pub(crate) fn read_rule(value: Value, at: &str) -> Result<RuleSettings, Vec<Mistake>> {
+    let spec: wire::NotificationRuleSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let asked: Vec<Occasion> = spec.on.into_iter().map(wire::Occasion::into_domain).collect();
     let settings = RuleSettings {
         name: spec.name,
@@ -49,17 +50,17 @@ pub(crate) fn read_rule(value: Value) -> Result<RuleSettings, Vec<Mistake>> {
         min_interval_seconds: spec.min_interval_seconds,
         is_active: spec.is_active,
     };
-    let mut mistakes = common_mistakes(&settings.name, &settings.description);
+    let mut mistakes = common_mistakes(at, &settings.name, &settings.description);
     if settings.on.is_empty() {
         mistakes.push(Mistake::invalid(
-            "/on",
+            format!("{at}/on"),
             format!("must have one at least of {}", Occasion::WORDS.join(", ")),
         ));
     }
     if !(0..=LONGEST_INTERVAL).contains(&settings.min_interval_seconds) {
         let message =
             format!("must be between 0 and {LONGEST_INTERVAL}, not {}", settings.min_interval_seconds);
-        mistakes.push(Mistake::invalid("/min_interval_seconds", message));
+        mistakes.push(Mistake::invalid(format!("{at}/min_interval_seconds"), message));
     }
     let named = [
         ("channel", Some(&settings.channel)),
@@ -69,20 +70,20 @@ pub(crate) fn read_rule(value: Value) -> Result<RuleSettings, Vec<Mistake>> {
     for (field, name) in named {
         // PostgreSQL would fail over it.
         if name.is_some_and(|name| name.contains('\0')) {
-            mistakes.push(Mistake::invalid(format!("/{field}"), "must not contain NUL"));
+            mistakes.push(Mistake::invalid(format!("{at}/{field}"), "must not contain NUL"));
         }
     }
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }
 
-fn common_mistakes(name: &str, description: &str) -> Vec<Mistake> {
-    let mut mistakes: Vec<Mistake> = name_mistake("", "name", name).into_iter().collect();
+fn common_mistakes(at: &str, name: &str, description: &str) -> Vec<Mistake> {
+    let mut mistakes: Vec<Mistake> = name_mistake(at, "name", name).into_iter().collect();
     if description.chars().count() > LONGEST_DESCRIPTION {
         let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
-        mistakes.push(Mistake::invalid("/description", message));
+        mistakes.push(Mistake::invalid(format!("{at}/description"), message));
     }
     if description.contains('\0') {
-        mistakes.push(Mistake::invalid("/description", "must not contain NUL"));
+        mistakes.push(Mistake::invalid(format!("{at}/description"), "must not contain NUL"));
     }
     mistakes
 }
@@ -142,6 +143,7 @@ pub(crate) fn delivery(record: DeliveryRecord) -> wire::NotificationDelivery {
         attempts: record.attempts,
         error_class: record.error_class,
         error: record.error_message,
+        reached: record.reached,
         created_at: record.created_at,
         updated_at: record.updated_at,
     }

@@ -2,7 +2,7 @@
 //!
 //! Three steps. Every item is read and checked by itself; then, unless the same request was answered before, names that no item brings
 //! along are looked up; only if nothing is wrong, everything is written, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
-//! the same order, and last which job runs after which. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
+//! the same order, then which job runs after which, and last who is told of jobs. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use sched_model::db::calendars::{self, CalendarSettings};
 use sched_model::db::functions::{self, Change, FunctionSettings};
 use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
 use sched_model::db::templates::TemplateSettings;
-use sched_model::db::{Conn, DbError, DbResult, dependencies, events, quotas, secrets, tenants};
+use sched_model::db::{Conn, DbError, DbResult, dependencies, events, notify, quotas, secrets, tenants};
 use sched_model::domain::args_schema;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::jobs::{Told, tell};
 use super::notes::Notes;
-use super::{Id, State, auditing, built_in, compute};
+use super::{Id, State, auditing, built_in, compute, notifications};
 use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
 use crate::error::ApiError;
@@ -62,13 +62,16 @@ pub(crate) async fn apply(
                 .unzip::<_, _, Vec<_>, Vec<_>>();
             built_in::jobs(conn, &identity, &jobs).await?;
             built_in::functions(conn, &identity, &functions).await?;
-            let results = work.write(conn).await.map_err(|error| work.refused(error))?;
+            let results = work.write(conn).await?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());
             Ok::<_, ApiError>((Reply::ok(&ApplyResult { results })?, counted))
         })
         .await?;
     if let Some((items, changed)) = written.extra {
+        if changed > 0 && !checked.rules.is_empty() {
+            state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
+        }
         tracing::info!(apply.items = items, apply.changed = changed, "Applied a manifest.");
     }
     Ok(written.response)
@@ -88,7 +91,7 @@ async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(
     if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
 }
 
-/// Calendars, functions, projects and other jobs that jobs name and nobody has, and secrets that functions do.
+/// Calendars, functions, projects and other jobs that jobs name and nobody has, and what functions, notification channels and rules do.
 async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
     let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
     // Each with the schema of its arguments.
@@ -120,6 +123,7 @@ async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResu
     }
     mistakes.extend(missing_jobs(conn, tenant, checked).await?);
     mistakes.extend(missing_secrets(conn, tenant, checked).await?);
+    mistakes.extend(notifications::applied::missing(conn, tenant, checked).await?);
     Ok(mistakes)
 }
 
@@ -199,42 +203,56 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Writes everything; run again when it collides with others.
-    async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, SaveError> {
+    async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, ApiError> {
+        let mut notes = Notes::default();
+        let written = self.write_jobs(conn, &mut notes).await;
+        let (mut applied, saved) = written.map_err(|error| self.refused(error))?;
+        let whose = (self.tenant, self.by);
+        let others = notifications::applied::write(conn, whose, self.checked, &mut notes).await?;
+        notes.write(conn).await?;
+        let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
+        tell(conn, self.tenant, &told, self.by).await?;
+        let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
+        applied.extend(in_order(jobs).chain(others));
+        Ok(applied)
+    }
+
+    /// Writes the jobs, and before them what they need; says what these are, and returns the jobs with their positions.
+    async fn write_jobs(
+        &self,
+        conn: &mut Conn,
+        notes: &mut Notes,
+    ) -> Result<(Vec<Applied>, Vec<(usize, SavedJob)>), SaveError> {
         let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
         let quota = quotas::hold_jobs(conn, self.tenant).await?;
         dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
-        let mut notes = Notes::default();
         let mut calendars = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.calendars, |settings| &settings.name) {
             self.begin(at);
-            calendars.push((position, self.write_calendar(conn, settings, &mut notes).await?));
+            calendars.push((position, self.write_calendar(conn, settings, notes).await?));
         }
         let mut functions = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.functions, |settings| &settings.name) {
             self.begin(at);
-            functions.push((position, self.write_function(conn, settings, &mut notes).await?));
+            functions.push((position, self.write_function(conn, settings, notes).await?));
         }
         let mut templates = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.templates, |settings| &settings.name) {
             self.begin(at);
-            templates.push((position, self.write_template(conn, settings, &mut notes).await?));
+            templates.push((position, self.write_template(conn, settings, notes).await?));
         }
         dependencies::lock_jobs(conn, self.tenant, &settings).await?;
         let mut saved = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.jobs, |settings| &settings.name) {
             self.begin(at);
-            saved.push((position, self.write_job(conn, settings, &mut notes).await?));
+            saved.push((position, self.write_job(conn, settings, notes).await?));
         }
         let dependents: Vec<_> = saved.iter().filter_map(|(_, saved)| saved.new_dependent()).collect();
         dependencies::replace(conn, self.tenant, &dependents).await?;
         let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
         quota.check(conn, made).await?;
-        notes.write(conn).await?;
-        let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
-        tell(conn, self.tenant, &told, self.by).await?;
-        let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
         let definitions = in_order(calendars).chain(in_order(functions)).chain(in_order(templates));
-        Ok(definitions.chain(in_order(jobs)).collect())
+        Ok((definitions.collect(), saved))
     }
 
     async fn write_calendar(
@@ -367,14 +385,14 @@ fn applied_job(saved: SavedJob) -> Applied {
 }
 
 /// The items with their positions, by name.
-fn by_name<T>(items: &[(String, T)], name: impl Fn(&T) -> &String) -> Vec<(usize, &(String, T))> {
+pub(super) fn by_name<T>(items: &[(String, T)], name: impl Fn(&T) -> &String) -> Vec<(usize, &(String, T))> {
     let mut sorted: Vec<_> = items.iter().enumerate().collect();
     sorted.sort_by(|(_, (_, a)), (_, (_, b))| name(a).cmp(name(b)));
     sorted
 }
 
 /// The results in the order of the manifest.
-fn in_order(mut results: Vec<(usize, Applied)>) -> impl Iterator<Item = Applied> {
+pub(super) fn in_order(mut results: Vec<(usize, Applied)>) -> impl Iterator<Item = Applied> {
     results.sort_by_key(|(position, _)| *position);
     results.into_iter().map(|(_, applied)| applied)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{TestApp, pointers};
+use crate::support::{TestApp, function, manual, pointers};
 
 const CHANNEL: &str = "/api/v1/notification-channels/ops";
 const RULE: &str = "/api/v1/notification-rules/bad";
@@ -163,4 +163,81 @@ async fn a_test_waits_to_be_sent_and_messages_are_listed_by_what_they_are() {
     for wrong in ["?status=lost", "?channel=a%00b", "?cursor=x"] {
         assert_eq!(app.get(&format!("/api/v1/notification-deliveries{wrong}")).await.status, 400, "{wrong}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_brings_channels_and_rules_along_with_the_jobs_that_they_are_about() {
+    let app = TestApp::start().await;
+    let manifest = |seconds| {
+        json!({
+            "task_functions": [function("f")],
+            "jobs": [manual("nightly")],
+            "notification_channels": [
+                {"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/sched"},
+                {"name": "mail", "kind": "email", "addresses": ["ops@example.com"]},
+            ],
+            "notification_rules": [
+                {"name": "bad", "channel": "ops", "on": ["failure"], "job": "nightly", "project": "default", "min_interval_seconds": seconds},
+            ],
+        })
+    };
+    let first = app.apply(&manifest(0)).await;
+    assert_eq!(
+        first[1..],
+        [
+            "job nightly created",
+            "notification_channel ops created",
+            "notification_channel mail created",
+            "notification_rule bad created"
+        ]
+    );
+    let again = app.apply(&manifest(0)).await;
+    assert!(again.iter().all(|line| line.ends_with(" unchanged")), "{again:?}");
+    assert_eq!(app.apply(&manifest(60)).await[4], "notification_rule bad updated");
+    let shown = app.get(RULE).await.json();
+    assert_eq!(
+        (&shown["job"], &shown["min_interval_seconds"], &shown["version"]),
+        (&json!("nightly"), &json!(60), &json!(2))
+    );
+    let told = "SELECT count(*) FROM audit_log WHERE action IN
+                ('create_notification_channel', 'create_notification_rule', 'update_notification_rule')";
+    assert_eq!(app.count(told).await, 4);
+
+    // All that is wrong at once, and nothing is written.
+    let wrong = json!({
+        "jobs": [{"name": "weekly", "function": "f", "job_type": "manual"}],
+        "notification_channels": [
+            {"name": "chat", "kind": "chat", "secret": "nobody-set-it"},
+            {"name": "web", "kind": "webhook", "url": "ftp://example.com"},
+        ],
+        "notification_rules": [
+            {"name": "a", "channel": "chat", "on": ["failure"], "job": "weekly"},
+            {"name": "b", "channel": "nowhere", "on": ["failure"], "job": "yearly", "project": "none"},
+            {"name": "c", "channel": "ops", "on": []},
+        ],
+    });
+    let refused = app.post("/api/v1/apply", &wrong).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    let found = pointers(&refused.json());
+    let rule = "/notification_rules";
+    assert_eq!(
+        found,
+        [
+            "/notification_channels/0/secret".to_owned(),
+            "/notification_channels/1/url".to_owned(),
+            format!("{rule}/1/channel"),
+            format!("{rule}/1/job"),
+            format!("{rule}/1/project"),
+            format!("{rule}/2/on"),
+        ]
+    );
+    assert_eq!(app.count("SELECT count(*) FROM scheduled_jobs WHERE name = 'weekly'").await, 0);
+
+    // One more than a tenant may have.
+    let crowd: Vec<Value> = (0..99)
+        .map(|n| json!({"name": format!("c{n}"), "kind": "email", "addresses": ["a@example.com"]}))
+        .collect();
+    let refused = app.post("/api/v1/apply", &json!({"notification_channels": crowd})).await;
+    assert_eq!((refused.status, pointers(&refused.json())), (422, vec!["/notification_channels".to_owned()]));
+    assert_eq!(app.apply(&json!({"notification_channels": crowd[1..]})).await.len(), 98);
 }

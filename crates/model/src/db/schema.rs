@@ -559,7 +559,7 @@ diesel::table! {
         held_back -> Int4,
         /// waiting: has no dispatch yet; sending: has one; sent; failed: given up.
         status -> Text,
-        /// The dispatch of sched.notify that sends it; NULL while it waits for one.
+        /// The dispatch of sched.notify that sends it; NULL while it waits for one, and when it was given up waiting.
         dispatch_id -> Nullable<Uuid>,
         /// Attempts of that dispatch that have ended.
         attempts -> Int4,
@@ -571,6 +571,8 @@ diesel::table! {
         created_at -> Timestamptz,
         /// When its status last changed, by the database clock.
         updated_at -> Timestamptz,
+        /// Addresses whose server has taken the e-mail; empty for other channels.
+        reached -> Array<Text>,
     }
 }
 

@@ -73,6 +73,9 @@ text_enum! {
 pub const MOST_ADDRESSES: usize = 20;
 /// Longest address, in bytes (RFC 5321).
 const LONGEST_ADDRESS: usize = 254;
+/// Longest part before the `@`, and longest part between two points behind it, in octets (RFC 5321, RFC 1035).
+const LONGEST_LOCAL_PART: usize = 64;
+const LONGEST_LABEL: usize = 63;
 /// Longest time a rule may hold back what it would repeat, in seconds: a week.
 pub const LONGEST_INTERVAL: i32 = 604_800;
 
@@ -150,13 +153,13 @@ fn is_address(address: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     let is_atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
     let is_label = |label: &str| {
-        !label.is_empty()
+        (1..=LONGEST_LABEL).contains(&label.len())
             && !label.starts_with('-')
             && !label.ends_with('-')
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     address.len() <= LONGEST_ADDRESS
-        && !local.is_empty()
+        && (1..=LONGEST_LOCAL_PART).contains(&local.len())
         && local.chars().all(is_atom)
         && local.split('.').all(|part| !part.is_empty())
         && domain.split('.').all(is_label)
@@ -309,8 +312,19 @@ mod tests {
         assert_eq!(fields(Email, url, Some("x"), &["a@example.com"]), ["url", "secret"]);
         assert_eq!(fields(Email, None, None, &[]), ["addresses"]);
         assert_eq!(fields(Email, None, None, &["a@example.com"; MOST_ADDRESSES + 1]), ["addresses"]);
-        for bad in ["a", "@b", "a@", "a b@c", "a@b\r\nBcc: c@d", "<a@b>", "a@-b", "a..b@c", "a@b..c", "ä@b"]
-        {
+        let long = ["a".repeat(65) + "@b", "a@".to_owned() + &"b".repeat(64)];
+        for bad in long.iter().map(String::as_str).chain([
+            "a",
+            "@b",
+            "a@",
+            "a b@c",
+            "a@b\r\nBcc: c@d",
+            "<a@b>",
+            "a@-b",
+            "a..b@c",
+            "a@b..c",
+            "ä@b",
+        ]) {
             assert_eq!(fields(Email, None, None, &[bad]), ["addresses"], "{bad}");
         }
     }

@@ -100,6 +100,8 @@ const APPLIED: &[Column<Applied>] = &[
             Kind::TaskFunction => "task function",
             Kind::Template => "template",
             Kind::Job => "job",
+            Kind::NotificationChannel => "notification channel",
+            Kind::NotificationRule => "notification rule",
         }
         .to_owned()
     }),

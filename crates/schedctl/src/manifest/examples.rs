@@ -75,11 +75,24 @@ fn every_example_is_right_by_the_rules() {
     }
 }
 
+/// The first block of YAML of a page of documentation, read as a jobs file.
+fn first_block(page: &str) -> Files {
+    let yaml = page.split("```yaml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    Files::from_texts(vec![("page.md".into(), Ok(yaml.to_owned()))]).unwrap()
+}
+
+#[test]
+fn the_channels_and_rules_that_the_documentation_shows_can_be_applied() {
+    let manifest = first_block(include_str!("../../../../docs/notifications.md")).manifest();
+    assert_eq!((manifest.notification_channels.len(), manifest.notification_rules.len()), (1, 2));
+    assert!(
+        manifest.notification_rules.iter().all(|rule| rule.channel == manifest.notification_channels[0].name)
+    );
+}
+
 #[test]
 fn the_template_that_the_documentation_shows_makes_a_job() {
-    let text = include_str!("../../../../docs/templates.md");
-    let yaml = text.split("```yaml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let files = Files::from_texts(vec![("templates.md".into(), Ok(yaml.to_owned()))]).unwrap();
+    let files = first_block(include_str!("../../../../docs/templates.md"));
     let spec = files.templates().next().unwrap();
     let mut parameters = serde_json::to_value(&spec.parameters).unwrap();
     for (name, one) in &spec.parameters {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::outline::{CALENDARS, FUNCTIONS, JOBS, Position, TEMPLATES};
+use super::outline::{CALENDARS, CHANNELS, FUNCTIONS, JOBS, Position, RULES, TEMPLATES};
 use crate::output::neutral;
 
 /// Where something stands.
@@ -36,6 +36,8 @@ pub(super) fn item(list: &str, name: &str) -> Option<String> {
         FUNCTIONS => Some(format!("task function {name:?}")),
         TEMPLATES => Some(format!("template {name:?}")),
         JOBS => Some(format!("job {name:?}")),
+        CHANNELS => Some(format!("notification channel {name:?}")),
+        RULES => Some(format!("notification rule {name:?}")),
         _ => None,
     }
 }

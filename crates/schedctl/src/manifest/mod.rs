@@ -89,6 +89,8 @@ impl Files {
             task_functions: self.functions().cloned().collect(),
             templates: self.templates().cloned().collect(),
             jobs: self.jobs().cloned().collect(),
+            notification_channels: self.all(|manifest| &manifest.notification_channels),
+            notification_rules: self.all(|manifest| &manifest.notification_rules),
         }
     }
 
@@ -105,6 +107,11 @@ impl Files {
     /// The templates of all files.
     fn templates(&self) -> impl Iterator<Item = &TemplateSpec> {
         self.sources.iter().flat_map(|source| &source.manifest.templates)
+    }
+
+    /// One list of all files.
+    fn all<T: Clone>(&self, list: impl Fn(&Manifest) -> &Vec<T>) -> Vec<T> {
+        self.sources.iter().flat_map(|source| list(&source.manifest).iter().cloned()).collect()
     }
 
     /// The jobs of all files.
@@ -165,7 +172,7 @@ impl Files {
     /// Names that stand twice: the second would silently replace the first.
     fn doubles(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        for list in [outline::CALENDARS, outline::FUNCTIONS, outline::TEMPLATES, outline::JOBS] {
+        for list in outline::LISTS {
             let mut seen: Vec<(&str, &Source, usize)> = Vec::new();
             for source in &self.sources {
                 for (index, name) in source.names(list).into_iter().enumerate() {
@@ -189,13 +196,17 @@ impl Source {
     }
 
     fn names(&self, list: &str) -> Vec<&str> {
+        fn names<T>(specs: &[T], name: impl Fn(&T) -> &str) -> Vec<&str> {
+            specs.iter().map(name).collect()
+        }
+        let manifest = &self.manifest;
         match list {
-            outline::CALENDARS => self.manifest.calendars.iter().map(|spec| spec.name.as_str()).collect(),
-            outline::FUNCTIONS => {
-                self.manifest.task_functions.iter().map(|spec| spec.name.as_str()).collect()
-            }
-            outline::TEMPLATES => self.manifest.templates.iter().map(|spec| spec.name.as_str()).collect(),
-            outline::JOBS => self.manifest.jobs.iter().map(|spec| spec.name.as_str()).collect(),
+            outline::CALENDARS => names(&manifest.calendars, |spec| &spec.name),
+            outline::FUNCTIONS => names(&manifest.task_functions, |spec| &spec.name),
+            outline::TEMPLATES => names(&manifest.templates, |spec| &spec.name),
+            outline::JOBS => names(&manifest.jobs, |spec| &spec.name),
+            outline::CHANNELS => names(&manifest.notification_channels, |spec| &spec.name),
+            outline::RULES => names(&manifest.notification_rules, |spec| &spec.name),
             _ => Vec::new(),
         }
     }

@@ -17,6 +17,12 @@ pub(super) const FUNCTIONS: &str = "task_functions";
 pub(super) const TEMPLATES: &str = "templates";
 /// Name of the list of jobs.
 pub(super) const JOBS: &str = "jobs";
+/// Name of the list of notification channels.
+pub(super) const CHANNELS: &str = "notification_channels";
+/// Name of the list of notification rules.
+pub(super) const RULES: &str = "notification_rules";
+/// All lists.
+pub(super) const LISTS: [&str; 6] = [CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
 
 /// A place in a text, both counted from 1. Ordered as one reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use sched_model::db::event_stream::{self, Running, WRITES_WITHIN};
-use sched_model::db::notifications::follow::{self, Limits, Stepped};
+use sched_model::db::notifications::follow::{self, Limits, Stepped, Tidied};
 use sched_model::db::{Conn, DbError, tick, transact};
 use sched_runtime::clock::monotonic;
 use sched_runtime::driver::{Activation, Report};
@@ -32,6 +32,10 @@ const LIMITS: Limits = Limits { events: 5_000, dispatches: 500, room: 8 };
 const ASK_AFTER: Duration = Duration::from_secs(5);
 /// How long before that is told.
 const TELL_AFTER: Duration = Duration::from_secs(60);
+/// Time between two looks for messages that nothing else would end.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+/// Most of them that are ended at once.
+const MOST_TIDIED: i64 = 1_000;
 /// Beyond [`WRITES_WITHIN`], so that clocks which do not run alike do not matter.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -40,7 +44,10 @@ const MARGIN: Duration = Duration::from_secs(10);
 pub struct Notify {
     scope: Scope,
     limits: Limits,
+    /// How many events a step reads now: fewer after one that failed, so that what it stumbles over holds up as little else as can be.
+    events: i64,
     held: Held,
+    tidied: Option<Instant>,
 }
 
 impl Activation for Notify {
@@ -63,7 +70,7 @@ impl Notify {
     /// The same with other limits, for tests.
     #[must_use]
     pub fn with_limits(scope: Scope, limits: Limits) -> Self {
-        Self { scope, limits, held: Held::default() }
+        Self { scope, limits, events: limits.events, held: Held::default(), tidied: None }
     }
 
     async fn run(&mut self) -> Result<Report, DbError> {
@@ -77,14 +84,26 @@ impl Notify {
             if !(is_any || work.is_stale) {
                 break;
             }
-            let (scope, limits, ignored) = (&self.scope, self.limits, &self.held.ignored);
+            let limits = Limits { events: self.events, ..self.limits };
+            // Until it is known how it ends: it may be cut off.
+            self.events = (limits.events / 2).max(1);
+            let (scope, ignored) = (&self.scope, &self.held.ignored);
             let done = transact(&mut conn, "notify", async |conn: &mut Conn| {
                 tick::fence(conn, scope.instance, scope.term).await?;
                 follow::step(conn, work, ignored, limits).await
             })
-            .await?;
+            .await;
+            match &done {
+                Ok(_) => self.events = (limits.events * 2).min(self.limits.events),
+                Err(error) if error.is_outage() => self.events = limits.events,
+                Err(_) => {}
+            }
+            let done = done?;
             measure(&done);
             tell_waiting(&mut conn, &done.queues).await;
+            if work.has_waiting || work.has_sending {
+                self.tidy(&mut conn).await?;
+            }
             self.held.look(&mut conn, &done).await?;
             let is_full = done.is_full;
             add(&mut sum, done);
@@ -97,6 +116,40 @@ impl Notify {
         }
         let report = report(&sum);
         Ok(if is_wanted { report.next_in(NEXT) } else { report })
+    }
+
+    async fn tidy(&mut self, conn: &mut Conn) -> Result<(), DbError> {
+        let now = monotonic();
+        if self.tidied.is_some_and(|last| now.saturating_duration_since(last) < TIDY_EVERY) {
+            return Ok(());
+        }
+        let scope = &self.scope;
+        self.tidied = Some(now);
+        let tidied = transact(conn, "notify_tidy", async |conn: &mut Conn| {
+            tick::fence(conn, scope.instance, scope.term).await?;
+            follow::tidy(conn, MOST_TIDIED).await
+        })
+        .await;
+        let Tidied { expired, untold } = match tidied {
+            Ok(tidied) => tidied,
+            Err(error @ DbError::TermOver) => return Err(error),
+            // What is to be told goes before.
+            Err(error) => {
+                tracing::warn!(error = error.with_causes(), "Old notifications could not be ended.");
+                return Ok(());
+            }
+        };
+        if expired >= MOST_TIDIED || untold >= MOST_TIDIED {
+            self.tidied = None;
+        }
+        metrics::counter!("sched_notifications_expired_total").increment(u64::try_from(expired).unwrap_or(0));
+        if expired > 0 {
+            tracing::warn!(messages = expired, "Notifications waited for too long and are given up.");
+        }
+        if untold > 0 {
+            tracing::info!(messages = untold, "The ends of notifications were found without the stream.");
+        }
+        Ok(())
     }
 }
 
@@ -120,6 +173,7 @@ fn report(sum: &Stepped) -> Report {
 pub(super) fn show_counters() {
     metrics::counter!("sched_notifications_total").increment(0);
     metrics::counter!("sched_notifications_held_back_total").increment(0);
+    metrics::counter!("sched_notifications_expired_total").increment(0);
 }
 
 fn measure(done: &Stepped) {

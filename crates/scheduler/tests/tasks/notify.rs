@@ -388,3 +388,96 @@ async fn old_messages_go_and_those_that_are_not_over_stay() {
     assert_eq!(follow::prune(&mut conn, cutoff, 10).await.unwrap(), 0);
     assert_eq!(world.number("SELECT count(*) FROM notification_deliveries").await, 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_too_long_is_given_up_and_ends_that_the_stream_passed_over_are_found() {
+    let world = world().await;
+    rule(&world, "bad", "failure", ("", "")).await;
+    for _ in 0..5 {
+        ends(&world, "nightly", "FAILED").await;
+    }
+    let full = Limits { room: 4, ..LIMITS };
+    settle_with(&world, &mut Notify::with_limits(world.scope.clone(), full)).await;
+    // Of the four on their way one has arrived, one was given up, one is gone, and one goes on; the fifth waits. Nobody was told.
+    world
+        .sql(
+            "WITH numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS number FROM job_dispatch),
+             gone AS (DELETE FROM job_dispatch d USING numbered n WHERE d.id = n.id AND n.number = 3)
+             UPDATE job_dispatch d
+             SET status = CASE n.number WHEN 1 THEN 'COMPLETED' ELSE 'FAILED' END, attempt = 1, completed_at = now(),
+                 claimable_at = NULL
+             FROM numbered n WHERE d.id = n.id AND n.number < 3",
+        )
+        .await;
+    let messages =
+        "SELECT status, attempts, error_class FROM notification_deliveries ORDER BY dispatch_id, id";
+    let before = world.rows(messages).await;
+    run(&mut Notify::with_limits(world.scope.clone(), full)).await;
+    assert_eq!(world.rows(messages).await, before, "the stream may tell yet");
+    world
+        .sql(
+            "UPDATE notification_deliveries
+             SET updated_at = updated_at - interval '11 minutes', created_at = created_at - interval '25 hours'",
+        )
+        .await;
+    assert_refused(&Notify::new(world.deposed()).run_once().await);
+    assert_eq!(world.rows(messages).await, before);
+    run(&mut Notify::with_limits(world.scope.clone(), Limits { room: 0, ..LIMITS })).await;
+    assert_eq!(
+        world.rows(messages).await,
+        ["(sent,1,)", "(failed,1,failed)", "(failed,0,lost)", "(sending,0,)", "(failed,0,expired)"]
+    );
+    // Somebody has the one that was given up sent all the same, by a run of their own.
+    world
+        .sql(
+            "UPDATE job_dispatch SET args = args || (SELECT jsonb_build_object('delivery', id) FROM notification_deliveries
+                                                     WHERE error_class = 'expired')
+             WHERE id = (SELECT id FROM job_dispatch ORDER BY id DESC LIMIT 1)",
+        )
+        .await;
+    for (dispatch_status, shown) in [("PENDING", "(sending,t)"), ("COMPLETED", "(sent,t)")] {
+        world
+            .sql(&format!(
+                "INSERT INTO events (tenant_id, job_id, dispatch_id, event_type, payload)
+                 SELECT tenant_id, job_id, id, 'schedule_execution_completed',
+                        '{{\"dispatch_status\": \"{dispatch_status}\", \"attempt\": 1}}'
+                 FROM job_dispatch ORDER BY id DESC LIMIT 1"
+            ))
+            .await;
+        settle_with(&world, &mut Notify::with_limits(world.scope.clone(), full)).await;
+        let by_hand = "SELECT m.status, m.dispatch_id = d.id FROM notification_deliveries m
+                       JOIN job_dispatch d ON d.args ->> 'delivery' = m.id::text ORDER BY d.id DESC LIMIT 1";
+        assert_eq!(world.rows(by_hand).await, [shown]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_much_for_one_step_is_told_in_smaller_ones() {
+    let world = world().await;
+    rule(&world, "bad", "failure", ("", "")).await;
+    world
+        .sql(
+            "CREATE FUNCTION refuse_many() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+                 IF (SELECT count(*) FROM written) > 2 THEN RAISE EXCEPTION 'too many'; END IF;
+                 RETURN NULL;
+             END $$;
+             CREATE TRIGGER refuse_many AFTER INSERT ON notification_deliveries
+                 REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION refuse_many()",
+        )
+        .await;
+    for _ in 0..9 {
+        ends(&world, "nightly", "FAILED").await;
+    }
+    let mut task = Notify::with_limits(world.scope.clone(), Limits { events: 16, ..LIMITS });
+    let mut failed = 0;
+    wait_for("everything to be told", PATIENCE, async || {
+        failed += u32::from(task.run_once().await.is_err());
+        match world.number("SELECT count(*) FROM notification_deliveries").await {
+            9 => Ok(()),
+            told => Err(format!("{told} are told")),
+        }
+    })
+    .await;
+    assert!(failed >= 2, "{failed} steps failed");
+}

@@ -19,12 +19,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::System;
-use super::mail::Mail;
+use super::mail::{Mail, Mailer, OF_ONE_ADDRESS};
 use crate::handlers::native::{Ctx, HandlerError};
 use crate::handlers::{ErrorClass, Execution, Live, Outcome, Secrets};
 
 /// How long a request may take. Short, because messages to a server that hangs take slots from others.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Longest account of what went wrong, in characters.
+const LONGEST_TOLD: usize = 1_000;
 
 /// Which message.
 #[derive(Debug, Deserialize)]
@@ -142,18 +145,60 @@ async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<
                 let text = "WORKER_SMTP_URL is not set on the worker that was to send the e-mail";
                 Failure::new("not_configured", text).for_good().for_all()
             })?;
-            let (subject, text) = shown(&delivery);
-            let mail = Mail { id: delivery.id.to_string(), to: &channel.addresses, subject, text };
-            tokio::select! {
-                sent = mailer.send(mail) => sent?,
-                () = ctx.cancelled() => {
-                    return Err(Failure::new("cancelled", "stopped while it was sent").for_all());
-                }
-            }
+            email(system, ctx, mailer, (tenant, &delivery), &channel.addresses).await?;
             None
         }
     };
     Ok(Sent { kind, status })
+}
+
+/// Sends an e-mail to each of the addresses that has not got it yet, and keeps which have: what is tried again goes to the others alone.
+async fn email(
+    system: &System,
+    ctx: &Ctx,
+    mailer: &Mailer,
+    (tenant, delivery): (TenantId, &DeliveryRecord),
+    addresses: &[String],
+) -> Result<(), Failure> {
+    let (subject, text) = shown(delivery);
+    let mail = Mail { id: delivery.id.to_string(), to: addresses, subject, text };
+    let mut refused: Vec<(&str, Failure)> = Vec::new();
+    let mut left: Vec<&String> =
+        addresses.iter().filter(|address| !delivery.reached.contains(address)).collect();
+    // Another one is the first each time, so that none at which the server hangs keeps the e-mail from those behind it.
+    let turn = usize::try_from(ctx.attempt()).unwrap_or(0).saturating_sub(1);
+    let by = turn.checked_rem(left.len()).unwrap_or(0);
+    left.rotate_left(by);
+    for address in left {
+        let sent = tokio::select! {
+            sent = mailer.send(&mail, address) => sent,
+            () = ctx.cancelled() => Err(Failure::new("cancelled", "stopped while it was sent").for_all()),
+        };
+        match sent {
+            Ok(()) => {
+                let mut conn = system.database.conn().await?;
+                deliveries::note_reached(&mut conn, tenant, delivery.id, address).await?;
+            }
+            Err(failure) if OF_ONE_ADDRESS.contains(&failure.class) => refused.push((address, failure)),
+            // Others would fail alike.
+            Err(failure) => return Err(failure),
+        }
+    }
+    refusal(refused, addresses.len())
+}
+
+/// What is told of addresses that were refused. It is over for good when it is for each of them.
+fn refusal(refused: Vec<(&str, Failure)>, addresses: usize) -> Result<(), Failure> {
+    let reasons: Vec<String> =
+        refused.iter().map(|(address, failure)| format!("{address}: {}", failure.message)).collect();
+    let told = format!("{} of {addresses} addresses: {}", refused.len(), reasons.join("; "));
+    let told: String = told.chars().take(LONGEST_TOLD).collect();
+    let is_final = refused.iter().all(|(_, failure)| failure.is_final);
+    // What may pass decides.
+    let Some((_, worst)) = refused.into_iter().min_by_key(|(_, failure)| failure.is_final) else {
+        return Ok(());
+    };
+    Err(Failure { message: told, is_final, ..worst })
 }
 
 fn shown(delivery: &DeliveryRecord) -> (String, String) {

@@ -13,7 +13,7 @@ use sched_model::domain::secret::{KEY_BYTES, SecretKeys, SecretPlace, SecretValu
 use secrecy::ExposeSecret as _;
 use sha2::Sha256;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 
@@ -186,10 +186,17 @@ async fn fails(world: &World, args: &Value) -> String {
     told
 }
 
-/// Takes one e-mail and gives its envelope and text.
-async fn take_mail(listener: TcpListener) -> String {
-    let (stream, _) = listener.accept().await.unwrap();
-    let mut stream = BufReader::new(stream);
+/// Takes one e-mail after the other and gives its envelopes and texts; of an address in `refused` there is the answer that it gets.
+async fn take_mails(listener: TcpListener, count: usize, refused: &[(&str, &str)]) -> Vec<String> {
+    let mut mails = Vec::new();
+    for _ in 0..count {
+        let (stream, _) = listener.accept().await.unwrap();
+        mails.push(take_mail(BufReader::new(stream), refused).await);
+    }
+    mails
+}
+
+async fn take_mail(mut stream: BufReader<TcpStream>, refused: &[(&str, &str)]) -> String {
     stream.write_all(b"220 test\r\n").await.unwrap();
     let mut all = String::new();
     let mut is_data = false;
@@ -199,44 +206,74 @@ async fn take_mail(listener: TcpListener) -> String {
             return all;
         }
         all.push_str(&line);
-        let answer = match line.trim_end() {
-            "." if is_data => {
+        let no = refused.iter().find(|(address, _)| line.starts_with(&format!("RCPT TO:<{address}>")));
+        let answer = match (line.trim_end(), no) {
+            (".", _) if is_data => {
                 is_data = false;
                 "250 taken"
             }
             _ if is_data => continue,
-            "DATA" => {
+            (_, Some((_, answer))) => answer,
+            ("DATA", _) => {
                 is_data = true;
                 "354 go on"
             }
-            "QUIT" => return all,
+            ("QUIT", _) => return all,
             _ => "250 fine",
         };
         stream.write_all(format!("{answer}\r\n").as_bytes()).await.unwrap();
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_email_goes_to_all_addresses_through_the_server_of_the_worker() {
+/// A worker that sends e-mail to a server of the test.
+async fn mail_world() -> (World, TcpListener, tempfile::TempDir) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("smtp://{}", listener.local_addr().unwrap());
-    let (world, _dir) =
+    let (world, dir) =
         world(&[("WORKER_SMTP_URL", &url), ("WORKER_SMTP_FROM", "Sched <sched@example.com>")]).await;
+    (world, listener, dir)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_email_goes_to_all_addresses_through_the_server_of_the_worker() {
+    let (world, listener, _dir) = mail_world().await;
     let args = message(&world, "email", "addresses", "'{ada@example.com,ops@example.com}'").await;
-    let mail = spawn_owned("mail server", take_mail(listener));
+    let mails = spawn_owned("mail server", async move { take_mails(listener, 2, &[]).await });
     let (status, _, error) = world.run("sched.notify", &args).await;
     assert_eq!((status.as_str(), error.as_str()), ("COMPLETED", ""));
-    let mail = mail.await.unwrap();
-    for part in [
-        "MAIL FROM:<sched@example.com>",
-        "RCPT TO:<ada@example.com>",
-        "RCPT TO:<ops@example.com>",
-        "Subject: Job nightly failed (default)\r\n",
-        "exit code 3\r\n",
-        &format!("Message-ID: <{}@example.com>", args["delivery"].as_str().unwrap()),
-    ] {
-        assert!(mail.contains(part), "{part} is not in {mail}");
+    for (mail, to) in mails.await.unwrap().iter().zip(["ada", "ops"]) {
+        for part in [
+            "MAIL FROM:<sched@example.com>",
+            &format!("RCPT TO:<{to}@example.com>"),
+            "To: ada@example.com, ops@example.com\r\n",
+            "Subject: Job nightly failed (default)\r\n",
+            "exit code 3\r\n",
+            &format!("Message-ID: <{}@example.com>", args["delivery"].as_str().unwrap()),
+        ] {
+            assert!(mail.contains(part), "{part} is not in {mail}");
+        }
+        assert_eq!(mail.matches("RCPT TO").count(), 1, "{mail}");
     }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_refused_keeps_no_email_from_others_and_none_comes_twice() {
+    let (world, listener, _dir) = mail_world().await;
+    let args =
+        message(&world, "email", "addresses", "'{gone@example.com,full@example.com,ops@example.com}'").await;
+    let mails = spawn_owned("mail server", async move {
+        let no = [("gone@example.com", "550 5.1.1 nobody here"), ("full@example.com", "452 4.2.2 no room")];
+        let first = take_mails(listener, 5, &no).await;
+        first.iter().map(|mail| mail.matches("exit code 3").count()).collect::<Vec<_>>()
+    });
+    let told = fails(&world, &args).await;
+    let expected = "mail_deferred: 2 of 3 addresses: gone@example.com: ";
+    assert!(told.starts_with(expected) && told.contains("nobody here") && told.contains("no room"), "{told}");
+    assert_eq!(world.text("SELECT reached FROM notification_deliveries").await, "{ops@example.com}");
+    // It is tried again, for the other two alone.
+    fails(&world, &args).await;
+    assert_eq!(mails.await.unwrap(), [0, 0, 1, 0, 0]);
     world.stop().await;
 }
 

@@ -2,10 +2,11 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::audit::AuditEntry;
 use sched_model::db::functions::Change;
-use sched_model::db::notifications::channels::{self, ChannelRecord, ChannelSettings, Deleted};
+use sched_model::db::notifications::channels::{self, ChannelRecord, ChannelSettings, Deleted, SavedChannel};
 use sched_model::db::notifications::deliveries;
-use sched_model::db::{Conn, audit, clock, notify, secrets, tenants};
+use sched_model::db::{Conn, DbResult, audit, clock, notify, secrets, tenants};
 use sched_model::domain::ids::{TenantId, time_ordered};
 use sched_wire::{BASE_PATH, NotificationChannel, Page, PageQuery};
 use serde_json::json;
@@ -16,7 +17,7 @@ use super::{LOOKED_AT, at_most, entry};
 use crate::dto::notification as show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
-use crate::identity::Identity;
+use crate::identity::{By, Identity};
 use crate::mistake::{Mistake, Reason};
 use crate::page::Pages;
 use crate::reply::Reply;
@@ -72,26 +73,19 @@ pub(crate) async fn put(
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
     let body = named(&name, body.required()?)?;
-    let settings = show::read_channel(body).map_err(ApiError::Refused)?;
+    let settings = show::read_channel(body, "").map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, by, "put_notification_channel", async |conn: &mut Conn| {
-            has_secret(conn, tenant, &settings).await?;
-            let saved = channels::save(conn, tenant, &settings, &by.source).await?;
+            if let Some(mistake) = missing_secret(conn, tenant, "", &settings).await? {
+                return Err(ApiError::Refused(vec![mistake]));
+            }
+            let (saved, entry) = write(conn, (tenant, by), &settings).await?;
             if saved.change == Change::Created {
-                at_most(channels::list(conn, tenant, None, LOOKED_AT).await?.len(), KIND)?;
+                room(conn, tenant, "").await?;
             }
             let before = saved.before.as_ref().map(|(_, version)| version.to_string());
             condition.check(KIND, before.as_deref())?;
-            let action = match saved.change {
-                Change::Created => Some("create_notification_channel"),
-                Change::Updated => Some("update_notification_channel"),
-                Change::Unchanged => None,
-            };
-            if let Some(action) = action {
-                let before = saved.before.as_ref().map(|(before, _)| before);
-                let what = (action, TARGET, settings.name.as_str());
-                audit::write(conn, &[entry((tenant, by), what, before, Some(&settings))]).await?;
-            }
+            audit::write(conn, entry.as_slice()).await?;
             let (change, tag) = (saved.change, version_tag(saved.channel.version));
             let shown = show::channel(saved.channel);
             let reply = match change {
@@ -108,15 +102,42 @@ pub(crate) async fn put(
     Ok(written.response)
 }
 
-/// Refuses a channel that names a secret which is not there: messages to it would fail, and nobody would be told of that.
-async fn has_secret(conn: &mut Conn, tenant: TenantId, settings: &ChannelSettings) -> Result<(), ApiError> {
-    let Some(name) = &settings.secret else { return Ok(()) };
+/// Writes a channel; returns it, and the entry for the audit log if it was changed.
+pub(in crate::routes) async fn write(
+    conn: &mut Conn,
+    (tenant, by): (TenantId, &By),
+    settings: &ChannelSettings,
+) -> DbResult<(SavedChannel, Option<AuditEntry>)> {
+    let saved = channels::save(conn, tenant, settings, &by.source).await?;
+    let action = match saved.change {
+        Change::Created => "create_notification_channel",
+        Change::Updated => "update_notification_channel",
+        Change::Unchanged => return Ok((saved, None)),
+    };
+    let before = saved.before.as_ref().map(|(before, _)| before);
+    let entry = entry((tenant, by), (action, TARGET, settings.name.as_str()), before, Some(settings));
+    Ok((saved, Some(entry)))
+}
+
+/// Refuses what was written at `at` when the tenant has one channel too many now.
+pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
+    at_most(channels::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
+}
+
+/// What is wrong with a channel at `at` that names a secret which is not there: messages to it would fail, and nobody would be told of that.
+pub(in crate::routes) async fn missing_secret(
+    conn: &mut Conn,
+    tenant: TenantId,
+    at: &str,
+    settings: &ChannelSettings,
+) -> DbResult<Option<Mistake>> {
+    let Some(name) = &settings.secret else { return Ok(None) };
     if secrets::of_tenant(conn, tenant, name).await?.is_some() {
-        return Ok(());
+        return Ok(None);
     }
     let message =
         format!("there is no secret {name:?} of the whole tenant; set it with `schedctl secrets set {name}`");
-    Err(ApiError::Refused(vec![Mistake::invalid("/secret", message)]))
+    Ok(Some(Mistake::invalid(format!("{at}/secret"), message)))
 }
 
 /// `DELETE /notification-channels/{name}`

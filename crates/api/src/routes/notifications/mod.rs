@@ -3,6 +3,7 @@
 //! A name says which; a write says what it should be, so repeating one is harmless. A change is one transaction with its entry in the
 //! audit log. Nothing is sent here: a test is asked for, and the leader has it sent like any other message.
 
+pub(super) mod applied;
 pub(crate) mod channels;
 pub(crate) mod deliveries;
 pub(crate) mod rules;
@@ -12,6 +13,7 @@ use sched_model::domain::ids::TenantId;
 use serde::Serialize;
 
 use super::auditing::plain;
+use crate::dto::manifest::MOST_NOTIFICATIONS;
 use crate::error::ApiError;
 use crate::identity::By;
 use crate::mistake::Mistake;
@@ -36,16 +38,14 @@ fn entry<T: Serialize>(
     }
 }
 
-/// Most channels, and most rules, of a tenant: the leader holds all rules against all that happens, for everybody.
-const MOST: usize = 100;
 /// How many are looked at to see whether there are more.
 const LOOKED_AT: i64 = 101;
 
-/// Refuses the one that was one too many.
-fn at_most(count: usize, kind: &str) -> Result<(), ApiError> {
-    if count <= MOST {
+/// Refuses what was written at `at` when it was one too many.
+fn at_most(count: usize, at: &str, kind: &str) -> Result<(), ApiError> {
+    if count <= MOST_NOTIFICATIONS {
         return Ok(());
     }
-    let message = format!("the tenant has {MOST} of it, which is the most; delete a {kind} first");
-    Err(ApiError::Refused(vec![Mistake::invalid("", message)]))
+    let message = format!("the tenant would have more than {MOST_NOTIFICATIONS}; delete a {kind} first");
+    Err(ApiError::Refused(vec![Mistake::invalid(at, message)]))
 }

@@ -1,8 +1,9 @@
 //! Rules: listing, showing, writing and deleting them.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::audit::AuditEntry;
 use sched_model::db::functions::Change;
-use sched_model::db::notifications::rules::{self, RuleRecord};
+use sched_model::db::notifications::rules::{self, RuleRecord, RuleSettings, SavedRule};
 use sched_model::db::{Conn, audit, notify};
 use sched_model::domain::ids::TenantId;
 use sched_wire::{BASE_PATH, NotificationRule, Page, PageQuery};
@@ -13,7 +14,7 @@ use super::{LOOKED_AT, at_most, entry};
 use crate::dto::notification as show;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
-use crate::identity::Identity;
+use crate::identity::{By, Identity};
 use crate::mistake::Mistake;
 use crate::page::Pages;
 use crate::reply::Reply;
@@ -67,29 +68,16 @@ pub(crate) async fn put(
 ) -> Result<HttpResponse, ApiError> {
     let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
     let body = named(&name, body.required()?)?;
-    let settings = show::read_rule(body).map_err(ApiError::Refused)?;
+    let settings = show::read_rule(body, "").map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, by, "put_notification_rule", async |conn: &mut Conn| {
-            let subject = rules::subject(conn, tenant, &settings).await?.map_err(|missing| {
-                let mistake = |(field, message)| Mistake::invalid(format!("/{field}"), message);
-                ApiError::Refused(missing.into_iter().map(mistake).collect())
-            })?;
-            let saved = rules::save(conn, tenant, &settings, subject, &by.source).await?;
+            let (saved, entry) = write(conn, (tenant, by), "", &settings).await?;
             if saved.change == Change::Created {
-                at_most(rules::list(conn, tenant, None, LOOKED_AT).await?.len(), KIND)?;
+                room(conn, tenant, "").await?;
             }
             let before = saved.before.as_ref().map(|(_, version)| version.to_string());
             condition.check(KIND, before.as_deref())?;
-            let action = match saved.change {
-                Change::Created => Some("create_notification_rule"),
-                Change::Updated => Some("update_notification_rule"),
-                Change::Unchanged => None,
-            };
-            if let Some(action) = action {
-                let before = saved.before.as_ref().map(|(before, _)| before);
-                let what = (action, TARGET, settings.name.as_str());
-                audit::write(conn, &[entry((tenant, by), what, before, Some(&settings))]).await?;
-            }
+            audit::write(conn, entry.as_slice()).await?;
             let (change, tag) = (saved.change, version_tag(saved.rule.version));
             let shown = show::rule(saved.rule);
             let reply = match change {
@@ -105,6 +93,33 @@ pub(crate) async fn put(
         tracing::info!(rule.name = settings.name, "Wrote a notification rule.");
     }
     Ok(written.response)
+}
+
+/// Writes a rule that stands at `at`; returns it, and the entry for the audit log if it was changed. Refuses one that names what is not there.
+pub(in crate::routes) async fn write(
+    conn: &mut Conn,
+    (tenant, by): (TenantId, &By),
+    at: &str,
+    settings: &RuleSettings,
+) -> Result<(SavedRule, Option<AuditEntry>), ApiError> {
+    let subject = rules::subject(conn, tenant, settings).await?.map_err(|missing| {
+        let mistake = |(field, message)| Mistake::invalid(format!("{at}/{field}"), message);
+        ApiError::Refused(missing.into_iter().map(mistake).collect())
+    })?;
+    let saved = rules::save(conn, tenant, settings, subject, &by.source).await?;
+    let action = match saved.change {
+        Change::Created => "create_notification_rule",
+        Change::Updated => "update_notification_rule",
+        Change::Unchanged => return Ok((saved, None)),
+    };
+    let before = saved.before.as_ref().map(|(before, _)| before);
+    let entry = entry((tenant, by), (action, TARGET, settings.name.as_str()), before, Some(settings));
+    Ok((saved, Some(entry)))
+}
+
+/// Refuses what was written at `at` when the tenant has one rule too many now.
+pub(in crate::routes) async fn room(conn: &mut Conn, tenant: TenantId, at: &str) -> Result<(), ApiError> {
+    at_most(rules::list(conn, tenant, None, LOOKED_AT).await?.len(), at, KIND)
 }
 
 /// `DELETE /notification-rules/{name}`

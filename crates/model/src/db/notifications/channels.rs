@@ -165,7 +165,14 @@ pub async fn save(
     source: &str,
 ) -> DbResult<SavedChannel> {
     use notification_channels as c;
-    let existing = lock(conn, tenant, &settings.name).await?;
+    // Rules that name it may be written meanwhile; its id stays.
+    let existing = c::table
+        .filter(c::tenant_id.eq(tenant).and(c::name.eq(&settings.name)))
+        .select(ChannelRecord::as_select())
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
     let before = existing.as_ref().map(|existing| (existing.settings(), existing.version));
     let write = Write {
         tenant_id: tenant,

@@ -32,6 +32,7 @@ pub struct DeliveryRecord {
     pub error_message: Option<String>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
+    pub reached: Vec<String>,
 }
 
 /// Which deliveries are meant.
@@ -124,6 +125,20 @@ pub async fn note_failure(
     use notification_deliveries as d;
     diesel::update(d::table.find((tenant, id)))
         .set((d::error_class.eq(class), d::error_message.eq(message)))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// Notes that the server of an address has taken a message.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn note_reached(conn: &mut Conn, tenant: TenantId, id: Uuid, address: &str) -> DbResult<()> {
+    use notification_deliveries as d;
+    let is_noted = d::reached.contains(vec![address.to_owned()]);
+    diesel::update(d::table.find((tenant, id)).filter(diesel::dsl::not(is_noted)))
+        .set(d::reached.eq(d::reached.concat(vec![address.to_owned()])))
         .execute(conn)
         .await?;
     Ok(())

@@ -436,3 +436,34 @@ pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResu
     let gone: i64 = Prune { before, limit }.get_result(conn).await?;
     Ok(u64::try_from(gone).unwrap_or(0))
 }
+
+/// How long a message waits for its turn, in seconds: a day. Later it is no news, and the messages of a channel that is dead would be kept for ever.
+const WAITING_SECONDS: f64 = 86_400.0;
+/// How long the stream may take to tell the end of a dispatch before it is looked for, in seconds.
+const SENDING_SECONDS: f64 = 600.0;
+
+statement! {
+    Tidy = "notifications_tidy.sql", (
+        waiting_seconds: f64 as Double,
+        sending_seconds: f64 as Double,
+        limit: i64 as BigInt,
+    ) -> (BigInt, BigInt)
+}
+
+/// What was ended that nothing else would have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Tidied {
+    /// Messages that waited for too long.
+    pub expired: i64,
+    /// Messages whose dispatch was over, or gone, without the stream having told so.
+    pub untold: i64,
+}
+
+/// Ends up to `limit` of the messages of each kind that nothing else would end. Call it in a transaction that is fenced.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
+    let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
+    Ok(tidy.get_result(conn).await?)
+}

@@ -151,8 +151,7 @@ pub async fn subject(
     tenant: TenantId,
     settings: &RuleSettings,
 ) -> DbResult<Result<Subject, Vec<(&'static str, String)>>> {
-    use {notification_channels as c, projects as p, scheduled_jobs as j};
-    let mut missing = Vec::new();
+    use notification_channels as c;
     let channel: Option<Uuid> = c::table
         .filter(c::tenant_id.eq(tenant).and(c::name.eq(&settings.channel)))
         .select(c::id)
@@ -160,6 +159,37 @@ pub async fn subject(
         .get_result(conn)
         .await
         .optional()?;
+    found(conn, tenant, settings, channel).await
+}
+
+/// The fields of a rule that name nothing, and what they say. Holds nothing.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn missing(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &RuleSettings,
+) -> DbResult<Vec<(&'static str, String)>> {
+    use notification_channels as c;
+    let channel: Option<Uuid> = c::table
+        .filter(c::tenant_id.eq(tenant).and(c::name.eq(&settings.channel)))
+        .select(c::id)
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(found(conn, tenant, settings, channel).await?.err().unwrap_or_default())
+}
+
+/// What a rule names besides its channel, which was looked for.
+async fn found(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &RuleSettings,
+    channel: Option<Uuid>,
+) -> DbResult<Result<Subject, Vec<(&'static str, String)>>> {
+    use {projects as p, scheduled_jobs as j};
+    let mut missing = Vec::new();
     let mut project = None;
     if let Some(name) = &settings.project {
         project = p::table
@@ -240,7 +270,7 @@ pub async fn save(
     let locked: Option<Uuid> = r::table
         .filter(r::tenant_id.eq(tenant).and(r::name.eq(&settings.name)))
         .select(r::id)
-        .for_update()
+        .for_no_key_update()
         .get_result(conn)
         .await
         .optional()?;

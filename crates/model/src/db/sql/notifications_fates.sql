@@ -27,6 +27,8 @@ SET status = CASE n.dispatch_status WHEN 'COMPLETED' THEN 'sent' WHEN 'PENDING' 
     error_message = CASE WHEN n.dispatch_status = 'COMPLETED' THEN NULL
                          WHEN d.error_class = n.payload ->> 'error_class' AND d.error_message IS NOT NULL THEN d.error_message
                          ELSE left(coalesce(n.payload ->> 'error', n.payload ->> 'reason'), 1000) END,
+    -- One that was given up while it waited has none of its own.
+    dispatch_id = n.dispatch_id,
     updated_at = n.created_at
 FROM named n
 WHERE d.tenant_id = n.tenant_id AND d.id = n.delivery_id AND d.status IN ('sending', 'failed')
