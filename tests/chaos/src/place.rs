@@ -234,7 +234,8 @@ pub(crate) async fn leave(place: Arc<Place>, is_kept: bool) -> anyhow::Result<()
 }
 
 fn options(disk: &Path, settings: &[&str]) -> OpenOptions {
-    let settings = settings.iter().map(ToString::to_string).collect();
+    // The witness asks when a switch was committed.
+    let settings = settings.iter().chain(&["track_commit_timestamp=on"]).map(ToString::to_string).collect();
     OpenOptions { settings, ..OpenOptions::durable(disk.join("pg")) }
 }
 

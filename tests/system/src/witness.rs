@@ -76,6 +76,13 @@ const TRIGGERS: &str = "
     INSERT INTO witness.switches (job_id, is_paused, paused_until, is_enabled, version)
     SELECT id, is_paused, paused_until, is_enabled AND deleted_at IS NULL, version FROM scheduled_jobs;
 
+    -- Whether a version of a row may have been committed after this transaction began: what was written before may have waited for its COMMIT for seconds,
+    -- and a commit is seen by others a moment after the instant that it is given.
+    CREATE FUNCTION witness.may_be_new(version xid, written_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+    BEGIN
+        RETURN coalesce(CASE WHEN current_setting('track_commit_timestamp')::boolean THEN pg_xact_commit_timestamp(version) END, written_at)
+               >= now() - interval '1 second';
+    END $$;
     -- A row for what each statement adds to a record: a range that goes on is extended.
     CREATE TABLE witness.skips (
         skip_id bigint, job_id uuid, trigger_id uuid, first_fire_at timestamptz, last_fire_at timestamptz, reason text, term bigint,
@@ -93,8 +100,9 @@ const TRIGGERS: &str = "
                open.before, open.now, j.max_instances, j.overlap_policy, j.misfire_policy, make_interval(secs => coalesce(j.misfire_grace_seconds, 60)),
                j.calendars, j.timezone, j.fired_count >= j.max_runs OR j.end_at <= NEW.last_fire_at, (t.quotas->>'dispatches_per_minute')::bigint,
                -- Switches of these do not wait for jobs: one that was changed while the transaction went on may have been either.
-               t.is_paused OR t.updated_at >= now(), coalesce(p.is_paused OR p.updated_at >= now(), false),
-               coalesce(q.is_paused OR q.updated_at >= now(), false), f.is_paused OR f.updated_at >= now(), f.is_active AND f.updated_at < now()
+               t.is_paused OR witness.may_be_new(t.xmin, t.updated_at), coalesce(p.is_paused OR witness.may_be_new(p.xmin, p.updated_at), false),
+               coalesce(q.is_paused OR witness.may_be_new(q.xmin, q.updated_at), false), f.is_paused OR witness.may_be_new(f.xmin, f.updated_at),
+               f.is_active AND NOT witness.may_be_new(f.xmin, f.updated_at)
         FROM scheduled_jobs j JOIN tenants t ON t.id = j.tenant_id
         JOIN task_functions f ON f.tenant_id = j.tenant_id AND f.id = j.task_function_id
         LEFT JOIN queues q ON q.tenant_id = j.tenant_id AND q.name = coalesce(j.queue, f.queue)
