@@ -18,6 +18,11 @@ pub(crate) fn failure(source: impl Into<BoxError>) -> ExitError {
     ExitError::new(exit::FAILURE, source)
 }
 
+/// What was waited for did not come in time.
+pub(crate) fn too_late(source: impl Into<BoxError>) -> ExitError {
+    ExitError::new(exit::TOO_LATE, source)
+}
+
 /// The database cannot be reached.
 pub(crate) fn database(source: impl Into<BoxError>) -> ExitError {
     ExitError::new(exit::DATABASE, source)

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use self::args::{JobsListArgs, VersionArgs};
 use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::failure::{CommandResult, failure, usage};
+use crate::failure::{CommandResult, failure, too_late, usage};
 use crate::manifest::Files;
 use crate::output::{Column, neutral, or_dash, tell, time, words};
 
@@ -134,11 +134,12 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let wanted = wanted(args);
             let query = |limit, cursor| JobsQuery { limit: Some(limit), cursor, ..wanted.clone() };
             let jobs = session.api()?.list(&["jobs"], limit, query).await?;
-            session.output.page(
-                &jobs,
-                LIST,
-                "there are no jobs; apply a file with `schedctl jobs apply -f FILE`",
-            )?;
+            let none = if wanted == JobsQuery::default() {
+                "there are no jobs; apply a file with `schedctl jobs apply -f FILE`"
+            } else {
+                "no job is like that"
+            };
+            session.output.page(&jobs, LIST, none)?;
             tell_of_more(&jobs, limit);
         }
         JobsCommand::Get { name } => {
@@ -282,7 +283,7 @@ pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Di
     };
     match tokio::time::timeout(limit, wait).await {
         Ok(ended) => Ok(ended?),
-        Err(_elapsed) => Err(failure(anyhow!(
+        Err(_elapsed) => Err(too_late(anyhow!(
             "dispatch {id} has not ended within {}; it goes on, see `schedctl dispatches list`",
             humantime::format_duration(limit)
         ))),
