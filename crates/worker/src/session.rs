@@ -159,13 +159,19 @@ impl Worker {
     }
 
     /// Registers under a new identity, however long that takes. What an operator asked of the one before holds for it, too.
-    async fn begin(&self, stop: &CancellationToken, before: Option<Predecessor>) -> Option<Session> {
+    async fn begin(&self, stop: &CancellationToken, mut before: Option<Predecessor>) -> Option<Session> {
         let mut pause = Duration::from_millis(200);
         loop {
             let id = WorkerId(uuid::Uuid::new_v4());
-            let registered_at = monotonic();
             match self.register(id, before).await {
-                Ok(is_draining) => {
+                // What it claimed would be killed before it ran.
+                Ok((registered_at, was_draining))
+                    if monotonic() >= self.config.lease.trusted_until(registered_at) =>
+                {
+                    tracing::warn!(worker.id = %id, "Registering took longer than the lease is trusted; registering anew.");
+                    before = Some(Predecessor { worker_id: id, was_draining });
+                }
+                Ok((registered_at, is_draining)) => {
                     tracing::info!(worker.id = %id, is_draining, queues = ?self.config.queues, concurrency = self.config.concurrency, "Registered.");
                     return Some(Session {
                         worker: self.clone(),
@@ -195,7 +201,12 @@ impl Worker {
         }
     }
 
-    async fn register(&self, worker_id: WorkerId, before: Option<Predecessor>) -> Result<bool, DbError> {
+    /// Returns when the registration was sent, and whether an operator wants the worker to drain.
+    async fn register(
+        &self,
+        worker_id: WorkerId,
+        before: Option<Predecessor>,
+    ) -> Result<(Instant, bool), DbError> {
         let mut conn = self.database.conn().await?;
         let worker = NewWorker {
             worker_id,
@@ -207,7 +218,8 @@ impl Worker {
             concurrency: i32::try_from(self.config.concurrency).unwrap_or(i32::MAX),
             lease_ms: i32::try_from(self.config.lease.duration().as_millis()).unwrap_or(i32::MAX),
         };
-        workers::register(&mut conn, &worker, before).await
+        let sent_at = monotonic();
+        Ok((sent_at, workers::register(&mut conn, &worker, before).await?))
     }
 }
 

@@ -100,7 +100,7 @@ fn settings(url: &str, port: u16, mode: &str) -> (String, SocketAddr, String) {
     let settings = format!(
         "[databases]\n{name} = host=127.0.0.1 port={server_port} dbname={name} user=postgres\n\
          [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
-         pool_mode = {mode}\ndefault_pool_size = 60\nmax_client_conn = 200\n"
+         pool_mode = {mode}\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_login_retry = 1\n"
     );
     (settings, at, name)
 }

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use self::args::{JobsListArgs, VersionArgs};
 use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::failure::{CommandResult, failure, too_late, usage};
+use crate::failure::{CommandResult, too_late, usage};
 use crate::manifest::Files;
 use crate::output::{Column, neutral, or_dash, tell, time, words};
 
