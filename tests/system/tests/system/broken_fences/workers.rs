@@ -144,7 +144,7 @@ async fn claim_token() {
         fence: "claim_token",
         provoked_by: "a worker whose network is stuck when its work ends, and fair during the next attempt",
         // The result of the first is taken for the second's, which goes on.
-        finding: "effects: a program outlives its attempt",
+        finding: "effects: an attempt is COMPLETED and was not done",
     };
     case.holds(&report_late("").await);
     case.is_found(&report_late("claim_token").await);
