@@ -122,16 +122,44 @@ pub async fn answers(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbRe
 }
 
 statement! {
-    Audit = "retention_audit.sql", (audit: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> (BigInt, BigInt)
+    Audit = "retention_audit.sql", (
+        audit: DateTime<Utc> as Timestamptz,
+        finished: DateTime<Utc> as Timestamptz,
+        limit: i64 as BigInt,
+    ) -> (BigInt, BigInt, BigInt)
 }
 
-/// Removes up to `limit` of the oldest entries each of the audit log and of the terms of leadership; returns how many of both.
+/// What went of the installation's own past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Past {
+    /// Entries of the audit log.
+    pub entries: u64,
+    /// Terms of leadership.
+    pub terms: u64,
+    /// Names of workers that are gone.
+    pub workers: u64,
+}
+
+impl Past {
+    /// Whether there were as many of something as asked for, so that there may be more.
+    #[must_use]
+    pub fn may_be_more(&self, limit: i64) -> bool {
+        let most = self.entries.max(self.terms).max(self.workers);
+        i64::try_from(most).is_ok_and(|most| most >= limit)
+    }
+}
+
+/// Removes up to `limit` each of the oldest entries of the audit log, of the oldest terms of leadership, and of the names of workers that were gone
+/// before what history is kept.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn audit(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<(u64, u64)> {
-    let (entries, terms): (i64, i64) = Audit { audit: cutoffs.audit, limit }.get_result(conn).await?;
-    Ok((u64::try_from(entries).unwrap_or(0), u64::try_from(terms).unwrap_or(0)))
+pub async fn past(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64) -> DbResult<Past> {
+    let Cutoffs { audit, finished, .. } = *cutoffs;
+    let (entries, terms, workers): (i64, i64, i64) =
+        Audit { audit, finished, limit }.get_result(conn).await?;
+    let count = |rows: i64| u64::try_from(rows).unwrap_or(0);
+    Ok(Past { entries: count(entries), terms: count(terms), workers: count(workers) })
 }
 
 /// Rows that went from default partitions.

@@ -405,6 +405,20 @@ diesel::table! {
 }
 
 diesel::table! {
+    /// Workers that are registered, or were for as long as history is kept: what their attempts are told to have run on.
+    known_workers (worker_id) {
+        /// Identity of the process, as in worker_registration.
+        worker_id -> Uuid,
+        /// Host, a label only.
+        hostname -> Text,
+        /// When it registered, by the database clock.
+        registered_at -> Timestamptz,
+        /// When its registration ended; NULL while it is registered.
+        gone_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     /// Every term of leadership there has been.
     leader_terms (term) {
         /// Grows with every change of leader.

@@ -1,7 +1,7 @@
 //! Retention: what is finished and old goes, nothing else does, the ledger stays provable, and nobody waits for it.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::retention::{self, Strays};
+use sched_model::db::retention::{self, Past, Strays};
 use sched_model::db::{Conn, DbError, clock, tick, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::retention::{Cutoffs, Retention};
@@ -282,11 +282,39 @@ async fn old_entries_of_the_audit_log_and_terms_that_are_over_go() {
         .await;
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
-    assert_eq!(retention::audit(&mut conn, &cutoffs, 1).await.unwrap(), (1, 1), "bounded");
-    assert_eq!(retention::audit(&mut conn, &cutoffs, 100).await.unwrap(), (1, 0));
-    assert_eq!(retention::audit(&mut conn, &cutoffs, 100).await.unwrap(), (0, 0));
+    let past = |entries, terms| Past { entries, terms, workers: 0 };
+    assert_eq!(retention::past(&mut conn, &cutoffs, 1).await.unwrap(), past(1, 1), "bounded");
+    assert_eq!(retention::past(&mut conn, &cutoffs, 100).await.unwrap(), past(1, 0));
+    assert_eq!(retention::past(&mut conn, &cutoffs, 100).await.unwrap(), past(0, 0));
     assert_eq!(world.rows("SELECT target_id FROM audit_log ORDER BY id").await, [["360"], ["1"]]);
     assert_eq!(world.rows("SELECT term FROM leader_terms ORDER BY term").await, [["2"], ["3"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_are_gone_are_known_by_their_names_for_as_long_as_history_is_kept() {
+    let world = World::new().await;
+    let register = |host: &str| {
+        format!(
+            "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms)
+             VALUES (gen_random_uuid(), '{host}', 'p', 1, '0.0.0', '{{default}}', 1, 1000)"
+        )
+    };
+    for host in ["stays", "old", "older", "lately"] {
+        world.sql(&register(host)).await;
+    }
+    let gone = "SELECT hostname, gone_at IS NOT NULL FROM known_workers ORDER BY hostname";
+    world.sql("DELETE FROM worker_registration WHERE hostname <> 'stays'").await;
+    let told = [["lately", "t"], ["old", "t"], ["older", "t"], ["stays", "f"]];
+    assert_eq!(world.rows(gone).await, told);
+    world.sql("UPDATE known_workers SET registered_at = now() - interval '3 years'").await;
+    world
+        .sql("UPDATE known_workers SET gone_at = now() - interval '400 days' WHERE hostname IN ('old', 'older')")
+        .await;
+    let mut conn = world.conn().await;
+    let cutoffs = cutoffs(&mut conn).await;
+    assert_eq!(retention::past(&mut conn, &cutoffs, 1).await.unwrap().workers, 1, "bounded");
+    assert_eq!(retention::past(&mut conn, &cutoffs, 10).await.unwrap().workers, 1);
+    assert_eq!(world.rows(gone).await, [["lately", "t"], ["stays", "f"]]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

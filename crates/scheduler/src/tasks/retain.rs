@@ -77,6 +77,7 @@ struct Gone {
     keys: u64,
     audit: u64,
     terms: u64,
+    workers: u64,
     strays: Strays,
 }
 
@@ -195,19 +196,19 @@ impl Retain {
 
     async fn others(&self, conn: &mut Conn, gone: &mut Gone) -> Result<bool, DbError> {
         let limit = self.page_rows;
-        let (audit, terms, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
+        let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            let (audit, terms) = retention::audit(conn, &cutoffs, limit).await?;
-            Ok::<_, DbError>((audit, terms, retention::strays(conn, &cutoffs, limit).await?))
+            let past = retention::past(conn, &cutoffs, limit).await?;
+            Ok::<_, DbError>((past, retention::strays(conn, &cutoffs, limit).await?))
         })
         .await?;
-        gone.audit += audit;
-        gone.terms += terms;
+        gone.audit += past.entries;
+        gone.terms += past.terms;
+        gone.workers += past.workers;
         gone.strays.attempts += strays.attempts;
         gone.strays.output += strays.output;
         gone.strays.events += strays.events;
-        let rows = u64::try_from(limit).unwrap_or(0);
-        Ok(audit < rows && terms < rows && !strays.may_be_more(limit))
+        Ok(!past.may_be_more(limit) && !strays.may_be_more(limit))
     }
 
     /// Fences the transaction; what may go in it, and the database's clock.
@@ -219,13 +220,14 @@ impl Retain {
 
 impl Gone {
     /// The counts under the names of metrics and reports.
-    const fn named(&self) -> [(&'static str, u64); 8] {
+    const fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("dispatches", self.dispatches),
             ("skips", self.skips),
             ("idempotency_keys", self.keys),
             ("audit", self.audit),
             ("terms", self.terms),
+            ("workers", self.workers),
             ("attempts", self.strays.attempts),
             ("output", self.strays.output),
             ("events", self.strays.events),

@@ -45,6 +45,7 @@ pub(super) struct Removed {
     idempotency_keys: u64,
     audit: u64,
     terms: u64,
+    workers: u64,
     attempts: u64,
     output: u64,
     events: u64,
@@ -147,20 +148,20 @@ async fn round(
     Ok(())
 }
 
-/// A page of the audit log, of terms and of stray rows; returns whether there may be more.
+/// A page of the audit log, of terms, of workers that are gone and of stray rows; returns whether there may be more.
 async fn others(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64, gone: &mut Removed) -> Result<bool, DbError> {
-    let (audit, terms, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
-        let (audit, terms) = retention::audit(conn, cutoffs, limit).await?;
-        Ok::<_, DbError>((audit, terms, retention::strays(conn, cutoffs, limit).await?))
+    let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
+        let past = retention::past(conn, cutoffs, limit).await?;
+        Ok::<_, DbError>((past, retention::strays(conn, cutoffs, limit).await?))
     })
     .await?;
-    gone.audit += audit;
-    gone.terms += terms;
+    gone.audit += past.entries;
+    gone.terms += past.terms;
+    gone.workers += past.workers;
     gone.attempts += strays.attempts;
     gone.output += strays.output;
     gone.events += strays.events;
-    let rows = u64::try_from(limit).unwrap_or(0);
-    Ok(audit >= rows || terms >= rows || strays.may_be_more(limit))
+    Ok(past.may_be_more(limit) || strays.may_be_more(limit))
 }
 
 fn instant_before(now: DateTime<Utc>, time: Duration) -> DateTime<Utc> {
@@ -178,6 +179,7 @@ impl Removed {
             ("idempotency_keys", self.idempotency_keys),
             ("audit", self.audit),
             ("terms", self.terms),
+            ("workers", self.workers),
             ("attempts", self.attempts),
             ("output", self.output),
             ("events", self.events),

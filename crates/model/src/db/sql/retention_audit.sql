@@ -1,6 +1,7 @@
 -- The audit log lets nothing go that its own retention keeps (audit_log_kept_from), so nothing else is tried.
--- Both are read from their oldest end, which is where their keys begin. A term that goes on is never old.
-WITH input AS (SELECT $1::timestamptz AS audit, $2::bigint AS page),
+-- Both are read from their oldest end, which is where their keys begin. A term that goes on is never old. Workers that are gone are few, and told of
+-- for as long as history is.
+WITH input AS (SELECT $1::timestamptz AS audit, $2::timestamptz AS finished, $3::bigint AS page),
 audited AS (
     DELETE FROM audit_log a
     USING input
@@ -12,5 +13,10 @@ terms AS (
     USING input
     WHERE t.term IN (SELECT o.term FROM leader_terms o ORDER BY o.term LIMIT (SELECT page FROM input)) AND t.ended_at < input.audit
     RETURNING t.term
+),
+workers AS (
+    DELETE FROM known_workers w
+    WHERE w.worker_id IN (SELECT k.worker_id FROM known_workers k, input i WHERE k.gone_at < i.finished LIMIT (SELECT page FROM input))
+    RETURNING w.worker_id
 )
-SELECT (SELECT count(*) FROM audited), (SELECT count(*) FROM terms)
+SELECT (SELECT count(*) FROM audited), (SELECT count(*) FROM terms), (SELECT count(*) FROM workers)

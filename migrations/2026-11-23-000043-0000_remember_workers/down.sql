@@ -1,0 +1,3 @@
+DROP TRIGGER worker_registration_known ON worker_registration;
+DROP FUNCTION note_known_worker();
+DROP TABLE known_workers;
