@@ -200,9 +200,34 @@ pub struct ExplainedSkip {
     pub recorded_at: DateTime<Utc>,
     /// Term of the leader that recorded it; `None` when the API did.
     pub term: Option<i64>,
+    /// Of a misfire that came before that term: when the next leader began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_term_began_at: Option<DateTime<Utc>>,
+    /// Of a misfire that came before that term: when the term of then, or the last before, ended, as its leader gave way or another took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_term_ended_at: Option<DateTime<Utc>>,
+    /// Of a misfire that came before that term: how that ended: `resigned`, `expired` (its leader was silent), `stepped_down`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_term_end: Option<String>,
+    /// Of an overlap: dispatches that were open when it was begun to be recorded, up to three, the oldest first; of the first fifty records of a
+    /// window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_the_way: Vec<DispatchInTheWay>,
     /// The pause of the job that is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<ExplainedPause>,
+}
+
+/// A dispatch that kept a fire of its job from being dispatched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DispatchInTheWay {
+    /// Identifier.
+    pub id: Uuid,
+    /// Its fire time, or the instant of the trigger.
+    pub scheduled_for: DateTime<Utc>,
+    /// When it ended; absent while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<DateTime<Utc>>,
 }
 
 /// A pause of the job.
@@ -253,7 +278,7 @@ pub struct ExplainedDispatch {
     pub scheduler: Option<String>,
     /// Term of that scheduler.
     pub term: Option<i64>,
-    /// The worker of the latest claim: its host, or its id where it is no longer registered.
+    /// The worker of the latest claim: its host, or its id where retention has removed its name.
     pub worker: Option<String>,
     /// What the latest unsuccessful attempt said, or who cancelled it.
     pub error_message: Option<String>,

@@ -33,8 +33,8 @@ pub use command::{Cancelled, JobCancelled, ReasonRequest};
 pub use dead_letter::{DeadLetter, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, RefusedCount};
 pub use event::{Event, EventStreamQuery, EventsQuery, StreamMessage};
 pub use explain::{
-    DispatchExplanation, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch, ExplainedFires,
-    ExplainedPause, ExplainedSkip, Explanation, NearestFire, NearestFires, WaitFor,
+    DispatchExplanation, DispatchInTheWay, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch,
+    ExplainedFires, ExplainedPause, ExplainedSkip, Explanation, NearestFire, NearestFires, WaitFor,
 };
 pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
 pub use function::Function;

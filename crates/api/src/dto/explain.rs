@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use sched_model::db::dispatches;
 use sched_model::db::jobs::Job;
 use sched_model::domain::explain::{
-    Attempt, Dispatched, ExplainError, Explanation, Fate, Line, PauseInForce, Skip, Summary, Wait,
+    Attempt, Dispatched, ExplainError, Explanation, Fate, InTheWay, Line, PauseInForce, Skip, Summary, Wait,
 };
 use sched_wire as wire;
 use sched_wire::ExplainQuery;
@@ -186,6 +186,9 @@ fn fires(line: Line) -> wire::ExplainedFires {
             shown.outcome =
                 Some(sched_model::domain::schedule::SkipReason::DstSuppressed.as_str().to_owned());
         }
+        Fate::Excluded => {
+            shown.outcome = Some(sched_model::domain::schedule::SkipReason::Calendar.as_str().to_owned());
+        }
         Fate::TwoFates { dispatch: dispatched, skip: found } => {
             shown.dispatch = Some(dispatch(*dispatched));
             shown.skip = Some(skip(*found, None));
@@ -213,12 +216,24 @@ fn skip(skip: Skip, pause: Option<PauseInForce>) -> wire::ExplainedSkip {
         detail: skip.detail,
         recorded_at: skip.recorded_at,
         term: skip.term.map(|term| term.0),
+        next_term_began_at: skip.lead.as_ref().map(|lead| lead.next_at),
+        former_term_ended_at: skip.lead.as_ref().and_then(|lead| lead.former_end).map(|(at, _)| at),
+        former_term_end: skip.lead.and_then(|lead| lead.former_end).map(|(_, why)| why.to_string()),
+        in_the_way: skip.in_the_way.iter().map(in_the_way).collect(),
         pause: pause.map(|pause| wire::ExplainedPause {
             since: pause.since,
             by: pause.by,
             reason: pause.reason,
             until: pause.until,
         }),
+    }
+}
+
+fn in_the_way(open: &InTheWay) -> wire::DispatchInTheWay {
+    wire::DispatchInTheWay {
+        id: open.id.0,
+        scheduled_for: open.scheduled_for,
+        completed_at: open.completed_at,
     }
 }
 

@@ -18,9 +18,11 @@ use super::{Conn, DbResult, calendars, waits};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::{DispatchStatus, Trigger};
 use crate::domain::explain::{
-    Attempt, Cause, Dispatched, Evidence, KnownCalendar, MAX_FIRE_TIMES, Skip, Successor, Version,
+    Attempt, Cause, Dispatched, Evidence, InTheWay, KnownCalendar, Lead, MAX_FIRE_TIMES, Skip, Successor,
+    Version,
 };
 use crate::domain::ids::{DispatchId, JobId, TenantId, Term};
+use crate::domain::instance::TermEnd;
 use crate::domain::job::JobSettings;
 use crate::domain::schedule::SkipReason;
 use crate::domain::trace::TraceContext;
@@ -33,6 +35,9 @@ const MOST_ATTEMPTS: i64 = 5 * MOST_ROWS;
 
 /// Most dispatches of one window of which is told what they wait for: those that go first.
 const MOST_WAITING: usize = 50;
+
+/// Most records of overlaps of one window of which is told what was in the way: those that go first.
+const MOST_OVERLAPS: usize = 50;
 
 /// Most records of a job that was disabled by the scheduler.
 const MOST_DISABLED: i64 = 1_000;
@@ -59,7 +64,7 @@ pub async fn evidence(
     names.sort_unstable();
     names.dedup();
     let calendars = calendars::by_names(conn, tenant, &names).await?.into_iter();
-    let skips: Vec<SkipRow> = Skips { tenant, job: job.id, from, to, limit: MOST_ROWS }.load(conn).await?;
+    let skips = skips(conn, tenant, job.id, (from, to)).await?;
     let disabled_at = Disabled { tenant, job: job.id, to, limit: MOST_DISABLED }.load(conn).await?;
     Ok(Evidence {
         tenant,
@@ -81,7 +86,7 @@ pub async fn evidence(
             })
             .collect(),
         disabled_at,
-        skips: skips.into_iter().map(SkipRow::into_skip).collect(),
+        skips,
         dispatches: dispatched(conn, tenant, job.id, (from, to), true).await?,
         triggers: dispatched(conn, tenant, job.id, (from, to), false).await?,
     })
@@ -165,19 +170,33 @@ struct SkipRow {
     detail: Option<String>,
     recorded_at: Instant,
     term: Option<Term>,
+    next_term_at: Option<Instant>,
+    former_ended_at: Option<Instant>,
+    former_end: Option<TermEnd>,
 }
 
 impl SkipRow {
     fn into_skip(self) -> Skip {
-        let Self { first, last, count, is_count_exact, reason, detail, recorded_at, term } = self;
-        let count = u64::try_from(count).unwrap_or(0);
-        Skip { first, last, count, is_count_exact, reason, detail, recorded_at, term }
+        let former_end = self.former_ended_at.zip(self.former_end);
+        Skip {
+            first: self.first,
+            last: self.last,
+            count: u64::try_from(self.count).unwrap_or(0),
+            is_count_exact: self.is_count_exact,
+            reason: self.reason,
+            detail: self.detail,
+            recorded_at: self.recorded_at,
+            term: self.term,
+            lead: self.next_term_at.map(|next_at| Lead { next_at, former_end }),
+            in_the_way: Vec::new(),
+        }
     }
 }
 
 #[rustfmt::skip]
 type SkipColumns = (
     Timestamptz, Timestamptz, BigInt, Bool, Text, Nullable<Text>, Timestamptz, Nullable<BigInt>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>,
 );
 
 statement! {
@@ -188,6 +207,41 @@ statement! {
         to: Instant as Timestamptz,
         limit: i64 as BigInt,
     ) -> SkipColumns
+}
+
+statement! {
+    InTheWayOf<'a> = "ledger_in_the_way.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        firsts: &'a [Instant] as Array<Timestamptz>,
+        recorded: &'a [Instant] as Array<Timestamptz>,
+    ) -> (Timestamptz, SqlUuid, Timestamptz, Nullable<Timestamptz>)
+}
+
+/// The records of skipped fires, with what was in their way.
+async fn skips(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    (from, to): (Instant, Instant),
+) -> DbResult<Vec<Skip>> {
+    let rows: Vec<SkipRow> = Skips { tenant, job, from, to, limit: MOST_ROWS }.load(conn).await?;
+    let mut skips: Vec<Skip> = rows.into_iter().map(SkipRow::into_skip).collect();
+    let overlaps = skips.iter().filter(|skip| skip.reason == SkipReason::Overlap).take(MOST_OVERLAPS);
+    let (firsts, recorded): (Vec<_>, Vec<_>) = overlaps.map(|skip| (skip.first, skip.recorded_at)).unzip();
+    if firsts.is_empty() {
+        return Ok(skips);
+    }
+    let found: Vec<(Instant, DispatchId, Instant, Option<Instant>)> =
+        InTheWayOf { tenant, job, firsts: &firsts, recorded: &recorded }.load(conn).await?;
+    let mut in_the_way: HashMap<Instant, Vec<InTheWay>> = HashMap::new();
+    for (first, id, scheduled_for, completed_at) in found {
+        in_the_way.entry(first).or_default().push(InTheWay { id, scheduled_for, completed_at });
+    }
+    for skip in &mut skips {
+        skip.in_the_way = in_the_way.remove(&skip.first).unwrap_or_default();
+    }
+    Ok(skips)
 }
 
 statement! {

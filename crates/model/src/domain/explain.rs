@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::attempt::AttemptOutcome;
 use super::dispatch::{DispatchStatus, Trigger};
 use super::ids::{DispatchId, TenantId, Term};
+use super::instance::TermEnd;
 use super::job::JobSettings;
 use super::schedule::SkipReason;
 use super::trace::TraceContext;
@@ -121,6 +122,30 @@ pub struct Skip {
     pub recorded_at: DateTime<Utc>,
     /// Term of the leader that recorded it; `None` when the API did.
     pub term: Option<Term>,
+    /// Of a misfire that came before that term: who led then.
+    pub lead: Option<Lead>,
+    /// Of an overlap: dispatches that were open when the range was begun to be recorded, some of them if they are many.
+    pub in_the_way: Vec<InTheWay>,
+}
+
+/// Who led at an instant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lead {
+    /// When the next term began.
+    pub next_at: DateTime<Utc>,
+    /// When the term of then, or the last one before, ended, by resignation or because another took over, and why; `None` where none is known.
+    pub former_end: Option<(DateTime<Utc>, TermEnd)>,
+}
+
+/// A dispatch that kept a fire of its job from being dispatched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InTheWay {
+    /// Identifier.
+    pub id: DispatchId,
+    /// Its fire time, or when it was triggered.
+    pub scheduled_for: DateTime<Utc>,
+    /// When it ended; `None` while it is open.
+    pub completed_at: Option<DateTime<Utc>>,
 }
 
 /// A dispatch, with its attempts.
@@ -156,7 +181,7 @@ pub struct Dispatched {
     pub scheduler: Option<String>,
     /// Attempts begun so far.
     pub attempt: i32,
-    /// The worker of the latest claim: its host, or its id where it is no longer registered.
+    /// The worker of the latest claim: its host, or its id where retention has removed its name.
     pub worker: Option<String>,
     /// What the latest unsuccessful attempt said, or who cancelled it.
     pub error: Option<String>,
@@ -203,7 +228,7 @@ pub struct Attempt {
     pub started_at: DateTime<Utc>,
     /// When it ended.
     pub completed_at: DateTime<Utc>,
-    /// Where it ran: the host of the worker, or its id where it is no longer registered.
+    /// Where it ran: the host of the worker, or its id where retention has removed its name.
     pub worker: Option<String>,
     /// Exit code of the process.
     pub exit_code: Option<i32>,
@@ -268,6 +293,8 @@ pub enum Fate {
     },
     /// No clock showed it, and it was not to be shifted.
     Suppressed,
+    /// It has passed and a calendar excludes it, which is recorded together with the next fire.
+    Excluded,
     /// A calendar moves it to another instant, whose fate it shares.
     Moved {
         /// That instant.
@@ -277,7 +304,7 @@ pub enum Fate {
     Upcoming {
         /// Whether it will be skipped because the job is paused then.
         is_paused: bool,
-        /// Whether a calendar excludes it.
+        /// Whether it will be skipped because a calendar excludes it.
         is_excluded: bool,
     },
     /// It is due and the scheduler has not decided about it yet.

@@ -4,8 +4,9 @@ use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
 use sched_model::db::instances::{self, NewInstance, TakeOver};
 use sched_model::db::tick::{self, Batch, CursorMove, NewDispatch, NewSkip};
 use sched_model::db::{Conn, clock, jobs, ledger, transact};
-use sched_model::domain::explain::explain;
+use sched_model::domain::explain::{Evidence, explain};
 use sched_model::domain::ids::{DispatchId, InstanceId, Term};
+use sched_model::domain::instance::TermEnd;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::schedule::SkipReason;
 use serde_json::json;
@@ -147,11 +148,13 @@ impl Books {
 
     /// The numbers of an explanation of the first ten hours.
     async fn explained(&self) -> String {
+        explain(&self.evidence().await, self.at(0), self.at(10)).unwrap().summary.sentence()
+    }
+
+    async fn evidence(&self) -> Evidence {
         let mut conn = self.world.conn().await;
         let (job, now) = (self.stored().await, clock::now(&mut conn).await.unwrap());
-        let window = (self.at(0), self.at(10));
-        let evidence = ledger::evidence(&mut conn, TENANT, &job, now, window).await.unwrap();
-        explain(&evidence, window.0, window.1).unwrap().summary.sentence()
+        ledger::evidence(&mut conn, TENANT, &job, now, (self.at(0), self.at(10))).await.unwrap()
     }
 }
 
@@ -193,6 +196,41 @@ async fn ledger_shows_every_fate_once_and_an_explanation_says_the_same() {
         books.explained().await,
         "9 fire times: 3 dispatched, 6 skipped (3 misfire, 3 overlap), 0 unaccounted"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ledger_names_what_was_in_the_way_of_overlaps_and_who_led_at_misfires() {
+    let books = sound().await;
+    let world = &books.world;
+    // The dispatch of the fourth hour had ended before the ninth was decided about; that of the first and the eighth had not.
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET status = 'CANCELLED', claimable_at = NULL, completed_at = created_at + interval '1 microsecond'
+             WHERE scheduled_for = '{}'",
+            books.at(4)
+        ))
+        .await;
+    let evidence = books.evidence().await;
+    let of = |hour| evidence.skips.iter().find(|skip| skip.first == books.at(hour)).unwrap();
+    let in_the_way = |hour| of(hour).in_the_way.iter().map(|open| open.scheduled_for).collect::<Vec<_>>();
+    assert_eq!(in_the_way(2), [books.at(1)], "what was made in the same tick was not in the way");
+    assert_eq!(in_the_way(9), [books.at(1), books.at(8)]);
+    assert!(in_the_way(5).is_empty(), "misfires have nobody in the way");
+    let lead = of(5).lead.as_ref().unwrap();
+    assert!(lead.next_at > of(5).last && lead.former_end.is_none(), "{lead:?}");
+    assert_eq!(of(2).lead, None);
+
+    let ended = books.at(3);
+    world
+        .sql(&format!(
+            "INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, ended_at, end_reason)
+             VALUES (0, gen_random_uuid(), 'before', 1, '{}', '{ended}', 'resigned')",
+            books.at(0)
+        ))
+        .await;
+    let evidence = books.evidence().await;
+    let skip = evidence.skips.iter().find(|skip| skip.first == books.at(5)).unwrap();
+    assert_eq!(skip.lead.as_ref().unwrap().former_end, Some((ended, TermEnd::Resigned)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,6 +114,11 @@ async fn ledger_accounts_for_every_fire_time_and_misses_every_record_that_is_los
     system.check_invariants().await;
     let pause = lines.iter().find_map(|line| line["skip"].get("pause")).unwrap();
     assert_eq!((&pause["by"], &pause["reason"]), (&json!(OWNER), &json!("the disk is full")));
+    let says = |what: &str| lines.iter().any(|line| line["text"].as_str().unwrap().contains(what));
+    let named = |line: &&Value| line["skip"]["in_the_way"][0]["id"].is_string();
+    assert!(lines.iter().any(|line| named(&line)) && says("as may be: dispatch "), "{told:#}");
+    assert!(lines.iter().any(|line| line["skip"]["former_term_end"] == "expired"), "{told:#}");
+    assert!(says("the leader of then was silent, and was replaced at"), "{told:#}");
     let printed = schedctl(&system, from, to).await;
     assert!(printed.status.success(), "{} {}", printed.stdout, printed.stderr);
     assert!(

@@ -11,6 +11,6 @@ found AS (
 )
 SELECT f.dispatch_id, f.attempt, f.status, f.started_at, f.completed_at, coalesce(w.hostname, f.worker_id::text), f.exit_code, f.error_message
 FROM found f
-LEFT JOIN worker_registration w ON w.worker_id = f.worker_id
+LEFT JOIN known_workers w ON w.worker_id = f.worker_id
 ORDER BY f.dispatch_id, f.attempt
 LIMIT $5

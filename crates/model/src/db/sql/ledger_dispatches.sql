@@ -5,7 +5,7 @@ SELECT d.id, d.scheduled_for, d.created_at, d.available_at, d.claimed_at, d.comp
        d.traceparent
 FROM job_dispatch d
 LEFT JOIN leader_terms t ON t.term = d.term
-LEFT JOIN worker_registration w ON w.worker_id = d.worker_id
+LEFT JOIN known_workers w ON w.worker_id = d.worker_id
 -- The next fire that was made after the request: the one for which the overlap policy made room.
 LEFT JOIN LATERAL (
     SELECT s.id, s.scheduled_for

@@ -175,7 +175,10 @@ impl<'a> Lines<'a> {
             };
         }
         match evidence.cursor {
-            _ if occurrence.is_excluded => Fate::Upcoming { is_paused: false, is_excluded: true },
+            _ if occurrence.is_excluded && is_future => {
+                Fate::Upcoming { is_paused: false, is_excluded: true }
+            }
+            _ if occurrence.is_excluded => Fate::Excluded,
             Some(_) if is_future => Fate::Upcoming { is_paused: self.is_paused_at(at), is_excluded: false },
             Some(cursor) if cursor <= at => self.undecided(at),
             // The cursor has gone past it, or there is none.

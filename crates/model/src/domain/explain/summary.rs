@@ -60,6 +60,7 @@ impl Summary {
             Fate::Dispatched(_) => &mut self.dispatched,
             Fate::Skipped { skip, .. } => self.skipped_for(skip.reason),
             Fate::Suppressed => self.skipped_for(SkipReason::DstSuppressed),
+            Fate::Excluded => self.skipped_for(SkipReason::Calendar),
             Fate::Upcoming { .. } => &mut self.upcoming,
             Fate::Undecided { .. } => &mut self.undecided,
             Fate::Pruned => &mut self.pruned,

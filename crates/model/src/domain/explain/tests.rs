@@ -75,6 +75,8 @@ fn skip(first: &str, last: &str, count: u64, reason: SkipReason) -> Skip {
         detail: None,
         recorded_at: at(last) + TimeDelta::milliseconds(20),
         term: Some(Term(3)),
+        lead: None,
+        in_the_way: Vec::new(),
     }
 }
 

@@ -4,9 +4,10 @@
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
-use super::{Attempt, Dispatched, Fate, Line, PauseInForce, Skip};
+use super::{Attempt, Dispatched, Fate, InTheWay, Lead, Line, PauseInForce, Skip};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::DispatchStatus;
+use crate::domain::instance::TermEnd;
 use crate::domain::schedule::SkipReason;
 
 /// An instant, to the second where it is whole.
@@ -54,7 +55,7 @@ impl Fate {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Dispatched(_) => "dispatched",
-            Self::Skipped { .. } | Self::Suppressed => "skipped",
+            Self::Skipped { .. } | Self::Suppressed | Self::Excluded => "skipped",
             Self::Moved { .. } => "moved",
             Self::Upcoming { .. } => "to_come",
             Self::Undecided { .. } => "undecided",
@@ -73,11 +74,14 @@ impl Fate {
             Self::Dispatched(dispatch) => dispatch.sentence(),
             Self::Skipped { skip, pause } => skipped(skip, pause.as_ref()),
             Self::Suppressed => reason(SkipReason::DstSuppressed).to_owned(),
+            Self::Excluded => format!(
+                "{}: {}; to be recorded when the next fire comes",
+                SkipReason::Calendar,
+                reason(SkipReason::Calendar)
+            ),
             Self::Moved { to } => format!("moved by a calendar to {}", instant(*to)),
             Self::Upcoming { is_paused: true, .. } => "to come; the job will be paused then".to_owned(),
-            Self::Upcoming { is_excluded: true, .. } => {
-                "excluded by a calendar, which is recorded when the next fire comes".to_owned()
-            }
+            Self::Upcoming { is_excluded: true, .. } => "to be skipped: a calendar excludes it".to_owned(),
             Self::Upcoming { .. } => "to come".to_owned(),
             Self::Undecided { since, held_until: Some(until) } => format!(
                 "due since {}; held back until {}, by the quota of the tenant or by an operator",
@@ -125,6 +129,14 @@ fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
             text.push_str(&format!(": {why}"));
         }
     }
+    if !skip.in_the_way.is_empty() {
+        let told = skip.in_the_way.iter().map(InTheWay::phrase).collect::<Vec<_>>().join(", ");
+        let when = if skip.count > 1 { ", when the first came" } else { "" };
+        text.push_str(&format!("{when}: {told}"));
+    }
+    if let Some(lead) = &skip.lead {
+        text.push_str(&format!("; {}", lead.phrase(skip.first)));
+    }
     if let Some(detail) = &skip.detail {
         text.push_str(&format!("; {detail}"));
     }
@@ -159,6 +171,33 @@ const fn reason(reason: SkipReason) -> &'static str {
         }
         SkipReason::Disabled => "the job was disabled",
         SkipReason::Ended => "the job had had its last run",
+    }
+}
+
+impl InTheWay {
+    fn phrase(&self) -> String {
+        let until = self
+            .completed_at
+            .map_or_else(|| "which still is".to_owned(), |at| format!("until {}", moment(at)));
+        format!("dispatch {} of {}, {until}", self.id, instant(self.scheduled_for))
+    }
+}
+
+impl Lead {
+    /// The same of the instant `at`.
+    fn phrase(&self, at: DateTime<Utc>) -> String {
+        let next = moment(self.next_at);
+        match self.former_end {
+            None => format!("nobody is known to have led before {next}"),
+            Some((ended, _)) if ended <= at => format!("nobody led from {} to {next}", moment(ended)),
+            // Its lease had run out some time before; the exact moment of its death nobody knows.
+            Some((ended, TermEnd::Expired)) => {
+                format!("the leader of then was silent, and was replaced at {}", moment(ended))
+            }
+            Some((ended, _)) => {
+                format!("the leader of then gave way at {}, and the next began at {next}", moment(ended))
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the sentence of a dispatch says of its past and of what it waits for.
+//! What the sentences of dispatches and of skips say: their past, what was in the way, and what is waited for.
 
 use super::*;
 
@@ -78,4 +78,60 @@ fn what_another_job_made_run_names_it() {
     let because =
         "by host-a (term 3), because dispatch 00000000-0000-0000-0000-000000000009 of job load had ended;";
     assert!(text.contains(because), "{text}");
+}
+
+#[test]
+fn a_skip_tells_what_was_in_its_way_and_who_led() {
+    let skipped = |skip: Skip| {
+        let evidence = Evidence { skips: vec![skip], ..evidence() };
+        explain(&evidence, at("10:00"), at("10:30")).unwrap().lines[0].sentence()
+    };
+    let open = |fire: &str, completed_at| InTheWay {
+        id: DispatchId(Uuid::from_u128(7)),
+        scheduled_for: at(fire),
+        completed_at,
+    };
+    let one = Skip {
+        in_the_way: vec![open("08:00", Some(at("10:05"))), open("09:00", None)],
+        ..skip("10:00", "10:00", 1, SkipReason::Overlap)
+    };
+    let told = skipped(one.clone());
+    let id = DispatchId(Uuid::from_u128(7));
+    let expected = format!(
+        "overlap: as many dispatches of the job were open as may be: dispatch {id} of 2026-03-02T08:00:00Z, until \
+         2026-03-02T10:05:00.000Z, dispatch {id} of 2026-03-02T09:00:00Z, which still is; recorded at 2026-03-02T10:00:00.020Z"
+    );
+    assert_eq!(told, expected);
+    let several = Skip { last: at("12:00"), count: 3, ..one };
+    assert!(skipped(several).contains("as may be, when the first came: dispatch "));
+
+    let misfire = |next: &str, former_end| Skip {
+        lead: Some(Lead { next_at: at(next), former_end }),
+        ..skip("10:00", "10:00", 1, SkipReason::Misfire)
+    };
+    for (skip, told) in [
+        (misfire("10:20", None), Some("nobody is known to have led before 2026-03-02T10:20:00.000Z")),
+        (
+            misfire("10:20", Some((at("09:50"), TermEnd::Resigned))),
+            Some("nobody led from 2026-03-02T09:50:00.000Z to 2026-03-02T10:20:00.000Z"),
+        ),
+        (
+            misfire("10:20", Some((at("10:20"), TermEnd::Expired))),
+            Some("the leader of then was silent, and was replaced at 2026-03-02T10:20:00.000Z"),
+        ),
+        (
+            misfire("10:20", Some((at("10:10"), TermEnd::SteppedDown))),
+            Some(
+                "the leader of then gave way at 2026-03-02T10:10:00.000Z, and the next began at 2026-03-02T10:20:00.000Z",
+            ),
+        ),
+        // The leader that recorded it led already.
+        (skip("10:00", "10:00", 1, SkipReason::Misfire), None),
+    ] {
+        let said = skipped(skip);
+        match told {
+            Some(told) => assert!(said.contains(told), "{said}"),
+            None => assert!(!said.contains("led from") && !said.contains("leader"), "{said}"),
+        }
+    }
 }

@@ -67,9 +67,16 @@ fn an_excluded_fire_is_recorded_or_will_be() {
     let explanation = explained(&evidence, "10:00", "13:30");
     assert_eq!(
         shown(&explanation),
-        ["10:00-11:00 2 skipped calendar", "12:00-12:00 1 to_come", "13:00-13:00 1 to_come"]
+        ["10:00-11:00 2 skipped calendar", "12:00-12:00 1 skipped", "13:00-13:00 1 to_come"]
     );
-    assert!(explanation.lines[1].sentence().contains("excluded by a calendar"));
+    let said = "calendar: a calendar excludes it; to be recorded when the next fire comes";
+    assert_eq!(explanation.lines[1].sentence(), said);
+    assert_eq!(explanation.summary.skipped.get("calendar"), Some(&3));
+    // Before it has come, it is to come.
+    let early = Evidence { now: at("11:50"), ..evidence.clone() };
+    let explanation = explained(&early, "10:00", "13:30");
+    assert_eq!(shown(&explanation)[1], "12:00-12:00 1 to_come");
+    assert_eq!(explanation.lines[1].sentence(), "to be skipped: a calendar excludes it");
 }
 
 #[test]
