@@ -65,9 +65,9 @@ impl Files {
         let mut sources = Vec::new();
         let mut found = Vec::new();
         for (path, text) in texts {
-            match text.and_then(|text| Source::parse(&path, &text)) {
+            match text.map_err(|mistake| vec![mistake]).and_then(|text| Source::parse(&path, &text)) {
                 Ok(source) => sources.push(source),
-                Err(mistake) => found.push(mistake),
+                Err(mistakes) => found.extend(mistakes),
             }
         }
         let files = Self { sources };
@@ -190,7 +190,7 @@ impl Files {
 }
 
 impl Source {
-    fn parse(path: &Path, text: &str) -> Result<Self, Mistake> {
+    fn parse(path: &Path, text: &str) -> Result<Self, Vec<Mistake>> {
         let (manifest, outline) = reading::parse(path, text)?;
         Ok(Self { path: path.to_owned(), manifest, outline })
     }

@@ -93,6 +93,12 @@ impl Outline {
         path
     }
 
+    /// How many items, or fields, stand below a name at the top.
+    pub(super) fn count(&self, name: &str) -> usize {
+        let child = self.root.children().iter().find(|child| child.step == name);
+        child.map_or(0, |child| child.node.children().len())
+    }
+
     /// The text of the value at `path`.
     pub(super) fn text(&self, path: &[String]) -> Option<&str> {
         let mut node = &self.root;

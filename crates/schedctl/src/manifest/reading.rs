@@ -1,8 +1,12 @@
-//! From the path of a jobs file to its manifest, or to the first thing wrong with it.
+//! From the path of a jobs file to its manifest, or to what is wrong with it.
+//!
+//! A parser stops at the first mistake. Those behind it are found by reading again without the item that holds it, as long as items stand on lines of
+//! their own, as in block style; what that brings about itself is told to nobody.
 //!
 //! YAML 1.2 unless the name ends in `.json`. A key that stands twice, and `yes` for a truth value, are refused; aliases
 //! are bounded by the library. Reads files and standard input, nothing else.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -35,6 +39,9 @@ pub(super) fn text(path: &Path) -> Result<String, Mistake> {
     }
 }
 
+/// Most mistakes told of one file.
+const MOST_MISTAKES: usize = 20;
+
 /// What a parser objects to.
 struct Fault {
     at: Option<Position>,
@@ -53,8 +60,39 @@ enum Blame {
     Item,
 }
 
-/// The manifest in `text`.
-pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Mistake> {
+/// The manifest in `text`, or what is wrong with it: one mistake at least, and at most one of each item.
+pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Vec<Mistake>> {
+    let mut found = Vec::new();
+    let mut text = Cow::Borrowed(text);
+    loop {
+        let (mistake, item) = match read(path, &text) {
+            Ok(read) if found.is_empty() => return Ok(read),
+            Ok(_without_those) => return Err(found),
+            Err(wrong) => wrong,
+        };
+        if found.is_empty() || item.is_some() {
+            found.push(mistake);
+        }
+        match item.filter(|_| found.len() < MOST_MISTAKES).and_then(|item| without(&text, item)) {
+            Some(rest) => text = Cow::Owned(rest),
+            None => return Err(found),
+        }
+    }
+}
+
+/// An item of a list.
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    /// Where it begins.
+    start: Position,
+    /// Whether it is the only one.
+    is_alone: bool,
+    /// What is wrong with it stands there.
+    fault: Position,
+}
+
+/// The manifest in `text`; or the first mistake, and the item that holds it.
+fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), (Mistake, Option<Item>)> {
     let outline = Outline::of(text);
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let read = if is_json { json(text) } else { yaml(text) };
@@ -62,12 +100,62 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline
         Ok(manifest) => Ok((manifest, outline)),
         Err(Fault { at, message, blame }) => {
             let mut place = Where { file: Some(path.to_owned()), position: at, ..Where::default() };
-            if let (Some(outline), Some(at)) = (&outline, at) {
+            let mut item = None;
+            // A list that stands twice is known to the outline only once: what comes before the second is not to blame.
+            let is_of_all = blame == Blame::Item && at.is_some_and(|at| at.column == 1);
+            if let (Some(outline), Some(at), false) = (&outline, at, is_of_all) {
                 name(&mut place, outline, at, blame);
+                let path = outline.path_at(at);
+                if let Some(path) = path.get(..2).filter(|_| !is_json) {
+                    let is_alone = outline.count(path.first().map_or("", String::as_str)) == 1;
+                    item = outline.position(path).map(|start| Item { start, is_alone, fault: at });
+                }
             }
-            Err(Mistake { place, message })
+            Err((Mistake { place, message }, item))
         }
     }
+}
+
+/// `text` with the lines of the item left empty, so that all others stay where they are; `None` where it has no lines of its own, the fault is in none of
+/// them, or others may refer to something in it.
+fn without(text: &str, item: Item) -> Option<String> {
+    fn indent(line: &str) -> usize {
+        line.len() - line.trim_start_matches(' ').len()
+    }
+    let mut lines: Vec<&str> = text.lines().collect();
+    let first = usize::try_from(item.start.line).ok()?.checked_sub(1)?;
+    let (head, rest) = lines.get(first..)?.split_first()?;
+    let dash = indent(head);
+    if !head.trim_start_matches(' ').starts_with("- ") {
+        return None;
+    }
+    let is_of_item = |line: &&&str| {
+        let told = line.trim();
+        told.is_empty() || told.starts_with('#') || indent(line) > dash
+    };
+    let count = 1 + rest.iter().take_while(is_of_item).count();
+    let faulty = usize::try_from(item.fault.line).ok()?.checked_sub(1)?;
+    if !(first..first + count).contains(&faulty)
+        || lines.iter().skip(first).take(count).any(|line| has_anchor(line))
+    {
+        return None;
+    }
+    lines.iter_mut().skip(first).take(count).for_each(|line| *line = "");
+    // A list of nothing has to say so, further in than its name.
+    let nothing = format!("{:dash$} []", "");
+    if let Some(line) = lines.get_mut(first).filter(|_| item.is_alone) {
+        *line = &nothing;
+    }
+    Some(lines.join("\n"))
+}
+
+/// Whether something in the line has a name by which others may refer to it: `&name` where a value begins.
+fn has_anchor(line: &str) -> bool {
+    line.match_indices('&').any(|(at, _)| {
+        let (before, after) = (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default());
+        before.chars().next_back().is_none_or(|one| one.is_whitespace() || "[{,".contains(one))
+            && after.chars().next().is_some_and(|one| !one.is_whitespace() && one != '&')
+    })
 }
 
 fn json(text: &str) -> Result<Manifest, Fault> {

@@ -47,6 +47,69 @@ fn an_unknown_field_is_told_with_its_line_and_the_known_ones() {
 }
 
 #[test]
+fn mistakes_of_several_items_are_told_at_once() {
+    let text = "\
+calendars:
+  - name: free
+    days: [SAT]
+task_functions:
+  - name: f
+    handler_type: process
+    handler_config: {program: sh, args: [-c, 'true && false & wait', 'https://example.com/?a=1&b=2'], arg: x}
+jobs:
+  - name: first
+    function: f
+    job_typ: manual
+
+# Not of the first.
+  - name: sound
+    function: f
+    job_type: manual
+  -   name: second
+      function: f
+      job_type: hourly
+      task_args:
+        text: |
+          - name: none of ours
+           of: a kind
+  - {name: third, function: f, job_type: manual, priority: often}
+notification_rules:
+  - name: last
+    channel: nowhere
+";
+    let told = wrong(text);
+    let lines: Vec<_> = told.lines().skip(1).map(|line| line.split(": ").next().unwrap().trim()).collect();
+    assert_eq!(
+        lines,
+        ["jobs.yaml:3:5", "jobs.yaml:11:5", "jobs.yaml:19:17", "jobs.yaml:24:60", "jobs.yaml:26:5"],
+        "{told}"
+    );
+    for part in [
+        "calendar \"free\"",
+        "job \"first\"",
+        "job \"second\"",
+        "job \"third\"",
+        "notification rule \"last\"",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn what_follows_from_reading_without_an_item_is_no_mistake() {
+    // The only item of its list; items that share a line; one to which another refers; a list that stands twice.
+    for text in [
+        "jobs:\n  - name: a\n    function: f\n    job_type: manual\n  - name: b\n    function: f\n    job_type: manual\njobs:\n  - name: c\n",
+        "jobs:\n  - name: a\n    job_typ: manual\n",
+        "jobs: [{name: a, job_typ: manual}, {name: b, job_typ: manual}]\n",
+        "jobs:\n  - name: a\n    task_args: &args {n: 1}\n    job_typ: manual\n  - name: b\n    task_args: *args\n    job_typ: x\n",
+    ] {
+        let told = wrong(text);
+        assert_eq!(told.lines().count(), 2, "{text}{told}");
+    }
+}
+
+#[test]
 fn a_calendar_is_written_as_people_write_dates() {
     let text = "calendars:\n  - name: holidays\n    dates: [2026-12-24, 2026-12-27/2026-12-30]\n    yearly: [12-25, 01-01]\n    weekly: [SAT, {days: [MON], from: 02:00, until: 04:30}]\n";
     let files = files(&[("a.yaml", text), ("b.yaml", "calendars: [{name: other}]")]).unwrap();
