@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-use system_tests::{Installation, every, shell_jobs};
+use system_tests::{Installation, PATIENCE, every, shell_jobs};
+use test_support::{OwnServer, wait_for};
 
 /// What the oracle, the clients and the timeline would say of the run.
 const SOUND: &str = "
@@ -146,4 +147,38 @@ async fn checks_of_a_finished_run_can_fail_each_of_them() {
     let all: BTreeSet<&str> = Installation::invariants_of_run().into_iter().collect();
     let never: Vec<&&str> = all.difference(&shown).collect();
     assert!(never.is_empty(), "nothing shows that these checks can fail: {never:#?}");
+}
+
+/// A skip is held against the switches that a tick could see: one that was committed while it ran may have been seen or not, whenever it was written; one
+/// that was committed a second before it began was seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_of_skips_excuse_a_switch_for_a_second_after_its_commit_and_no_longer() {
+    let mut server = OwnServer::start().await;
+    let database = server.database().await;
+    let admin = database.client().await;
+    admin.batch_execute("ALTER SYSTEM SET track_commit_timestamp = on").await.unwrap();
+    server.restart_in_order().await;
+    let system = Installation::on(database).await;
+    system.execute("CREATE TABLE switches (id integer GENERATED ALWAYS AS IDENTITY)").await;
+    let latest = "FROM switches ORDER BY id DESC LIMIT 1";
+    let written_long_ago =
+        format!("SELECT witness.may_be_new(xmin, now() - interval '1 hour')::integer {latest}");
+    wait_for("a switch of a moment ago to be excused", PATIENCE, async || {
+        system.execute("INSERT INTO switches DEFAULT VALUES").await;
+        let is_excused = system.count(&written_long_ago).await == 1;
+        is_excused.then_some(()).ok_or_else(|| "it was not".to_owned())
+    })
+    .await;
+    let is_old =
+        format!("SELECT (now() - pg_xact_commit_timestamp(xmin) > interval '1 second')::integer {latest}");
+    system.wait_count("that commit to be a second old", &is_old, 1).await;
+    let written_now = format!("SELECT witness.may_be_new(xmin, now())::integer {latest}");
+    assert_eq!(system.count(&written_now).await, 0, "what counts is the commit");
+
+    // Where nobody notes commits, the instant at which it was written has to do.
+    let system = Installation::new().await;
+    for (age, is_excused) in [("1 second", 1), ("1001 milliseconds", 0)] {
+        let asked = format!("SELECT witness.may_be_new('3', now() - interval '{age}')::integer");
+        assert_eq!(system.count(&asked).await, is_excused, "{age}");
+    }
 }

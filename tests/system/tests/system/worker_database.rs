@@ -1,6 +1,6 @@
 //! Workers whose database goes away in the worst moment: around a commit, in order, by a crash.
 
-use system_tests::{Effects, Frozen, Installation, PATIENCE, retried, shell_jobs};
+use system_tests::{Effects, Frozen, Installation, PATIENCE, manual, retried, shell_jobs};
 use test_support::{OwnServer, Proxy, http, wait_for};
 
 const COMPLETED: &str = "SELECT count(*) FROM job_dispatch WHERE status = 'COMPLETED'";
@@ -70,4 +70,39 @@ async fn worker_rides_out_restarts_of_the_database_in_either_mode() {
         AND b.status IN ('LOST', 'RELEASED') AND b.error_message IS NOT NULL)";
     assert_eq!(system.count(unexplained).await, 0);
     system.check_what_is_left(&effects, &[] as &[Frozen], files).await;
+}
+
+/// A registration that waits for longer than the lease is trusted is done anew: what was claimed under the first would be killed before it ran.
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_whose_registration_comes_late_registers_anew_and_kills_nothing() {
+    let mut system = Installation::with(0, 0).await;
+    system.apply(&shell_jobs("true", &[manual("short")])).await;
+    system.trigger("short").await;
+    let (in_the_way, look) = (system.database.client().await, system.database.client().await);
+    in_the_way.batch_execute("BEGIN; LOCK TABLE worker_registration IN SHARE MODE").await.unwrap();
+    let let_go = async {
+        // Of its lease it trusts four fifths.
+        let late = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                    AND query LIKE '%worker_registration%' AND clock_timestamp() - query_start > interval '4.5 seconds'";
+        wait_for("a registration that waits for longer than the lease is trusted", PATIENCE, async || {
+            let waiting: i64 = look.query_one(late, &[]).await.unwrap().get(0);
+            (waiting > 0).then_some(()).ok_or_else(|| "none waits".to_owned())
+        })
+        .await;
+        in_the_way.batch_execute("COMMIT").await.unwrap();
+    };
+    let settings = [("WORKER_OFFLINE_THRESHOLD", "5s"), ("DATABASE_LOCK_TIMEOUT", "20s")];
+    tokio::join!(system.start_worker(&settings), let_go);
+    system.wait_count("the work", COMPLETED, 1).await;
+    assert_eq!(
+        system.count("SELECT count(*) FROM job_execution_log").await,
+        1,
+        "nothing was begun and given up"
+    );
+    let log = system.workers[0].stderr();
+    assert!(log.contains("Registering took longer than the lease is trusted; registering anew."), "{log}");
+    let health = system.workers[0].health_addr().await;
+    let metrics = http::get(health, "/metrics").await.unwrap().body;
+    assert!(metrics.lines().any(|line| line == "sched_worker_leases_lost_total 0"), "{metrics}");
+    system.check_invariants().await;
 }
