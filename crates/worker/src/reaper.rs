@@ -2,19 +2,22 @@
 //!
 //! What a leader does besides (firing schedules, ending what is overdue) needs one; but dispatches that are there can run without, and those of a
 //! worker that died should not wait for a scheduler. Each heartbeat brings word of how long the leader has been silent, so looking costs an idle fleet
-//! nothing. After [`LEASES`] leases without one, a worker looks once per lease whether others have died. One worker of all does so at a
-//! time, and none beside a leader that lives; should one come back at that moment, nothing is done twice, because every attempt is ended
+//! nothing. After [`LEASES`] leases without one, workers look whether others have died: about [`LOOKS`] times per lease in all, however many they are. One
+//! worker of all does so at a time, and none beside a leader that lives; should one come back at that moment, nothing is done twice, because every attempt is ended
 //! under its claim token ([`losses`](sched_model::db::losses)). Which worker is dead only the database's clock decides.
 
 use std::time::{Duration, Instant};
 
-use sched_model::db::DbError;
+use rand::RngExt as _;
 use sched_model::db::losses::{By, Losses, Recovered, Recovery};
+use sched_model::db::{DbError, workers};
 
 use crate::session::Session;
 
 /// For how many leases of workers nobody may lead before workers recover. A leader that dies is replaced in far less.
 const LEASES: u32 = 3;
+/// How often all workers together look per lease.
+const LOOKS: f64 = 2.0;
 /// A run that takes longer is given up; what it has committed stays.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
@@ -36,18 +39,24 @@ impl Vacancy {
     }
 }
 
-/// Recovers whenever the heartbeat finds that nobody leads, once per lease; the session drops the task when it needs it no more.
+/// Recovers whenever the heartbeat finds that nobody leads; the session drops the task when it needs it no more.
 pub(crate) async fn run(session: Session) {
     let lease = session.worker.config.lease.duration();
     loop {
         session.nobody_leads.notified().await;
+        let mut living = 1;
         match tokio::time::timeout(RUN_LIMIT, recover(&session, lease)).await {
-            Ok(Ok(Recovered { workers: 0, attempts: 0 })) => {}
-            Ok(Ok(Recovered { workers, attempts })) => tracing::warn!(
-                workers,
-                attempts,
-                "Nobody leads, so this worker has given up dead workers and their attempts; start a scheduler."
-            ),
+            Ok(Ok((recovered, others))) => {
+                living = others;
+                let Recovered { workers, attempts } = recovered;
+                if recovered != Recovered::default() {
+                    tracing::warn!(
+                        workers,
+                        attempts,
+                        "Nobody leads, so this worker has given up dead workers and their attempts; start a scheduler."
+                    );
+                }
+            }
             Ok(Err(error)) => tracing::warn!(
                 error = error.with_causes(),
                 "Nobody leads, and looking for dead workers failed; trying again."
@@ -56,16 +65,26 @@ pub(crate) async fn run(session: Session) {
                 tracing::warn!("Nobody leads, and looking for dead workers took too long; trying again.")
             }
         }
-        tokio::time::sleep(lease).await;
+        let share = rand::rng().random_range(0.75..1.25);
+        tokio::time::sleep(pause(lease, living, share)).await;
     }
 }
 
-async fn recover(session: &Session, lease: Duration) -> Result<Recovered, DbError> {
+/// How long one of so many living workers waits before it looks again: as long as makes [`LOOKS`] looks per lease of all, and a lease at least.
+/// `share` strews them.
+fn pause(lease: Duration, living: u64, share: f64) -> Duration {
+    let living = u32::try_from(living).map_or(f64::from(u32::MAX), f64::from);
+    lease.mul_f64((living / LOOKS).max(1.0) * share)
+}
+
+/// Recovers what there is to recover, and counts the workers that live.
+async fn recover(session: &Session, lease: Duration) -> Result<(Recovered, u64), DbError> {
     let worker = &session.worker;
     let mut conn = worker.database.conn().await?;
     let losses = Losses { max_attempts: worker.config.max_retry_attempts };
     let recovery = Recovery { by: By::Worker, lease, losses };
-    recovery.run(&mut conn, || session.stop_claiming.is_cancelled()).await
+    let recovered = recovery.run(&mut conn, || session.stop_claiming.is_cancelled()).await?;
+    Ok((recovered, workers::living(&mut conn).await?))
 }
 
 #[cfg(test)]
@@ -96,5 +115,14 @@ mod tests {
         ] {
             assert_eq!(vacancy.note(begun + seconds(after), silence, lease), expected, "{after}");
         }
+    }
+
+    #[test]
+    fn all_workers_together_look_as_often_however_many_they_are() {
+        let lease = Duration::from_secs(30);
+        for (living, leases) in [(0, 1), (1, 1), (2, 1), (4, 2), (100, 50), (1000, 500)] {
+            assert_eq!(pause(lease, living, 1.0), lease * leases, "{living}");
+        }
+        assert_eq!(pause(lease, 4, 0.75), Duration::from_secs(45));
     }
 }

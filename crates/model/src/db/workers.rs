@@ -259,6 +259,19 @@ pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<Wo
     Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
 }
 
+statement! {
+    Living = "workers_living.sql", () -> BigInt
+}
+
+/// How many workers there are that nobody has given up.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn living(conn: &mut Conn) -> DbResult<u64> {
+    let count: i64 = Living {}.get_result(conn).await?;
+    Ok(u64::try_from(count).unwrap_or(0))
+}
+
 /// Registered workers, the living first: all, or those in a state, or those that serve a queue.
 ///
 /// # Errors

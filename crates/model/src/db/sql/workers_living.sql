@@ -1,0 +1,1 @@
+SELECT count(*) FROM worker_registration WHERE status <> 'OFFLINE'
