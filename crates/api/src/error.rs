@@ -80,6 +80,12 @@ pub(crate) enum ApiError {
     /// The request is for the leader, and there is none.
     #[error("no scheduler leads; start one, or wait until one takes over")]
     NoLeader,
+    /// The request is for the leader to give way, and nobody would follow.
+    #[error(
+        "no other scheduler stands by, so that nothing would be dispatched for two leases; start one first, \
+         or send {{\"force\": true}}"
+    )]
+    NoStandby,
     /// The thing has another version than the one the request is for; nothing was written.
     #[error("it has version {found} by now, and the request is for another; look at it again")]
     OtherVersion {
@@ -250,6 +256,7 @@ impl ApiError {
             Self::Refused(mistakes) => refusal(mistakes),
             Self::NoSecretKeys => (StatusCode::UNPROCESSABLE_ENTITY, "no_secret_keys"),
             Self::NoLeader => (StatusCode::CONFLICT, "no_leader"),
+            Self::NoStandby => (StatusCode::CONFLICT, "no_standby"),
             Self::Conflict(conflict) => (StatusCode::CONFLICT, conflict.code()),
             Self::InFlight => (StatusCode::CONFLICT, "idempotency_key_in_flight"),
             Self::Precondition(_) => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
@@ -409,6 +416,7 @@ mod tests {
             ApiError::BrokenBody(PayloadError::Overflow),
             ApiError::Parameters(Vec::new()),
             ApiError::NoLeader,
+            ApiError::NoStandby,
             ApiError::NoSecretKeys,
             ApiError::Unsealed(sched_model::domain::secret::SealError),
             ApiError::Unwritten(serde::ser::Error::custom("x")),

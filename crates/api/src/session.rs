@@ -7,6 +7,7 @@
 //!
 //! What belongs to the installation is behind a door of its own (`…_installation`), which only system operators pass, whatever the route.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
@@ -206,6 +207,34 @@ impl TransactionError for SharedError {
     }
 }
 
+/// How a transaction ends of which nothing is to be kept: with an error, whatever came of it.
+enum Rehearsal<T> {
+    /// It could have been committed.
+    Over(T),
+    /// It failed.
+    Failed(ApiError),
+}
+
+impl<T> From<DbError> for Rehearsal<T> {
+    fn from(error: DbError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<T> TransactionError for Rehearsal<T> {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_retryable())
+    }
+
+    fn is_of_read_only_server(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_of_read_only_server())
+    }
+
+    fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
 /// Who asks has to operate the installation, whatever the route asked for.
 fn operator(who: &Identity) -> Result<Scope, ApiError> {
     allowed(Needs::Permission(Permission::SystemOperate), Some(who))?;
@@ -372,6 +401,33 @@ impl ApiState {
             note_replay(&mut response);
         }
         Ok(Written { response, extra })
+    }
+
+    /// Runs `work` as [`Self::write`] would, in the tenant of who asks, and keeps nothing of it. It may be run again.
+    ///
+    /// # Errors
+    /// What `work` returns, or that the database cannot be asked.
+    pub(crate) async fn rehearse<T, F>(
+        &self,
+        who: &Identity,
+        name: &'static str,
+        work: F,
+    ) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r mut Conn) -> Result<T, ApiError>
+            + Work<&'r mut Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let never_kept = async |conn: &mut Conn| match work(conn).await {
+            Ok(told) => Err::<Infallible, _>(Rehearsal::Over(told)),
+            Err(error) => Err(Rehearsal::Failed(error)),
+        };
+        match self.sessions.run(Scope::tenant(who.tenant()), name, never_kept).await {
+            Err(Rehearsal::Over(told)) => Ok(told),
+            Err(Rehearsal::Failed(error)) => Err(error),
+        }
     }
 
     /// Runs `work` as one of several changes of the installation that a request makes, whose answer is no single one's. What was done

@@ -14,7 +14,7 @@ use crate::openapi::{self, says};
 use crate::permit::{Needs, Path, at};
 use crate::routes::{
     api_keys, apply, audit_events, calendars, cancellations, dead_letters, dispatches, event_socket, events,
-    executions, explanations, fleet, functions, health, jobs, logs, me, memberships, previews,
+    executions, explanations, export, fleet, functions, health, jobs, logs, me, memberships, previews,
     queue_switches, queues, retries, secrets, sessions, switches, tenants, triggers, users,
 };
 
@@ -279,8 +279,16 @@ fn jobs() -> Vec<Path> {
             P::JobsWrite,
             apply::apply,
             says("Write calendars, functions, templates, jobs and notification channels and rules as they should be, all or none")
+                .query::<wire::ApplyQuery>()
                 .takes::<wire::Manifest>()
                 .ok::<wire::ApplyResult>(),
+        ),
+        at("/export").get(
+            P::JobsRead,
+            export::export,
+            says("Show all of that as it is, to be written again; without values that may be secrets")
+                .query::<wire::ExportQuery>()
+                .ok::<wire::Manifest>(),
         ),
     ]
 }
@@ -498,7 +506,9 @@ fn fleet() -> Vec<Path> {
         at("/scheduler-instances/leader/step-down").post(
             P::SystemOperate,
             fleet::step_down,
-            says("Have the leader hand over").gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+            says("Have the leader hand over")
+                .may_take::<wire::StepDownRequest>()
+                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/metrics").get(
             P::RunsRead,

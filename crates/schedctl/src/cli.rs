@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use crate::commands::{
     ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, DispatchesCommand, EventsCommand,
-    ExecutionsCommand, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand, MaintenanceCommand,
-    MembershipsCommand, NotificationsCommand, ProjectsCommand, QueuesCommand, SchedulesCommand,
-    SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand, WorkersCommand,
+    ExecutionsCommand, ExportArgs, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand,
+    MaintenanceCommand, MembershipsCommand, NotificationsCommand, ProjectsCommand, QueuesCommand,
+    SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand, WorkersCommand,
 };
 use crate::output::Format;
 use crate::values::{duration, id, whole, within};
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     /// Apply, list, show, edit, explain, pause, trigger, cancel, delete and restore jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
+    /// Print what there is as a jobs file, which `jobs apply` takes: calendars, functions, templates, jobs, notification channels and rules
+    Export(ExportArgs),
     /// Print what a dispatch or an execution writes, while it runs or afterwards
     Logs(LogsArgs),
     /// List who changed what

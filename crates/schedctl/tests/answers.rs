@@ -193,7 +193,9 @@ fn programs_get_a_list_as_the_api_answers_it_with_the_cursor_behind_its_last_ite
 
 #[test]
 fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
-    let applied = json!({"results": [{"kind": "job", "name": "nightly", "id": OTHER, "change": "created", "version": 1}]});
+    let applied = json!({
+        "results": [{"kind": "job", "name": "nightly", "id": OTHER, "change": "created", "version": 1}], "dry_run": false,
+    });
     let api = Api::of(&[
         ("POST /jobs/nightly/pause", job("paused")),
         ("POST /apply", applied.clone()),

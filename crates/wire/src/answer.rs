@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::PROBLEMS;
+use crate::job::FieldChange;
 
 /// A piece of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +29,9 @@ pub struct Page<T> {
 pub struct ApplyResult {
     /// One for each item of the manifest, each kind in its order.
     pub results: Vec<Applied>,
+    /// Whether nothing of it was kept, because that was asked for.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// What `apply` did with one item.
@@ -37,13 +41,16 @@ pub struct Applied {
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// Its identifier.
+    /// Its identifier; of what a dry run would make, one that will not be its.
     pub id: Uuid,
     /// What was done.
     pub change: Change,
     /// Its version after it; `None` for task functions, which have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
+    /// What an update made another. Values of variables of processes and headers of requests may be secrets: that they differ is told, and how is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FieldChange>,
 }
 
 /// Kinds of thing that can be applied.
@@ -161,9 +168,10 @@ mod tests {
             id: Uuid::nil(),
             change: Change::Unchanged,
             version: None,
+            changes: Vec::new(),
         };
         let json = serde_json::to_value(applied).unwrap();
         assert_eq!((&json["kind"], &json["change"]), (&"task_function".into(), &"unchanged".into()));
-        assert!(json.get("version").is_none());
+        assert!(json.get("version").is_none() && json.get("changes").is_none());
     }
 }

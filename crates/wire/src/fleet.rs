@@ -74,6 +74,15 @@ pub struct SchedulerInstance {
     pub clock_offset_seconds: Option<f64>,
 }
 
+/// Body of a request to step down; may be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepDownRequest {
+    /// Ask the leader even though no other scheduler would take over: nothing is dispatched then until it leads again, after two leases.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
 /// The state of an installation at a glance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
@@ -130,6 +139,9 @@ pub struct QueueStatus {
     pub oldest_claimable_at: Option<DateTime<Utc>>,
     /// Whether a living worker serves it; without one nothing in it will run.
     pub has_live_worker: bool,
+    /// How many workers of the queue drain, and so take nothing new.
+    #[serde(default)]
+    pub workers_draining: i64,
     /// Whether it is paused.
     pub is_paused: bool,
     /// Why it is paused.

@@ -180,7 +180,7 @@ pub struct JobVersion {
 }
 
 /// A field that a change made another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
     /// JSON pointer into the settings.
     pub pointer: String,

@@ -36,7 +36,7 @@ pub use explain::{
     DispatchExplanation, DispatchInTheWay, ExplainQuery, ExplainSummary, ExplainedAttempt, ExplainedDispatch,
     ExplainedFires, ExplainedPause, ExplainedSkip, Explanation, NearestFire, NearestFires, WaitFor,
 };
-pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, Worker};
+pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDownRequest, Worker};
 pub use function::Function;
 pub use health::{Health, HealthComponent, HealthState, Metrics, MetricsQuery};
 pub use identity::{
@@ -54,8 +54,8 @@ pub use notification::{
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
-    DispatchesQuery, ExecutionsQuery, FunctionsQuery, Include, JobDispatchesQuery, JobExecutionsQuery,
-    JobsQuery, PageQuery, WorkersQuery,
+    ApplyQuery, DispatchesQuery, ExecutionsQuery, ExportQuery, FunctionsQuery, Include, JobDispatchesQuery,
+    JobExecutionsQuery, JobsQuery, PageQuery, WorkersQuery,
 };
 pub use queue::{Queue, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};

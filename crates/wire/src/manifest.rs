@@ -43,6 +43,14 @@ pub struct Manifest {
     pub notification_rules: Vec<NotificationRuleSpec>,
 }
 
+impl Manifest {
+    /// The JSON Schema (2020-12) of a jobs file, for editors.
+    #[must_use]
+    pub fn schema() -> Value {
+        schemars::schema_for!(Manifest).to_value()
+    }
+}
+
 /// A task function as a person writes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -23,6 +23,30 @@ pub struct PageQuery {
     pub cursor: Option<String>,
 }
 
+/// Parameters of `apply`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApplyQuery {
+    /// Do everything but keep it: the answer says what would be made and changed, or what is wrong.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// Parameters of an export.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExportQuery {
+    /// Only the jobs of this project, with the functions and calendars that they name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only the jobs whose name begins so, with the functions and calendars that they name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_prefix: Option<String>,
+    /// Everything but jobs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_jobs: bool,
+}
+
 /// What a list shows besides what people have made and not deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

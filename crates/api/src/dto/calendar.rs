@@ -10,6 +10,7 @@ use sched_wire as wire;
 use serde_json::Value;
 
 use super::spec::{LONGEST_DESCRIPTION, name_mistake};
+use crate::error::ApiError;
 use crate::mistake::{Mistake, read};
 
 /// What the model calls the object that holds the fields of a definition.
@@ -38,6 +39,19 @@ pub(crate) fn compile(definition: &Value, at: &str) -> Result<Calendar, Mistake>
 fn of_definition(error: &ScheduleError, at: &str) -> Mistake {
     let field = error.field().strip_prefix(DEFINITION).unwrap_or(error.field());
     Mistake::of_field(at, &FieldError { field: field.to_owned(), message: error.message().to_owned() })
+}
+
+/// A calendar as a person writes it.
+///
+/// # Errors
+/// When what is kept of it cannot be written so.
+pub(crate) fn spec(calendar: CalendarRecord) -> Result<wire::CalendarSpec, ApiError> {
+    let mut fields = super::show::object(calendar.definition);
+    fields.insert("name".to_owned(), calendar.name.into());
+    if !calendar.description.is_empty() {
+        fields.insert("description".to_owned(), calendar.description.into());
+    }
+    serde_json::from_value(Value::Object(fields)).map_err(ApiError::Unwritten)
 }
 
 /// A calendar as clients see it.

@@ -14,7 +14,7 @@ use super::{calendar, notification, spec, template};
 use crate::mistake::Mistake;
 
 /// Most items of one manifest, so that it stays one short transaction.
-const MOST_ITEMS: usize = 1000;
+pub(crate) const MOST_ITEMS: usize = 1000;
 
 /// Most channels, and most rules, of a tenant: the leader holds all rules against all that happens, for everybody.
 pub(crate) const MOST_NOTIFICATIONS: usize = 100;

@@ -88,6 +88,34 @@ fn common_mistakes(at: &str, name: &str, description: &str) -> Vec<Mistake> {
     mistakes
 }
 
+/// A channel as a person writes it.
+pub(crate) fn channel_spec(record: ChannelRecord) -> wire::NotificationChannelSpec {
+    wire::NotificationChannelSpec {
+        name: record.name,
+        description: Some(record.description).filter(|text| !text.is_empty()),
+        kind: record.kind.into_wire(),
+        url: record.url,
+        secret: record.secret,
+        addresses: record.addresses,
+        is_active: record.is_active,
+    }
+}
+
+/// A rule as a person writes it.
+pub(crate) fn rule_spec(record: RuleRecord) -> wire::NotificationRuleSpec {
+    let settings = record.settings;
+    wire::NotificationRuleSpec {
+        name: settings.name,
+        description: Some(settings.description).filter(|text| !text.is_empty()),
+        channel: settings.channel,
+        on: settings.on.into_iter().map(Occasion::into_wire).collect(),
+        project: settings.project,
+        job: settings.job,
+        min_interval_seconds: settings.min_interval_seconds,
+        is_active: settings.is_active,
+    }
+}
+
 /// A channel as clients see it.
 pub(crate) fn channel(record: ChannelRecord) -> wire::NotificationChannel {
     wire::NotificationChannel {

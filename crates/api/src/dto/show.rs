@@ -6,12 +6,13 @@ use chrono::{DateTime, Utc};
 use sched_model::db::dead_letters::DeadLetter;
 use sched_model::db::dispatches::Dispatch;
 use sched_model::db::executions::{Execution, Output};
-use sched_model::db::functions::Function;
+use sched_model::db::functions::{Function, FunctionSettings};
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, JobStatus};
 use sched_model::db::live::Progress;
 use sched_model::db::overview::{Counts, Quarantined, Waiting};
 use sched_model::db::workers::Worker;
+use sched_model::domain::changes::differences;
 use sched_model::domain::dependency::After;
 use sched_model::domain::dispatch::{Settlement, Trigger};
 use sched_model::domain::ids::ExecutionId;
@@ -23,6 +24,7 @@ use sched_wire as wire;
 use serde_json::{Map, Value};
 
 use super::IntoWire;
+use crate::error::ApiError;
 
 /// A column that holds an object by a CHECK of the schema.
 pub(super) fn object(value: Value) -> Map<String, Value> {
@@ -167,6 +169,49 @@ fn hide_text(value: &mut Value) {
     if !value.is_object() {
         *value = HIDDEN.into();
     }
+}
+
+/// Where two configurations differ in values that are not shown.
+pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldChange> {
+    let shown = differences(&hide_variables(before.clone()), &hide_variables(after.clone()));
+    let is_shown = |pointer: &str| shown.iter().any(|one| one.pointer == pointer);
+    let hidden = differences(before, after).into_iter().filter(|one| !is_shown(&one.pointer));
+    let value = || Some(Value::from(HIDDEN));
+    hidden.map(|one| wire::FieldChange { pointer: one.pointer, before: value(), after: value() }).collect()
+}
+
+/// Where a configuration holds what is shown in place of a value: it was read from here and is sent back.
+pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
+    let is_hidden = |value: &Value| value.as_str() == Some(HIDDEN);
+    let mut found = Vec::new();
+    for field in ["env", "headers"] {
+        let values = handler_config.get(field).and_then(Value::as_object).into_iter().flatten();
+        let hidden = values.filter(|(_, value)| is_hidden(value));
+        found.extend(hidden.map(|(name, _)| format!("/{field}/{}", crate::mistake::escaped(name))));
+    }
+    let secrets = handler_config.pointer("/sign/secrets").and_then(Value::as_array).into_iter().flatten();
+    let hidden = secrets.enumerate().filter(|(_, value)| is_hidden(value));
+    found.extend(hidden.map(|(index, _)| format!("/sign/secrets/{index}")));
+    found
+}
+
+/// A task function as a person writes it, but for values that may be secrets.
+///
+/// # Errors
+/// When it is run in a way that nobody can write.
+pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::FunctionSpec, ApiError> {
+    let handler_type = serde_json::from_value(settings.handler_type.as_str().into());
+    Ok(wire::FunctionSpec {
+        display_name: Some(settings.display_name).filter(|shown| *shown != settings.name),
+        name: settings.name,
+        description: Some(settings.description).filter(|text| !text.is_empty()),
+        handler_type: handler_type.map_err(ApiError::Unwritten)?,
+        handler_config: object(hide_variables(settings.handler_config)),
+        queue: settings.queue,
+        default_timeout_seconds: settings.default_timeout_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        args_schema: settings.args_schema.map(object),
+    })
 }
 
 /// A task function.
@@ -348,6 +393,7 @@ fn queue(waiting: Waiting) -> wire::QueueStatus {
         waiting,
         oldest_claimable_at,
         has_live_worker: queue.workers > 0,
+        workers_draining: queue.draining,
         is_paused: queue.is_paused,
         is_at_limit: queue.is_full() || queue.is_rate_used_up(),
         max_running: queue.max_running,

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::IntoDomain;
+use super::show::hidden_values;
 use crate::mistake::{Mistake, read};
 
 /// Longest name of a function, a calendar and a queue; their columns say the same.
@@ -48,6 +49,11 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<M
         HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, check_native),
     };
     let settings = function_settings(spec);
+    mistakes.extend(hidden_values(&settings.handler_config).into_iter().map(|pointer| {
+        let message =
+            "is what is shown in place of a value; send the value, or name a secret: {\"secret\": \"NAME\"}";
+        Mistake::invalid(format!("{at_config}{pointer}"), message)
+    }));
     mistakes.extend(function_mistakes(at, &settings));
     if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
 }

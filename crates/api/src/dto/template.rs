@@ -178,6 +178,20 @@ fn moved(at: &str, wrong: Wrong) -> Mistake {
     Mistake::invalid(format!("{at}{}", wrong.pointer), wrong.message)
 }
 
+/// A template as a person writes it.
+///
+/// # Errors
+/// When what is kept of it cannot be read.
+pub(crate) fn spec(record: TemplateRecord) -> Result<wire::TemplateSpec, ApiError> {
+    let Template { parameters, job } = record.template()?;
+    Ok(wire::TemplateSpec {
+        name: record.name,
+        description: Some(record.description).filter(|text| !text.is_empty()),
+        parameters: parameters.into_iter().map(|(name, parameter)| (name, shown(parameter))).collect(),
+        job,
+    })
+}
+
 /// A template as clients see it.
 pub(crate) fn show(record: TemplateRecord) -> Result<wire::Template, ApiError> {
     let Template { parameters, job } = record.template()?;

@@ -4,6 +4,8 @@
 //! along are looked up; only if nothing is wrong, everything is written, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
 //! the same order, then which job runs after which, and last who is told of jobs. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
+//!
+//! A dry run does all of this, the constraints included, and rolls it back: what it says is what would have been done at that moment.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -19,16 +21,16 @@ use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
 use sched_runtime::exit;
-use sched_wire::{Applied, ApplyResult, Kind};
+use sched_wire::{Applied, ApplyQuery, ApplyResult, FieldChange, Kind};
 use serde_json::Value;
 
 use super::jobs::{Told, tell};
 use super::notes::Notes;
 use super::{Id, State, auditing, built_in, compute, notifications};
-use crate::dto::IntoWire;
 use crate::dto::manifest::{self, Checked};
+use crate::dto::{IntoWire, show};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query};
+use crate::extract::{Body, Query};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
 use crate::reply::Reply;
@@ -38,7 +40,7 @@ pub(crate) async fn apply(
     state: State,
     identity: Identity,
     request: Id,
-    _: Query<NoParameters>,
+    Query(query): Query<ApplyQuery>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
@@ -51,21 +53,19 @@ pub(crate) async fn apply(
         at: Mutex::default(),
         parsed: ParsedCalendars::default(),
     };
+    if query.dry_run {
+        let rehearsed = state
+            .rehearse(&identity, "rehearse_apply", async |conn: &mut Conn| work.run(conn, &identity).await)
+            .await?;
+        return Ok(Reply::ok(&ApplyResult { results: rehearsed, dry_run: true })?.into_response());
+    }
     let written = state
         .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
             // Only now: what was applied once is answered alike, whatever has become of the names in it.
-            judge(conn, tenant, &checked).await?;
-            let (jobs, functions) = checked
-                .jobs
-                .iter()
-                .map(|(_, job)| (job.name.as_str(), job.function.as_str()))
-                .unzip::<_, _, Vec<_>, Vec<_>>();
-            built_in::jobs(conn, &identity, &jobs).await?;
-            built_in::functions(conn, &identity, &functions).await?;
-            let results = work.write(conn).await?;
+            let results = work.run(conn, &identity).await?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());
-            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results })?, counted))
+            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results, dry_run: false })?, counted))
         })
         .await?;
     if let Some((items, changed)) = written.extra {
@@ -202,7 +202,21 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Writes everything; run again when it collides with others.
+    /// Judges and writes everything; run again when it collides with others.
+    async fn run(&self, conn: &mut Conn, identity: &Identity) -> Result<Vec<Applied>, ApiError> {
+        judge(conn, self.tenant, self.checked).await?;
+        let (jobs, functions) = self
+            .checked
+            .jobs
+            .iter()
+            .map(|(_, job)| (job.name.as_str(), job.function.as_str()))
+            .unzip::<_, _, Vec<_>, Vec<_>>();
+        built_in::jobs(conn, identity, &jobs).await?;
+        built_in::functions(conn, identity, &functions).await?;
+        self.write(conn).await
+    }
+
+    /// Writes everything.
     async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, ApiError> {
         let mut notes = Notes::default();
         let written = self.write_jobs(conn, &mut notes).await;
@@ -212,8 +226,8 @@ impl Work<'_> {
         notes.write(conn).await?;
         let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
         tell(conn, self.tenant, &told, self.by).await?;
-        let jobs = saved.into_iter().map(|(position, saved)| (position, applied_job(saved))).collect();
-        applied.extend(in_order(jobs).chain(others));
+        let jobs = saved.into_iter().map(|(position, saved)| Ok((position, applied_job(saved)?)));
+        applied.extend(in_order(jobs.collect::<Result<_, ApiError>>()?).chain(others));
         Ok(applied)
     }
 
@@ -262,12 +276,19 @@ impl Work<'_> {
         notes: &mut Notes,
     ) -> Result<Applied, SaveError> {
         let saved = super::calendars::write(conn, self.tenant, settings, self.by, &mut notes.entries).await?;
+        let change = saved.change.into_wire();
+        // A file has the fields of a definition among the others.
+        let in_file = |field: FieldChange| match field.pointer.strip_prefix("/definition") {
+            Some(pointer) => FieldChange { pointer: pointer.to_owned(), ..field },
+            None => field,
+        };
         Ok(Applied {
             kind: Kind::Calendar,
             name: saved.calendar.name,
             id: saved.calendar.id,
-            change: saved.change.into_wire(),
+            change,
             version: Some(saved.calendar.version),
+            changes: notes.fields(change).into_iter().map(in_file).collect(),
         })
     }
 
@@ -287,12 +308,23 @@ impl Work<'_> {
             notes.entries.push(auditing::of_function(self.tenant, id, before, settings, self.by));
             notes.events.push(super::functions::written(self.tenant, change, &settings.name, self.by));
         }
+        let change = change.into_wire();
+        let mut changes = notes.fields(change);
+        if let Some(before) = &before {
+            let hidden = show::hidden_changes(&before.settings.handler_config, &settings.handler_config);
+            let in_file = |field: FieldChange| FieldChange {
+                pointer: format!("/handler_config{}", field.pointer),
+                ..field
+            };
+            changes.extend(hidden.into_iter().map(in_file));
+        }
         Ok(Applied {
             kind: Kind::TaskFunction,
             name: settings.name.clone(),
             id: id.0,
-            change: change.into_wire(),
+            change,
             version: None,
+            changes,
         })
     }
 
@@ -303,12 +335,14 @@ impl Work<'_> {
         notes: &mut Notes,
     ) -> Result<Applied, SaveError> {
         let saved = super::templates::write(conn, self.tenant, settings, self.by, notes).await?;
+        let change = saved.change.into_wire();
         Ok(Applied {
             kind: Kind::Template,
             name: saved.template.name,
             id: saved.template.id,
-            change: saved.change.into_wire(),
+            change,
             version: Some(saved.template.version),
+            changes: notes.fields(change),
         })
     }
 
@@ -374,14 +408,17 @@ fn told(saved: &SavedJob) -> Option<Told<'_>> {
     Some(Told { event_type, job: &saved.job })
 }
 
-fn applied_job(saved: SavedJob) -> Applied {
-    Applied {
+fn applied_job(saved: SavedJob) -> Result<Applied, ApiError> {
+    let before = saved.before.as_ref().filter(|_| saved.change == Change::Updated);
+    let changes = before.map(|before| super::jobs::changes(before, &saved.job.settings)).transpose()?;
+    Ok(Applied {
         kind: Kind::Job,
         name: saved.job.settings.name,
         id: saved.job.id.0,
         change: saved.change.into_wire(),
         version: Some(saved.job.state.version),
-    }
+        changes: changes.unwrap_or_default(),
+    })
 }
 
 /// The items with their positions, by name.

@@ -9,7 +9,7 @@ use sched_model::db::events::{self, NewEvent};
 use sched_model::db::instances::Instance;
 use sched_model::db::{Conn, audit, clock, instances, notify, overview, workers};
 use sched_model::domain::ids::{InstanceId, WorkerId};
-use sched_wire::{Page, SchedulerInstance, Status, Worker, WorkersQuery};
+use sched_wire::{Page, SchedulerInstance, Status, StepDownRequest, Worker, WorkersQuery};
 use serde_json::json;
 
 use super::resources::no_such;
@@ -98,10 +98,13 @@ pub(crate) async fn step_down(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
-    let NoParameters {} = body.read_or_default()?;
+    let StepDownRequest { force } = body.read_or_default()?;
     let written = state
         .write_installation(&identity, &request.0, "request_step_down", async |conn: &mut Conn| {
             let leader = instances::request_step_down(conn).await?.ok_or(ApiError::NoLeader)?;
+            if !force && !instances::has_standby(conn, state.leader_lease).await? {
+                return Err(ApiError::NoStandby);
+            }
             audit::write(conn, &[auditing::of_step_down(tenant, &leader, &request.0)]).await?;
             events::append(conn, &[step_down_requested(&leader)]).await?;
             let (id, term, now) = (leader.id, leader.term, clock::now(conn).await?);

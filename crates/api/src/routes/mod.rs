@@ -18,6 +18,7 @@ pub(crate) mod event_socket;
 pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod explanations;
+pub(crate) mod export;
 pub(crate) mod fleet;
 pub(crate) mod functions;
 pub(crate) mod health;

@@ -33,6 +33,157 @@ async fn applying_again_changes_nothing_and_a_difference_changes_that_item() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
+    let app = TestApp::start().await;
+    let mut secret = function("f");
+    secret["handler_config"]["env"] = json!({"MY_TOKEN": "s3cret"});
+    let before = json!({"task_functions": [secret.clone()], "jobs": [interval("a", 5)]});
+    app.apply(&before).await;
+    let events = "SELECT count(*) FROM events";
+    let (rows, told) = (app.count(ROWS).await, app.count(events).await);
+    secret["handler_config"]["env"]["MY_TOKEN"] = "t0psecret".into();
+    secret["default_timeout_seconds"] = 7.into();
+    let manifest = json!({
+        "calendars": [{"name": "c", "timezone": "UTC", "weekly": ["SAT"]}],
+        "task_functions": [secret],
+        "jobs": [interval("a", 6), manual("b")],
+        "notification_channels": [{"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/x"}],
+    });
+    let dry = app.post("/api/v1/apply?dry_run=true", &manifest).await;
+    assert_eq!(dry.status, 200, "{}", dry.body);
+    let said = dry.json();
+    assert_eq!(said["dry_run"], json!(true));
+    let changes = |answer: &Value, at: usize| answer["results"][at]["changes"].clone();
+    assert_eq!(changes(&said, 0), Value::Null, "what is new has no field that was another");
+    assert_eq!(
+        changes(&said, 1),
+        json!([
+            {"pointer": "/default_timeout_seconds", "before": 300, "after": 7},
+            {"pointer": "/handler_config/env/MY_TOKEN", "before": "(hidden)", "after": "(hidden)"},
+        ]),
+        "values of variables are not shown"
+    );
+    assert_eq!(changes(&said, 2), json!([{"pointer": "/schedule_config/seconds", "before": 5, "after": 6}]));
+    assert!(!dry.body.contains("cret"), "{}", dry.body);
+    // Nothing is there: no row, no event, no answer that the key would give again.
+    assert_eq!((app.count(ROWS).await, app.count(events).await), (rows, told));
+    assert_eq!(app.count("SELECT count(*) FROM calendars").await, 0);
+    let key = [("idempotency-key", "the-key"), ("content-type", "application/json")];
+    let body = manifest.to_string();
+    let dry = app.send("POST", "/api/v1/apply?dry_run=true", &key, Some(&body)).await;
+    assert_eq!(dry.status, 200, "{}", dry.body);
+    let kept = app.send("POST", "/api/v1/apply", &key, Some(&body)).await;
+    let mut kept = kept.json();
+    // A calendar is told in the fields of a file.
+    let moved = json!({"calendars": [{"name": "c", "timezone": "UTC", "weekly": ["SUN"]}]});
+    let said_of = app.post("/api/v1/apply?dry_run=true", &moved).await.json();
+    assert_eq!(changes(&said_of, 0), json!([{"pointer": "/weekly", "before": ["SAT"], "after": ["SUN"]}]));
+    // What was said is what is done, but for the ids of what is new.
+    let mut said = said;
+    for answer in [&mut said, &mut kept] {
+        for result in answer["results"].as_array_mut().unwrap() {
+            result["id"] = Value::Null;
+        }
+    }
+    said["dry_run"] = false.into();
+    assert_eq!(said, kept);
+    assert!(app.count(ROWS).await > rows);
+    // What only a constraint can tell is told by a dry run too.
+    let mut waits = manual("waits");
+    waits["queue"] = "slow".into();
+    let wrong = app.post("/api/v1/apply?dry_run=true", &json!({"jobs": [waits]})).await;
+    assert_eq!((wrong.status, pointers(&wrong.json())), (422, vec!["/jobs/0/queue".to_owned()]));
+    assert_eq!(app.post("/api/v1/apply?dry_run=perhaps", &manifest).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_applied() {
+    let app = TestApp::start().await;
+    let mut listed = interval("listed", 60);
+    listed["calendars"] = json!(["free"]);
+    let manifest = json!({
+        "calendars": [{"name": "free", "description": "days off", "weekly": ["SAT"]}, {"name": "unused", "dates": ["2027-01-01"]}],
+        "task_functions": [function("f"), function("g")],
+        "templates": [{"name": "t", "parameters": {"n": {"type": "integer"}}, "job": {"function": "g", "job_type": "manual", "priority": "{{n}}"}}],
+        "jobs": [interval("every", 5), listed],
+        "notification_channels": [{"name": "ops", "kind": "webhook", "url": "https://hooks.example.com/x"}],
+        "notification_rules": [{"name": "bad", "channel": "ops", "on": ["failure"], "job": "every"}],
+    });
+    let applied = app.apply(&manifest).await;
+    let exported = app.get("/api/v1/export").await.json();
+    let again = app.apply(&exported).await;
+    assert_eq!(again.len(), applied.len(), "{exported}");
+    assert!(again.iter().all(|line| line.ends_with(" unchanged")), "{again:?}");
+    let names = |export: &Value, list: &str| {
+        let items = export[list].as_array().cloned().unwrap_or_default();
+        items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // A part of the jobs comes with what these need.
+    let part = app.get("/api/v1/export?name_prefix=lis&project=default").await.json();
+    assert_eq!(
+        (names(&part, "jobs"), names(&part, "task_functions")),
+        (vec!["listed".into()], vec!["f".into()])
+    );
+    assert_eq!(names(&part, "calendars"), ["free"]);
+    assert!(part.get("templates").is_none() && part.get("notification_rules").is_none(), "{part}");
+    assert_eq!(app.get("/api/v1/export?project=nowhere").await.json(), json!({}));
+    let rest = app.get("/api/v1/export?without_jobs=true").await.json();
+    assert_eq!((names(&rest, "jobs").len(), names(&rest, "task_functions").len()), (0, 2));
+    assert_eq!(app.get("/api/v1/export?without_jobs=true&project=default").await.status, 400);
+    // What could not be applied is refused, and how to go on is said.
+    let texts: Vec<Value> = (0..12)
+        .map(|n| {
+            let mut job = manual(&format!("long-{n}"));
+            job["task_args"] = json!({"text": "x".repeat(100_000)});
+            job
+        })
+        .collect();
+    for half in texts.chunks(6) {
+        app.apply(&json!({"jobs": half})).await;
+    }
+    let refused = app.get("/api/v1/export").await;
+    assert_eq!(
+        (refused.status, pointers(&refused.json())),
+        (400, vec!["project".to_owned()]),
+        "{}",
+        refused.body
+    );
+    assert_eq!(app.get("/api/v1/export?name_prefix=long-1").await.status, 200);
+    assert_eq!(app.get("/api/v1/export?prefix=x").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_shown_in_place_of_a_value_is_not_taken_for_it() {
+    let app = TestApp::start().await;
+    let mut secret = function("f");
+    secret["handler_config"]["env"] = json!({"A_B": "s3cret", "TOKEN": "t0psecret"});
+    app.apply(&json!({"task_functions": [secret]})).await;
+    let kept = "SELECT count(*) FROM task_functions WHERE handler_config::text LIKE '%t0psecret%'";
+    let exported = app.get("/api/v1/export").await.json();
+    let refused = app.post("/api/v1/apply", &exported).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    let env = "/task_functions/0/handler_config/env";
+    assert_eq!(pointers(&refused.json()), [format!("{env}/A_B"), format!("{env}/TOKEN")]);
+    let mut shown = app.get("/api/v1/task-functions/f").await.json();
+    let spec = json!({
+        "handler_type": shown["handler_type"], "handler_config": shown["handler_config"].take(), "default_timeout_seconds": 7,
+    });
+    let json = [("content-type", "application/json")];
+    let refused = app.send("PUT", "/api/v1/task-functions/f", &json, Some(&spec.to_string())).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert_eq!(app.count(kept).await, 1);
+    let signed = json!({"task_functions": [{
+        "name": "h", "handler_type": "http",
+        "handler_config": {"url": "https://example.com", "headers": {"X": "(hidden)"}, "sign": {"secrets": ["(hidden)"]}},
+    }]});
+    let config = "/task_functions/0/handler_config";
+    let refused = pointers(&app.post("/api/v1/apply", &signed).await.json());
+    for at in [format!("{config}/headers/X"), format!("{config}/sign/secrets/0")] {
+        assert!(refused.contains(&at), "{at} is not among {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_bad_item_and_nothing_is_written_but_every_mistake_told() {
     let app = TestApp::start().await;
     let rows = app.count(ROWS).await;

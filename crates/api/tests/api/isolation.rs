@@ -121,6 +121,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
             json!({"job_type": "interval", "schedule_config": {"hours": 1}, "calendars": [MARK]}),
         ),
         ("POST", "/apply", Names, json!({"jobs": [job]})),
+        ("GET", "/export", Own, none.clone()),
         ("GET", "/calendars", List, none.clone()),
         ("GET", "/calendars/{name}", One, none.clone()),
         ("PUT", "/calendars/{name}", Writes, json!({"dates": ["2027-01-01"]})),

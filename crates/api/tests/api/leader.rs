@@ -48,6 +48,33 @@ async fn without_a_leader_there_is_nobody_to_ask_and_nothing_is_recorded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whom_nobody_would_follow_is_asked_only_by_force() {
+    let app = TestApp::start().await;
+    app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();
+    let asked = "SELECT count(*) FROM scheduler_instances WHERE step_down_requested_at IS NOT NULL";
+    for standby in [
+        "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() - interval '1 hour' WHERE NOT is_leader",
+        // The database's clock was set back.
+        "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() + interval '1 hour' WHERE NOT is_leader",
+        // It has just given way itself, and holds back.
+        "UPDATE scheduler_instances SET last_heartbeat = clock_timestamp() WHERE NOT is_leader;
+         INSERT INTO leader_terms (term, instance_id, hostname, pid, started_at, ended_at, end_reason)
+         SELECT 6, id, hostname, pid, clock_timestamp() - interval '1 hour', clock_timestamp(), 'stepped_down'
+         FROM scheduler_instances WHERE NOT is_leader",
+        "DELETE FROM scheduler_instances WHERE NOT is_leader",
+    ] {
+        app.db.client().await.batch_execute(standby).await.unwrap();
+        let answer = app.post(PATH, &json!({"force": false})).await;
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (409, Some("no_standby")), "{standby}");
+        assert_eq!(app.count(asked).await, 0, "{standby}");
+        assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'request_step_down'").await, 0);
+    }
+    let answer = app.post(PATH, &json!({"force": true})).await;
+    assert_eq!(answer.status, 202, "{}", answer.body);
+    assert_eq!(app.count(asked).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_request_to_step_down_cannot_mean_is_refused() {
     let app = TestApp::start().await;
     app.db.client().await.batch_execute(SCHEDULERS).await.unwrap();

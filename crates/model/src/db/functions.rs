@@ -152,6 +152,22 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
     Ok(row.map(Row::into_function))
 }
 
+/// The functions with these names, as far as the tenant has them, by name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_names(conn: &mut Conn, tenant: TenantId, names: &[&str]) -> DbResult<Vec<Function>> {
+    let rows: Vec<Row> = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::name.eq_any(names))
+        .filter(task_functions::deleted_at.is_null())
+        .order(task_functions::name)
+        .select(Row::as_select())
+        .load(conn)
+        .await?;
+    Ok(rows.into_iter().map(Row::into_function).collect())
+}
+
 /// The function with this name, held so that it is not deleted before the end of the transaction.
 pub(super) async fn hold(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Function>> {
     let row: Option<Row> = task_functions::table

@@ -143,6 +143,18 @@ pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
     Ok(row.select(Instance::as_select()).get_result(conn).await.optional()?)
 }
 
+/// Whether another scheduler than the leader would take over: it has said within a lease that it lives, and has not given way lately.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn has_standby(conn: &mut Conn, lease: Duration) -> DbResult<bool> {
+    Ok(HasStandby { lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
+}
+
+statement! {
+    HasStandby = "leader_has_standby.sql", (lease_seconds: f64 as Double) -> Bool
+}
+
 statement! {
     /// The leader's row, without and with a lock.
     Leader = "leader.sql", (lease_seconds: f64 as Double) -> (BigInt, Bool)

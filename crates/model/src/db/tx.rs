@@ -55,7 +55,7 @@ where
     loop {
         let timer = Timer::start(name);
         let result = once(conn, begin, &work).await;
-        timer.stop(result.is_ok());
+        timer.stop(result.as_ref().err().is_none_or(|error| !error.is_failure()));
         match result {
             Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
                 metrics::counter!("sched_db_transaction_retries_total", "transaction" => name).increment(1);
@@ -133,6 +133,11 @@ pub trait TransactionError: From<DbError> {
     /// Whether the server takes no writes, so that the connection to it is of no use.
     fn is_of_read_only_server(&self) -> bool {
         false
+    }
+
+    /// Whether it is one to those who count errors; otherwise it is no more than a reason to roll back.
+    fn is_failure(&self) -> bool {
+        true
     }
 }
 

@@ -100,8 +100,19 @@ fn hint(origin: &Source) -> &'static str {
 }
 
 /// What the API calls its own things, and what they are called here.
-const HERE: [(&str, &str); 2] =
-    [("`GET /api/v1/me`", "`schedctl whoami`"), ("with force=true", "with --force")];
+const HERE: [(&str, &str); 5] = [
+    (
+        "or of a name_prefix, with what they name, and for the rest without_jobs",
+        "or of a --prefix, with what they name, and for the rest --without-jobs",
+    ),
+    ("`GET /api/v1/me`", "`schedctl whoami`"),
+    ("with force=true", "with --force"),
+    ("send {\"force\": true}", "give --force"),
+    (
+        "in the header Authorization: Bearer sched_…, or the cookie of a session",
+        "which --api-key-file, SCHED_API_KEY_FILE or SCHED_API_KEY gives",
+    ),
+];
 
 /// A sentence of the API in words of the command line.
 fn here(text: &str) -> String {

@@ -99,6 +99,16 @@ impl Api {
         self.send(with(self.request(Method::POST, path)?.json(body), header)?).await
     }
 
+    /// `POST` of a body, with parameters.
+    pub(crate) async fn post_with<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        query: &impl Serialize,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        self.send(self.request(Method::POST, path)?.query(query).json(body)).await
+    }
+
     /// `PUT` of a body, over what has the entity tag.
     pub(crate) async fn replace<T: DeserializeOwned>(
         &self,

@@ -105,6 +105,14 @@ fn what_the_api_says_of_its_routes_is_said_of_commands() {
     let mut problem = Problem::new(403, "Forbidden", "forbidden", of_api);
     let error = ApiError::Refused(Box::new(problem.clone())).to_string();
     assert!(error.contains("`schedctl whoami` lists those that are") && !error.contains("GET"), "{error}");
+    problem.detail =
+        "this needs an API key, in the header Authorization: Bearer sched_…, or the cookie of a session"
+            .into();
+    let error = ApiError::Refused(Box::new(problem.clone())).to_string();
+    assert!(
+        error.starts_with("this needs an API key, which --api-key-file, SCHED_API_KEY_FILE or"),
+        "{error}"
+    );
     problem.detail = "the request has a mistake".into();
     let message = "is named; take it from them first, or delete it with force=true".into();
     problem.errors = vec![ProblemError { pointer: "name".into(), message }];

@@ -1,20 +1,19 @@
-//! `jobs`: applying, listing, showing, explaining, pausing and triggering them; `life` changes, deletes and restores them.
-//!
-//! Applying is one request, so either everything in the files is written or nothing.
+//! `jobs`: listing, showing, pausing and triggering them; `applying` writes what files describe, `explain` says what became of fires, `life` changes,
+//! deletes and restores them.
 
+mod applying;
 mod args;
 mod explain;
 mod life;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, Applied, ApplyResult, CalendarRoll, Change, Dispatch, DispatchStatus, ExplainQuery,
-    Include, Job, JobsQuery, Kind, PauseRequest, TriggerRequest, Triggered,
+    AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchStatus, ExplainQuery, Include, Job, JobsQuery,
+    Manifest, PauseRequest, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -23,10 +22,10 @@ use uuid::Uuid;
 use self::args::{JobsListArgs, VersionArgs};
 use super::{Session, cancel, runs, tell_of_more};
 use crate::api::{Api, ApiError};
-use crate::failure::{CommandResult, too_late, usage};
-use crate::manifest::Files;
+use crate::failure::{CommandResult, failure, too_late, usage};
 use crate::output::{Column, neutral, or_dash, tell, time, words};
 
+pub(crate) use self::applying::apply;
 pub(crate) use self::args::JobsCommand;
 
 /// How often a dispatch that is waited for is looked at.
@@ -93,31 +92,6 @@ const GET: &[Column<Job>] = &[
     Column::new("Id", |job| job.id.to_string()),
 ];
 
-const APPLIED: &[Column<Applied>] = &[
-    Column::new("KIND", |applied| {
-        match applied.kind {
-            Kind::Calendar => "calendar",
-            Kind::TaskFunction => "task function",
-            Kind::Template => "template",
-            Kind::Job => "job",
-            Kind::NotificationChannel => "notification channel",
-            Kind::NotificationRule => "notification rule",
-        }
-        .to_owned()
-    }),
-    Column::new("NAME", |applied| applied.name.clone()),
-    Column::new("CHANGE", |applied| {
-        match applied.change {
-            Change::Created => "created",
-            Change::Updated => "updated",
-            Change::Unchanged => "unchanged",
-        }
-        .to_owned()
-    }),
-    Column::wide("VERSION", |applied| or_dash(applied.version)),
-    Column::wide("ID", |applied| applied.id.to_string()),
-];
-
 pub(super) const TRIGGERED: &[Column<Triggered>] = &[
     Column::new("Dispatch", |triggered| triggered.dispatch_id.to_string()),
     Column::new("Duplicate", |triggered| triggered.duplicate.to_string()),
@@ -125,9 +99,10 @@ pub(super) const TRIGGERED: &[Column<Triggered>] = &[
 
 pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResult {
     match command {
-        JobsCommand::Apply { file } => {
-            let result = apply(&session.api()?, &read(file)?).await?;
-            session.output.items(&result, &result.results, APPLIED, "the files describe nothing")?;
+        JobsCommand::Apply(args) => return applying::run(args, session).await,
+        JobsCommand::Schema => {
+            let schema = serde_json::to_string_pretty(&Manifest::schema()).map_err(failure)?;
+            session.output.print(&format!("{schema}\n"))?;
         }
         JobsCommand::List(args) => {
             let limit = args.limit;
@@ -244,19 +219,6 @@ async fn switch(
     let job: Job = session.api()?.post(&["jobs", name, action], header, body).await?;
     session.output.row(&job, LIST)?;
     Ok(job)
-}
-
-fn read(paths: Vec<PathBuf>) -> Result<Files, ExitError> {
-    Ok(Files::read(&paths)?)
-}
-
-/// Applies files in one request; objections come back with their places in the files.
-pub(crate) async fn apply(api: &Api, files: &Files) -> Result<ApplyResult, ExitError> {
-    match api.post(&["apply"], None, &files.manifest()).await {
-        Ok(result) => Ok(result),
-        Err(ApiError::Refused(problem)) if !problem.errors.is_empty() => Err(files.explain(&problem).into()),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Creates a dispatch of a job.

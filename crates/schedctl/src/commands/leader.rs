@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use clap::Subcommand;
 use sched_runtime::exit;
-use sched_wire::{LeaderState, Page, SchedulerInstance};
+use sched_wire::{LeaderState, Page, SchedulerInstance, StepDownRequest};
 use serde::Serialize;
 
 use super::Session;
@@ -26,9 +26,12 @@ pub(crate) enum LeaderCommand {
     Status,
     /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
     ///
-    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Without a standby
-    /// nothing is dispatched for two leases; then it leads again.
+    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Refused, with exit code 7, when no
+    /// other scheduler stands by.
     StepDown {
+        /// Also without a standby: nothing is dispatched for two leases, then the same scheduler leads again
+        #[arg(long)]
+        force: bool,
         /// Longest wait for another leader
         #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
         wait_timeout: Duration,
@@ -96,7 +99,7 @@ const HAND_OVER: &[Column<HandOver>] = &[
 pub(super) async fn run(command: LeaderCommand, session: &Session) -> CommandResult {
     match command {
         LeaderCommand::Status => status(session).await,
-        LeaderCommand::StepDown { wait_timeout } => step_down(wait_timeout, session).await,
+        LeaderCommand::StepDown { force, wait_timeout } => step_down(force, wait_timeout, session).await,
     }
 }
 
@@ -139,10 +142,10 @@ pub(super) fn trouble(state: LeaderState, expired_seconds: Option<u64>) -> Optio
     }
 }
 
-async fn step_down(wait_timeout: Duration, session: &Session) -> CommandResult {
+async fn step_down(force: bool, wait_timeout: Duration, session: &Session) -> CommandResult {
     let api = session.api()?;
     let path = ["scheduler-instances", "leader", "step-down"];
-    let stepped_down: SchedulerInstance = api.post(&path, None, &serde_json::json!({})).await?;
+    let stepped_down: SchedulerInstance = api.post(&path, None, &StepDownRequest { force }).await?;
     let asked = process(&stepped_down);
     let Ok(found) = tokio::time::timeout(wait_timeout, next_leader(&api, &stepped_down)).await else {
         return Err(failure(anyhow!(

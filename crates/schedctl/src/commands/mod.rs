@@ -8,6 +8,7 @@ mod calendars;
 mod cancel;
 mod dead_letters;
 mod events;
+mod export;
 mod fleet;
 mod functions;
 mod health;
@@ -44,6 +45,7 @@ pub(crate) use audit::AuditCommand;
 pub(crate) use calendars::CalendarsCommand;
 pub(crate) use dead_letters::DeadLettersCommand;
 pub(crate) use events::EventsCommand;
+pub(crate) use export::ExportArgs;
 pub(crate) use functions::FunctionsCommand;
 pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,
@@ -86,6 +88,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Dev(args) => dev::run(args, &session.globals, &session.here).await,
         Command::Migrate(command) => migrate::run(command, &session).await,
         Command::Jobs(command) => jobs::run(command, &session).await,
+        Command::Export(args) => export::run(args, &session).await,
         Command::Logs(args) => logs::run(args, &session).await,
         Command::Audit(command) => audit::run(command, &session).await,
         Command::Events(command) => events::run(command, &session).await,

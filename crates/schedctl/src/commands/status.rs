@@ -152,9 +152,15 @@ fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
         found.push(format!("the queue {name} is paused{reason}: {waiting} dispatches wait behind that"));
     }
     if !queue.has_live_worker && waiting > 0 && has_workers {
-        found.push(format!(
-            "no online worker serves the queue {name}, in which {waiting} dispatches wait: start one with --worker-queues {name}"
-        ));
+        found.push(match queue.workers_draining {
+            0 => format!(
+                "no online worker serves the queue {name}, in which {waiting} dispatches wait: start one with --worker-queues {name}"
+            ),
+            draining => format!(
+                "the {draining} workers that serve the queue {name} drain, and {waiting} dispatches wait in it: start another with \
+                 --worker-queues {name}, or `schedctl workers undrain` one"
+            ),
+        });
     }
     if queue.is_at_limit && waiting > 0 {
         found
@@ -175,6 +181,7 @@ mod tests {
             waiting: 3,
             oldest_claimable_at: Some(chrono::DateTime::UNIX_EPOCH),
             has_live_worker: true,
+            workers_draining: 0,
             is_paused: false,
             pause_reason: None,
             is_at_limit: false,
@@ -246,6 +253,10 @@ mod tests {
         let table: Vec<(Status, &[&str])> = vec![
             (status(vec![queue("default"), limited.clone()]), &[]),
             (status(vec![unserved.clone()]), &["serves the queue gpu, in which 3 dispatches wait"]),
+            (
+                status(vec![QueueStatus { workers_draining: 2, ..unserved.clone() }]),
+                &["the 2 workers that serve the queue gpu drain, and 3 dispatches wait in it"],
+            ),
             (Status { workers_online: 0, ..status(vec![unserved]) }, &["no worker is online"]),
             (
                 status(vec![QueueStatus {

@@ -119,7 +119,7 @@ async fn work(api: &Api, args: &DevArgs, files: Option<Files>, log: Log, output:
 }
 
 async fn apply(api: &Api, files: &Files, log: Log) -> Result<(), ExitError> {
-    let result = commands::apply(api, files).await?;
+    let result = commands::apply(api, files, false).await?;
     let count = |wanted| result.results.iter().filter(|applied| applied.change == wanted).count();
     log.say(&format!(
         "Applied the files: {} created, {} updated, {} unchanged.",

@@ -139,6 +139,12 @@ impl Output {
         }
     }
 
+    /// A whole file: YAML, unless JSON is asked for.
+    pub(crate) fn document<T: Serialize>(self, value: &T) -> Result<(), ExitError> {
+        let format = if self.format == Format::Json { Format::Json } else { Format::Yaml };
+        self.print(&render(Self { format, ..self }, value, String::new).map_err(failure)?)
+    }
+
     /// Whether people will read it as a table.
     pub(crate) fn is_table(self) -> bool {
         matches!(self.format, Format::Table | Format::Wide)

@@ -127,3 +127,72 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
     assert_eq!(retried.status.code(), Some(0), "{retried:?}");
     system.check_invariants().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_rehearsed_applied_exported_and_pruned_from_the_command_line() {
+    let system = Installation::with(0, 0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let head = "task_functions:\n  - {name: f, handler_type: process, handler_config: {program: /bin/true}}\njobs:\n";
+    let keep = "  - {name: keep, function: f, job_type: interval, schedule_config: {seconds: 60}}\n";
+    let early = "  - {name: early, function: f, job_type: manual}\n";
+    let late = "  - {name: late, function: f, job_type: manual, after: [{job: early}]}\n";
+    let all = file("all.yaml", &format!("{head}{keep}{early}{late}"));
+    let jobs = "SELECT count(*) FROM scheduled_jobs WHERE scope = 'project' AND deleted_at IS NULL";
+
+    let dry = system.schedctl(&["jobs", "apply", "-f", &all, "--dry-run"]).await;
+    assert_eq!(dry.status.code(), Some(0), "{dry:?}");
+    assert!(dry.stderr.contains("a dry run: nothing was written"), "{}", dry.stderr);
+    assert_eq!((dry.stdout.matches("created").count(), system.count(jobs).await), (4, 0), "{}", dry.stdout);
+    let applied = printed(&system.schedctl(&["jobs", "apply", "-f", &all, "-o", "json"]).await);
+    assert_eq!((applied["results"].as_array().unwrap().len(), system.count(jobs).await), (4, 3));
+
+    let exported = system.schedctl(&["export"]).await;
+    assert_eq!(exported.status.code(), Some(0), "{exported:?}");
+    let again = file("again.yaml", &exported.stdout);
+    let again = system.schedctl(&["jobs", "apply", "-f", &again]).await;
+    assert_eq!(again.stdout.matches("unchanged").count(), 4, "{} {}", exported.stdout, again.stdout);
+
+    let held = file("held.yaml", &format!("{head}{keep}{late}"));
+    let held = system.schedctl(&["jobs", "apply", "-f", &held, "--prune", "default", "--yes"]).await;
+    assert_eq!((held.status.code(), system.count(jobs).await), (Some(2), 3), "{held:?}");
+    assert!(held.stderr.contains("do not describe the job early, and late runs after it"), "{}", held.stderr);
+    let fewer = file("fewer.yaml", &format!("{head}{}", keep.replace("60", "90")));
+    let prune = ["jobs", "apply", "-f", &fewer, "--prune", "default"];
+    let dry = system.schedctl(&[&prune[..], &["--dry-run"]].concat()).await;
+    assert!(dry.stdout.contains("/schedule_config/seconds: 60 -> 90"), "{}", dry.stdout);
+    assert_eq!(dry.stdout.matches("deleted").count(), 2, "{}", dry.stdout);
+    let unasked = system.schedctl(&prune).await;
+    assert_eq!(unasked.status.code(), Some(2), "{unasked:?}");
+    assert!(
+        unasked.stderr.contains("2 jobs of the project default") && unasked.stderr.contains("--yes"),
+        "{}",
+        unasked.stderr
+    );
+    let unchanged = "SELECT count(*) FROM scheduled_jobs WHERE schedule_config->>'seconds' = '60'";
+    assert_eq!((system.count(jobs).await, system.count(unchanged).await), (3, 1));
+    // The one that comes first by name cannot go before the other, which runs after it.
+    let pruned = printed(&system.schedctl(&[&prune[..], &["--yes", "-o", "json"]].concat()).await);
+    let names: Vec<_> = pruned["deleted"].as_array().unwrap().iter().map(|job| &job["name"]).collect();
+    assert_eq!(names, ["late", "early"]);
+    assert_eq!((system.count(jobs).await, system.count(unchanged).await), (1, 0));
+
+    let none = file("none.yaml", "calendars: [{name: free, weekly: [SAT]}]");
+    let refused = system.schedctl(&["jobs", "apply", "-f", &none, "--prune", "default", "--yes"]).await;
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("the files describe no job of the project default"),
+        "{}",
+        refused.stderr
+    );
+    let unknown = system.schedctl(&["jobs", "apply", "-f", &fewer, "--prune", "defualt", "--yes"]).await;
+    assert_eq!(unknown.status.code(), Some(7), "{unknown:?}");
+    assert_eq!(system.count(jobs).await, 1);
+
+    let schema: Value = printed(&system.schedctl(&["jobs", "schema"]).await);
+    assert_eq!(schema["properties"]["jobs"]["type"], "array");
+}

@@ -52,6 +52,7 @@ async fn failover_on_request_hands_over_at_once_and_says_so() {
 
     system.start_schedulers(2, &LONG_LEASE).await;
     system.wait_count("a fire", COMPLETED, 1).await;
+    system.wait_count("both schedulers", "SELECT count(*) FROM scheduler_instances", 2).await;
     let (first, term) = (system.leader().await, system.term().await);
     let asked_at = system.now().await;
     let done = system.schedctl(&["leader", "step-down", "-o", "json"]).await;
@@ -96,14 +97,17 @@ async fn failover_on_request_hands_over_at_once_and_says_so() {
     system.check_invariants().await;
 }
 
-/// Alone, it is asked in vain: after a while it leads again, and the command says that nobody took over.
+/// Alone, it is not asked unless somebody insists; then after a while it leads again, and the command says that nobody took over.
 #[tokio::test(flavor = "multi_thread")]
 async fn failover_on_request_without_a_standby_returns_to_the_same_leader() {
     let system = Installation::with(1, 1).await;
     system.apply(&shell_jobs("true", &[every("a", 1)])).await;
     system.wait_count("a fire", COMPLETED, 1).await;
     let term = system.term().await;
-    let done = system.schedctl(&["leader", "step-down"]).await;
+    let refused = system.schedctl(&["leader", "step-down"]).await;
+    assert_eq!(refused.status.code(), Some(7), "{}", refused.stdout);
+    assert!(refused.stderr.contains("no other scheduler stands by"), "{}", refused.stderr);
+    let done = system.schedctl(&["leader", "step-down", "--force"]).await;
     assert_eq!(done.status.code(), Some(1), "{}", done.stdout);
     assert!(done.stderr.contains("leads again"), "{}", done.stderr);
     let gap = format!(

@@ -3,14 +3,12 @@
 use actix_web::web;
 use sched_model::db::jobs::{self, versions::JobVersion as Kept};
 use sched_model::db::{Conn, DbError, DbResult};
-use sched_model::domain::changes::differences;
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::JobSettings;
 use sched_wire::{
     Dispatch, DispatchesQuery, Execution, ExecutionsQuery, FieldChange, JobDispatchesQuery,
     JobExecutionsQuery, JobVersion, Page, PageQuery,
 };
-use serde_json::Value;
 
 use super::{find_ever, no_such_job};
 use crate::dto::show;
@@ -18,6 +16,7 @@ use crate::error::ApiError;
 use crate::extract::{NoParameters, Query};
 use crate::identity::Identity;
 use crate::page::Pages;
+use crate::routes::notes::field_changes;
 use crate::routes::{Answer, State, dispatches as all_dispatches, executions as all_executions};
 
 /// `GET /jobs/{id-or-name}/versions`
@@ -92,7 +91,7 @@ async fn find(conn: &mut Conn, tenant: TenantId, job: &str) -> Result<JobId, Api
 fn show_version(version: &Kept, before: Option<&Kept>) -> Result<JobVersion, ApiError> {
     let settings = self::settings(version)?;
     let changes = match before {
-        Some(before) => differences(&written(&self::settings(before)?)?, &written(&settings)?),
+        Some(before) => spec_changes(&self::settings(before)?, &settings)?,
         None => Vec::new(),
     };
     let corrupt = |word: &str| DbError::Corrupt {
@@ -106,10 +105,7 @@ fn show_version(version: &Kept, before: Option<&Kept>) -> Result<JobVersion, Api
         changed_by: version.changed_src.clone(),
         pause_reason: version.pause_reason.clone(),
         paused_until: version.paused_until,
-        changes: changes
-            .into_iter()
-            .map(|one| FieldChange { pointer: one.pointer, before: one.before, after: one.after })
-            .collect(),
+        changes,
         settings,
     })
 }
@@ -121,6 +117,18 @@ fn settings(version: &Kept) -> DbResult<sched_wire::JobSpec> {
     Ok(show::spec(settings))
 }
 
-fn written(spec: &sched_wire::JobSpec) -> Result<Value, ApiError> {
-    serde_json::to_value(spec).map_err(ApiError::Unwritten)
+/// What differs between two settings of a job, in the words in which they are sent.
+pub(in crate::routes) fn changes(
+    before: &JobSettings,
+    after: &JobSettings,
+) -> Result<Vec<FieldChange>, ApiError> {
+    spec_changes(&show::spec(before.clone()), &show::spec(after.clone()))
+}
+
+fn spec_changes(
+    before: &sched_wire::JobSpec,
+    after: &sched_wire::JobSpec,
+) -> Result<Vec<FieldChange>, ApiError> {
+    let written = |spec| serde_json::to_value(spec).map_err(ApiError::Unwritten);
+    Ok(field_changes(&written(before)?, &written(after)?))
 }

@@ -23,6 +23,7 @@ use crate::reply::Reply;
 use crate::{cursor, mistake};
 
 pub(crate) use change::{patch, put, rollback};
+pub(super) use history::changes;
 pub(crate) use history::{dispatches, executions, version, versions};
 pub(crate) use life::{delete, restore};
 pub(super) use told::{Told, tell, tell_of_cancelled, tell_within};

@@ -51,12 +51,14 @@ pub(in crate::routes) async fn write(
     for (position, (_, settings)) in by_name(&checked.channels, |settings| &settings.name) {
         let (saved, entry) = of_channels::write(conn, (tenant, by), settings).await?;
         notes.entries.extend(entry);
+        let change = saved.change.into_wire();
         let applied = Applied {
             kind: Kind::NotificationChannel,
             name: saved.channel.name,
             id: saved.channel.id,
-            change: saved.change.into_wire(),
+            change,
             version: Some(saved.channel.version),
+            changes: notes.fields(change),
         };
         channels.push((position, applied));
     }
@@ -67,12 +69,14 @@ pub(in crate::routes) async fn write(
     for (position, (at, settings)) in by_name(&checked.rules, |settings| &settings.name) {
         let (saved, entry) = of_rules::write(conn, (tenant, by), at, settings).await?;
         notes.entries.extend(entry);
+        let change = saved.change.into_wire();
         let applied = Applied {
             kind: Kind::NotificationRule,
             name: saved.rule.settings.name,
             id: saved.rule.id,
-            change: saved.change.into_wire(),
+            change,
             version: Some(saved.rule.version),
+            changes: notes.fields(change),
         };
         rules.push((position, applied));
     }

@@ -52,14 +52,29 @@ pub(crate) struct JobsListArgs {
     pub(crate) limit: usize,
 }
 
+/// What to apply, and how.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// YAML or JSON file, `-` for standard input; may be repeated, and is one request all the same
+    #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
+    pub(crate) file: Vec<PathBuf>,
+    /// Only say what would be created, changed and deleted, field by field, or what is wrong
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Then delete the jobs of this project that the files do not describe, one by one; they can be restored
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) prune: Option<String>,
+    /// Do not ask before that
+    #[arg(long, short, requires = "prune")]
+    pub(crate) yes: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobsCommand {
     /// Create and change what the files describe, all of it or nothing
-    Apply {
-        /// YAML or JSON file, `-` for standard input; may be repeated, and is one request all the same
-        #[arg(short, long = "file", value_name = "FILE", required = true, action = ArgAction::Append)]
-        file: Vec<PathBuf>,
-    },
+    Apply(ApplyArgs),
+    /// Print the JSON Schema of jobs files, for editors that check what is written
+    Schema,
     /// List jobs
     List(JobsListArgs),
     /// Change the settings of a job in an editor (`VISUAL` or `EDITOR`), as YAML

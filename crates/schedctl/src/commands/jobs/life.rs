@@ -48,7 +48,7 @@ const DELETED: &[Column<JobDeleted>] = &[
 ];
 
 /// Fields and what became of them, as in `/priority: 5 -> 7`.
-fn changes(changes: &[FieldChange]) -> Option<String> {
+pub(super) fn changes(changes: &[FieldChange]) -> Option<String> {
     let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "nothing".to_owned(), Value::to_string);
     let one = |one: &FieldChange| format!("{}: {} -> {}", one.pointer, shown(&one.before), shown(&one.after));
     let told: Vec<String> = changes.iter().map(one).collect();

@@ -1,0 +1,106 @@
+//! `export`: what a tenant has, as a manifest that `apply` takes.
+//!
+//! What is built in is left out, and so is what is not written in manifests: queues, projects, secrets. Values that may be secrets are not shown
+//! here either; `apply` refuses what stands in their place, so that nothing is overwritten by it.
+//! Jobs and rules are read first and what they name after them: what is made meanwhile is there. Nothing is written.
+
+use std::collections::BTreeSet;
+
+use actix_web::web;
+use sched_model::db::functions::{self, Filter, Function};
+use sched_model::db::jobs::{self, Job, List};
+use sched_model::db::notifications::{channels, rules};
+use sched_model::db::{Conn, DbResult, calendars, templates};
+use sched_model::domain::ids::TenantId;
+use sched_wire::{ExportQuery, FunctionSpec, Manifest};
+
+use super::{Answer, State};
+use crate::dto::manifest::MOST_ITEMS;
+use crate::dto::{calendar, notification, show, template};
+use crate::error::ApiError;
+use crate::extract::{MAX_BODY_BYTES, Query};
+use crate::identity::Identity;
+
+/// Rows asked for of each kind: one more than a manifest may hold, so that one that is too long is seen.
+const ROWS: i64 = MOST_ITEMS as i64 + 1;
+
+/// `GET /export`
+pub(crate) async fn export(
+    state: State,
+    identity: Identity,
+    Query(query): Query<ExportQuery>,
+) -> Answer<Manifest> {
+    let tenant = identity.tenant();
+    let is_part = query.project.is_some() || query.name_prefix.is_some();
+    if is_part && query.without_jobs {
+        let message = "leaves out what project and name_prefix choose from; leave it out, or those";
+        return Err(ApiError::parameter("without_jobs", message));
+    }
+    let manifest = state
+        .read(&identity, "export", async |conn: &mut Conn| {
+            if is_part {
+                return part(conn, tenant, &query).await;
+            }
+            let jobs = if query.without_jobs { Vec::new() } else { jobs_of(conn, tenant, &query).await? };
+            let manifest = all_but_jobs(conn, tenant).await?;
+            Ok(Manifest { jobs: jobs.into_iter().map(|job| show::spec(job.settings)).collect(), ..manifest })
+        })
+        .await?;
+    // What `apply` would refuse is no use to anybody.
+    let Manifest { calendars, task_functions, templates, jobs, notification_channels, notification_rules } =
+        &manifest;
+    let items = calendars.len() + task_functions.len() + templates.len() + jobs.len();
+    let items = items + notification_channels.len() + notification_rules.len();
+    let bytes = serde_json::to_vec(&manifest).map_err(ApiError::Unwritten)?.len();
+    if items > MOST_ITEMS || bytes > MAX_BODY_BYTES {
+        let message = format!(
+            "is needed: this is more than the {MOST_ITEMS} items, or {MAX_BODY_BYTES} bytes, that can be applied at once; ask for the jobs of one project, or of a \
+             name_prefix, with what they name, and for the rest without_jobs"
+        );
+        return Err(ApiError::parameter("project", message));
+    }
+    Ok(web::Json(manifest))
+}
+
+async fn jobs_of(conn: &mut Conn, tenant: TenantId, query: &ExportQuery) -> DbResult<Vec<Job>> {
+    let ExportQuery { project, name_prefix, .. } = query.clone();
+    jobs::list(conn, tenant, &List { project, name_prefix, ..List::default() }, ROWS).await
+}
+
+/// Some jobs, with the functions and calendars that they name.
+async fn part(conn: &mut Conn, tenant: TenantId, query: &ExportQuery) -> Result<Manifest, ApiError> {
+    let jobs = jobs_of(conn, tenant, query).await?;
+    let named: BTreeSet<&str> = jobs.iter().map(|job| job.settings.function.as_str()).collect();
+    let functions = functions::by_names(conn, tenant, &Vec::from_iter(named)).await?.into_iter();
+    let named: BTreeSet<&String> = jobs.iter().flat_map(|job| &job.settings.calendars).collect();
+    let named: Vec<String> = named.into_iter().cloned().collect();
+    let calendars = calendars::by_names(conn, tenant, &named).await?.into_iter();
+    Ok(Manifest {
+        calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
+        task_functions: own(functions)?,
+        jobs: jobs.into_iter().map(|job| show::spec(job.settings)).collect(),
+        ..Manifest::default()
+    })
+}
+
+/// Everything that jobs may name, and who is told of them; rules before the channels that they name.
+async fn all_but_jobs(conn: &mut Conn, tenant: TenantId) -> Result<Manifest, ApiError> {
+    let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
+    let channels = channels::list(conn, tenant, None, ROWS).await?.into_iter();
+    let templates = templates::list(conn, tenant, None, ROWS).await?.into_iter();
+    let functions = functions::list(conn, tenant, &Filter::default(), None, ROWS).await?.into_iter();
+    let calendars = calendars::list(conn, tenant, None, ROWS).await?.into_iter();
+    Ok(Manifest {
+        calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
+        task_functions: own(functions)?,
+        templates: templates.map(template::spec).collect::<Result<_, _>>()?,
+        jobs: Vec::new(),
+        notification_channels: channels.map(notification::channel_spec).collect(),
+        notification_rules: rules.map(notification::rule_spec).collect(),
+    })
+}
+
+/// Those that are not built in, as they are written.
+fn own(functions: impl Iterator<Item = Function>) -> Result<Vec<FunctionSpec>, ApiError> {
+    functions.filter(|found| !found.is_system).map(|found| show::function_spec(found.settings)).collect()
+}

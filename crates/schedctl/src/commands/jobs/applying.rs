@@ -1,0 +1,212 @@
+//! `jobs apply`: writing what files describe, saying what that would do, and deleting what they do not describe any more.
+//!
+//! Writing is one request, so either everything in the files is written or nothing. Deleting (`--prune`) follows it, job by job: a command that
+//! dies in between has deleted some of them, has said which, and can be given again. A job that was changed after it was looked at stays.
+
+use std::collections::HashSet;
+
+use anyhow::anyhow;
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{Applied, ApplyQuery, ApplyResult, Change, Job, JobDeleted, JobsQuery, Kind, Project};
+use serde::Serialize;
+
+use super::args::ApplyArgs;
+use super::{Session, life};
+use crate::api::{Api, ApiError};
+use crate::consent::{self, Unattended};
+use crate::failure::{CommandResult, usage};
+use crate::manifest::Files;
+use crate::output::{Column, neutral, or_dash, tell};
+
+/// More jobs than any project has.
+const EVERY: usize = 1_000_000;
+/// How many jobs are named where somebody is asked about them.
+const NAMED: usize = 10;
+
+/// What was written, and what was deleted.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    #[serde(flatten)]
+    applied: ApplyResult,
+    /// Jobs that the files do not describe: deleted, or in a dry run about to be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    deleted: Vec<JobDeleted>,
+}
+
+/// A line of the table.
+#[derive(Debug)]
+struct Line {
+    kind: &'static str,
+    name: String,
+    change: &'static str,
+    what: Option<String>,
+    version: Option<i64>,
+    id: String,
+}
+
+const LINES: &[Column<Line>] = &[
+    Column::new("KIND", |line| line.kind.to_owned()),
+    Column::new("NAME", |line| line.name.clone()),
+    Column::new("CHANGE", |line| line.change.to_owned()),
+    Column::new("WHAT", |line| or_dash(line.what.as_deref())),
+    Column::wide("VERSION", |line| or_dash(line.version)),
+    Column::wide("ID", |line| line.id.clone()),
+];
+
+impl From<&Applied> for Line {
+    fn from(applied: &Applied) -> Self {
+        let kind = match applied.kind {
+            Kind::Calendar => "calendar",
+            Kind::TaskFunction => "task function",
+            Kind::Template => "template",
+            Kind::Job => "job",
+            Kind::NotificationChannel => "notification channel",
+            Kind::NotificationRule => "notification rule",
+        };
+        let change = match applied.change {
+            Change::Created => "created",
+            Change::Updated => "updated",
+            Change::Unchanged => "unchanged",
+        };
+        Self {
+            kind,
+            name: applied.name.clone(),
+            change,
+            what: life::changes(&applied.changes),
+            version: applied.version,
+            id: applied.id.to_string(),
+        }
+    }
+}
+
+impl From<&JobDeleted> for Line {
+    fn from(deleted: &JobDeleted) -> Self {
+        Self {
+            kind: "job",
+            name: deleted.name.clone(),
+            change: "deleted",
+            what: None,
+            version: Some(deleted.version),
+            id: deleted.job_id.to_string(),
+        }
+    }
+}
+
+pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
+    let ApplyArgs { file, dry_run, prune, yes } = args;
+    let files = Files::read(&file)?;
+    let api = session.api()?;
+    let superfluous = match &prune {
+        Some(project) => superfluous(&api, project, &files).await?,
+        None => Vec::new(),
+    };
+    if let Some(project) = prune.as_deref().filter(|_| !superfluous.is_empty() && !dry_run && !yes) {
+        consent::ask(&question(project, &superfluous), "--yes", Unattended::Refuse)?;
+    }
+    let applied = apply(&api, &files, dry_run).await?;
+    let deleted =
+        if dry_run { superfluous.iter().map(gone).collect() } else { delete(&api, superfluous).await? };
+    let lines =
+        applied.results.iter().map(Line::from).chain(deleted.iter().map(Line::from)).collect::<Vec<_>>();
+    session.output.items(&Outcome { applied, deleted }, &lines, LINES, "the files describe nothing")?;
+    if dry_run {
+        tell("a dry run: nothing was written");
+    }
+    Ok(exit::OK)
+}
+
+/// Applies files in one request, or only says what that would do; objections come back with their places in the files.
+pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<ApplyResult, ExitError> {
+    match api.post_with(&["apply"], &ApplyQuery { dry_run }, &files.manifest()).await {
+        Ok(result) => Ok(result),
+        Err(ApiError::Refused(problem)) if !problem.errors.is_empty() => Err(files.explain(&problem).into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The jobs of a project that the files do not describe.
+///
+/// Refused where the project is none, or one of which the files describe nothing, which is rather another name than a wish; and where a job that stays
+/// runs after one that would go.
+async fn superfluous(api: &Api, project: &str, files: &Files) -> Result<Vec<Job>, ExitError> {
+    let _exists: Project = api.get(&["projects", project], &()).await?;
+    if !files.jobs().any(|job| job.project_or_default() == Some(project)) {
+        return Err(usage(anyhow!(
+            "the files describe no job of the project {project}, so that --prune would delete every one that it has; delete them by name, or \
+             the project with `schedctl projects delete`"
+        )));
+    }
+    let query = |limit, cursor| JobsQuery {
+        limit: Some(limit),
+        cursor,
+        project: Some(project.to_owned()),
+        ..JobsQuery::default()
+    };
+    let described: HashSet<&str> = files.jobs().map(|job| job.name.as_str()).collect();
+    let mut jobs: Vec<Job> = api.list(&["jobs"], EVERY, query).await?.items;
+    jobs.retain(|job| !described.contains(job.name.as_str()));
+    let names: HashSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+    for job in &jobs {
+        let of_files = files.jobs().find(|kept| kept.after.iter().any(|after| after.job == job.name));
+        let others = job.followed_by.iter().map(|after| after.job.as_str());
+        let mut others = others.filter(|name| !names.contains(name) && !described.contains(name));
+        if let Some(kept) = of_files.map(|kept| kept.name.as_str()).or_else(|| others.next()) {
+            return Err(usage(anyhow!(
+                "the files do not describe the job {}, and {} runs after it: describe it, or take it from `after` there",
+                neutral::line(&job.name),
+                neutral::line(kept)
+            )));
+        }
+    }
+    Ok(jobs)
+}
+
+/// What is to be agreed to.
+fn question(project: &str, jobs: &[Job]) -> String {
+    let names: Vec<_> = jobs.iter().take(NAMED).map(|job| neutral::line(&job.name)).collect();
+    let more = if jobs.len() > NAMED { ", …" } else { "" };
+    format!(
+        "{} jobs of the project {} that the files do not describe will be deleted, and what waits of them cancelled: {}{more}",
+        jobs.len(),
+        neutral::line(project),
+        names.join(", ")
+    )
+}
+
+/// A job as it would be told of once it is deleted.
+fn gone(job: &Job) -> JobDeleted {
+    JobDeleted { job_id: job.id, name: job.name.clone(), version: job.version + 1, cancelled: 0 }
+}
+
+/// Deletes jobs one after the other, each if it is as it was seen; one after which others of them run, when these are gone.
+async fn delete(api: &Api, mut jobs: Vec<Job>) -> Result<Vec<JobDeleted>, ExitError> {
+    let mut deleted: Vec<JobDeleted> = Vec::new();
+    while !jobs.is_empty() {
+        let (mut held, mut why, count) = (Vec::new(), None, deleted.len());
+        for job in jobs {
+            let tag = format!("\"{}\"", job.version);
+            match api.remove(&["jobs", &job.id.to_string()], Some(&tag)).await {
+                Ok(gone) => deleted.push(gone),
+                Err(ApiError::Refused(problem)) if problem.code == "in_use" => {
+                    why = Some(ApiError::Refused(problem));
+                    held.push(job);
+                }
+                Err(error) => return Err(failed(error, &deleted)),
+            }
+        }
+        jobs = held;
+        if let Some(error) = why.filter(|_| deleted.len() == count) {
+            return Err(failed(error, &deleted));
+        }
+    }
+    Ok(deleted)
+}
+
+/// Says what was done before it failed.
+fn failed(error: ApiError, deleted: &[JobDeleted]) -> ExitError {
+    tell("the files were applied");
+    for job in deleted {
+        tell(&format!("the job {} was deleted", neutral::line(&job.name)));
+    }
+    error.into()
+}
