@@ -65,10 +65,10 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<(Manifest, Option<Outline
     let mut found = Vec::new();
     let mut text = Cow::Borrowed(text);
     loop {
-        let (mistake, item) = match read(path, &text) {
+        let Wrong { mistake, item } = match read(path, &text) {
             Ok(read) if found.is_empty() => return Ok(read),
             Ok(_without_those) => return Err(found),
-            Err(wrong) => wrong,
+            Err(wrong) => *wrong,
         };
         if found.is_empty() || item.is_some() {
             found.push(mistake);
@@ -91,8 +91,14 @@ struct Item {
     fault: Position,
 }
 
-/// The manifest in `text`; or the first mistake, and the item that holds it.
-fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), (Mistake, Option<Item>)> {
+/// The first mistake, and the item that holds it.
+struct Wrong {
+    mistake: Mistake,
+    item: Option<Item>,
+}
+
+/// The manifest in `text`, or what is wrong first.
+fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wrong>> {
     let outline = Outline::of(text);
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let read = if is_json { json(text) } else { yaml(text) };
@@ -111,7 +117,7 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), (Mistake
                     item = outline.position(path).map(|start| Item { start, is_alone, fault: at });
                 }
             }
-            Err((Mistake { place, message }, item))
+            Err(Box::new(Wrong { mistake: Mistake { place, message }, item }))
         }
     }
 }
