@@ -1,7 +1,8 @@
 //! `jobs apply`: writing what files describe, saying what that would do, and deleting what they do not describe any more.
 //!
 //! Writing is one request, so either everything in the files is written or nothing. Deleting (`--prune`) follows it, job by job: a command that
-//! dies in between has deleted some of them, has said which, and can be given again. A job that was changed after it was looked at stays.
+//! dies in between has deleted some of them and can be given again, and one that is refused half-way says which. A job that was changed after it
+//! was looked at stays.
 
 use std::collections::HashSet;
 
