@@ -52,8 +52,8 @@ fn settings(url: &str, mode: &str) -> DatabaseSettings {
 
 async fn connect(settings: &DatabaseSettings) -> Result<(), DbError> {
     let database = Database::new(settings).unwrap();
-    let mut conn = database.conn().await?;
-    clock::now(&mut conn).await.map(drop)
+    let conn = database.conn().await?;
+    clock::now(&conn).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]

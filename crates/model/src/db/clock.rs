@@ -14,6 +14,6 @@ diesel::define_sql_function! {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn now(conn: &mut Conn) -> DbResult<DateTime<Utc>> {
-    Ok(diesel::select(clock_timestamp()).get_result(conn).await?)
+pub async fn now(conn: &Conn) -> DbResult<DateTime<Utc>> {
+    Ok(diesel::select(clock_timestamp()).get_result(&mut { conn }).await?)
 }

@@ -359,7 +359,7 @@ pub(super) fn stored_after(stored: serde_json::Value, job: &str) -> Vec<After> {
 /// # Errors
 /// When the database cannot be asked.
 pub async fn followers(
-    conn: &mut Conn,
+    conn: &Conn,
     tenant: TenantId,
     jobs: &[JobId],
 ) -> DbResult<HashMap<JobId, Vec<After>>> {
@@ -374,7 +374,7 @@ pub async fn followers(
         .filter(scheduled_jobs::deleted_at.is_null())
         .order((d::after_job_id, scheduled_jobs::name))
         .select((d::after_job_id, scheduled_jobs::name, d::condition))
-        .load(conn)
+        .load(&mut { conn })
         .await?;
     let mut followers: HashMap<JobId, Vec<After>> = HashMap::new();
     for (job, follower, on) in found {

@@ -105,31 +105,28 @@ statement! {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn list(
-    conn: &mut Conn,
-    tenant: TenantId,
-    filter: &Filter,
-    limit: i64,
-) -> DbResult<Vec<Execution>> {
+pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
     let Filter { dispatch, status, since, until, before, .. } = *filter;
     let before = before.unwrap_or(ExecutionId(Uuid::max()));
     Ok(match job {
         Some(job) => {
-            ListOfJob { tenant, job, before, since, until, status, dispatch, limit }.load(conn).await?
+            ListOfJob { tenant, job, before, since, until, status, dispatch, limit }
+                .load(&mut { conn })
+                .await?
         }
-        None => List { tenant, before, since, until, status, dispatch, limit }.load(conn).await?,
+        None => List { tenant, before, since, until, status, dispatch, limit }.load(&mut { conn }).await?,
     })
 }
 
 /// The job whose attempts a filter means. The attempts of a dispatch are found among those of its job, as long as it is there.
-async fn job_of(conn: &mut Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
+async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
     match (filter.job, filter.dispatch) {
         (None, Some(dispatch)) => Ok(job_dispatch::table
             .filter(job_dispatch::tenant_id.eq(tenant))
             .filter(job_dispatch::id.eq(dispatch))
             .select(job_dispatch::job_id)
-            .get_result(conn)
+            .get_result(&mut { conn })
             .await
             .optional()?),
         (job, _) => Ok(job),
@@ -163,14 +160,14 @@ statement! {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
+pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     let job = job_of(conn, tenant, filter).await?;
     let Filter { dispatch, status, since, until, .. } = *filter;
     let found: i64 = match job {
         Some(job) => {
-            CountOfJob { tenant, job, since, until, status, dispatch, most }.get_result(conn).await?
+            CountOfJob { tenant, job, since, until, status, dispatch, most }.get_result(&mut { conn }).await?
         }
-        None => Count { tenant, since, until, status, dispatch, most }.get_result(conn).await?,
+        None => Count { tenant, since, until, status, dispatch, most }.get_result(&mut { conn }).await?,
     };
     Ok(usize::try_from(found).unwrap_or(0))
 }
@@ -183,8 +180,8 @@ statement! {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Option<Execution>> {
-    Ok(ById { tenant, id }.get_result(conn).await.optional()?)
+pub async fn by_id(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Option<Execution>> {
+    Ok(ById { tenant, id }.get_result(&mut { conn }).await.optional()?)
 }
 
 /// A kept piece of output.
@@ -205,6 +202,6 @@ statement! {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn output(conn: &mut Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {
-    Ok(OutputOf { tenant, id }.load(conn).await?)
+pub async fn output(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {
+    Ok(OutputOf { tenant, id }.load(&mut { conn }).await?)
 }

@@ -214,11 +214,11 @@ macro_rules! jobs_with_names {
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
+pub async fn by_name(conn: &Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
     let row: Option<Row> = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::name.eq(name))
-        .get_result(conn)
+        .get_result(&mut { conn })
         .await
         .optional()?;
     Ok(row.map(into_job))
@@ -228,11 +228,11 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
+pub async fn by_id(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = jobs_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::id.eq(id))
-        .get_result(conn)
+        .get_result(&mut { conn })
         .await
         .optional()?;
     Ok(row.map(into_job))
@@ -242,11 +242,11 @@ pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Opt
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn by_id_ever(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
+pub async fn by_id_ever(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<Option<Job>> {
     let row: Option<Row> = all_with_names!()
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::id.eq(id))
-        .get_result(conn)
+        .get_result(&mut { conn })
         .await
         .optional()?;
     Ok(row.map(into_job))
@@ -257,7 +257,7 @@ pub async fn by_id_ever(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResul
 /// # Errors
 /// When the database cannot be asked.
 pub async fn by_id_and_whether_followed(
-    conn: &mut Conn,
+    conn: &Conn,
     tenant: TenantId,
     id: JobId,
 ) -> DbResult<Option<(Job, bool)>> {
@@ -273,7 +273,7 @@ pub async fn by_id_and_whether_followed(
         ))
         .filter(scheduled_jobs::tenant_id.eq(tenant))
         .filter(scheduled_jobs::id.eq(id))
-        .get_result(conn)
+        .get_result(&mut { conn })
         .await
         .optional()?;
     Ok(row.map(|(row, state, function, project, is_followed)| {
@@ -285,9 +285,9 @@ pub async fn by_id_and_whether_followed(
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn is_there(conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<bool> {
+pub async fn is_there(conn: &Conn, tenant: TenantId, id: JobId) -> DbResult<bool> {
     let found = scheduled_jobs::table.find((tenant, id));
-    Ok(diesel::select(diesel::dsl::exists(found)).get_result(conn).await?)
+    Ok(diesel::select(diesel::dsl::exists(found)).get_result(&mut { conn }).await?)
 }
 
 /// The jobs of a project that are not deleted, at most `limit`, by id.

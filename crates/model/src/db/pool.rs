@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use deadpool::managed::QueueMode;
+use deadpool::managed::{QueueMode, TimeoutType, Timeouts};
 use diesel::ConnectionError;
 use diesel_async::pooled_connection::deadpool::{Object, Pool, PoolError};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
@@ -113,6 +113,9 @@ pub struct PoolStatus {
     pub waiting: usize,
 }
 
+/// A connection that belongs to a pool, and goes back to it.
+pub type Pooled = Object<AsyncPgConnection>;
+
 /// A way to the database.
 #[derive(Clone)]
 pub struct Database {
@@ -166,8 +169,21 @@ impl Database {
     ///
     /// # Errors
     /// When none can be had in time.
-    pub async fn conn(&self) -> DbResult<Object<AsyncPgConnection>> {
+    pub async fn conn(&self) -> DbResult<Pooled> {
         self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
+    }
+
+    /// A connection of the pool that nobody uses, or for which there is room; `None` when all are lent.
+    ///
+    /// # Errors
+    /// When it cannot be made in time.
+    pub async fn free_conn(&self) -> DbResult<Option<Pooled>> {
+        let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
+        match self.pool.timeout_get(&at_once).await {
+            Ok(conn) => Ok(Some(conn)),
+            Err(PoolError::Timeout(TimeoutType::Wait)) => Ok(None),
+            Err(error) => Err(DbError::Unavailable(Box::new(error))),
+        }
     }
 
     /// How the pool is used at the moment.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use diesel_async::{AsyncConnection, TransactionManager};
+use diesel::connection::TransactionManagerStatus;
+use diesel_async::{AsyncConnection, SimpleAsyncConnection, TransactionManager};
 use rand::RngExt;
 
+use super::pool::Pooled;
 use super::roles::Scope;
 use super::{Conn, DbError, DbResult};
 
@@ -42,6 +44,55 @@ where
         AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
 {
     run(conn, name, &scope.begin(), work).await
+}
+
+/// As [`transact_in`], of work that only reads: beginning travels with its first statement, and nobody waits for the end. One round trip
+/// where those are three.
+///
+/// The work may ask for several things at once. What it asks when the transaction could not be begun sees the rows of no tenant, and is
+/// not told. It is run once: what only reads collides with nobody.
+///
+/// # Errors
+/// As [`transact_in`].
+pub async fn read_in<T, E, F>(mut conn: Pooled, scope: Scope, name: &'static str, work: F) -> Result<T, E>
+where
+    T: Send,
+    E: TransactionError + Send,
+    for<'r> F: AsyncFn(&'r Conn) -> Result<T, E> + Work<&'r Conn, Result<T, E>, Fut: Send> + Send + Sync,
+{
+    let timer = Timer::start(name);
+    // Whoever stops waiting leaves a transaction open: until its end is known, the pool is not to lend this connection to others.
+    Manager::transaction_manager_status_mut(&mut *conn).set_in_error();
+    let result = {
+        let begin = scope.read_only().begin();
+        let (mut first, shared): (&Conn, &Conn) = (&conn, &conn);
+        // In this order, which is that of their first messages.
+        let (begun, found) = futures_util::join!(first.batch_execute(&begin), work(shared));
+        begun.map_err(|error| E::from(error.into())).and(found)
+    };
+    timer.stop(result.as_ref().err().is_none_or(|error| !error.is_failure()));
+    if !result.as_ref().is_err_and(TransactionError::is_of_read_only_server) {
+        hand_over(conn);
+    }
+    result
+}
+
+/// Has the end waited for by a task of its own.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whatever becomes of it, what it owns ends with it: the connection"
+)]
+fn hand_over(conn: Pooled) {
+    tokio::spawn(end_reading(conn));
+}
+
+/// Ends a transaction of which nothing is to be kept, and gives its connection back; one that cannot be ended is closed.
+async fn end_reading(mut conn: Pooled) {
+    let shared: &Conn = &conn;
+    match { shared }.batch_execute("COMMIT").await {
+        Ok(()) => *Manager::transaction_manager_status_mut(&mut *conn) = TransactionManagerStatus::default(),
+        Err(error) => tracing::debug!(%error, "A read could not be ended."),
+    }
 }
 
 async fn run<T, E, F>(conn: &mut Conn, name: &'static str, begin: &str, work: F) -> Result<T, E>

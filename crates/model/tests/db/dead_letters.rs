@@ -92,7 +92,7 @@ async fn a_dead_letter_is_listed_by_what_it_is_looked_for() {
         Filter { job: Some(sched_model::domain::ids::JobId(job.parse().unwrap())), ..Filter::default() };
     assert_eq!(open(&world, &of_job).await, ids);
     assert_eq!(open(&world, &Filter { before: Some(ids[0]), ..of_job.clone() }).await, ids[1..]);
-    let now = sched_model::db::clock::now(&mut world.conn().await).await.unwrap();
+    let now = sched_model::db::clock::now(&world.conn().await).await.unwrap();
     let project = world.text("SELECT id FROM projects").await.parse().unwrap();
     let project = Some(sched_model::domain::ids::ProjectId(project));
     for (filter, expected) in [
@@ -320,7 +320,7 @@ async fn retention_takes_a_dead_letter_with_its_dispatch_or_it_is_run_again_befo
         dead(&world, "hourly", 1).await;
         grow_old(&world).await;
         let id = the_dispatch(&world).await;
-        let now = sched_model::db::clock::now(&mut world.conn().await).await.unwrap();
+        let now = sched_model::db::clock::now(&world.conn().await).await.unwrap();
         let cutoffs = retention.cutoffs(now);
         let mut conn = world.conn().await;
         let (removed, retried) =

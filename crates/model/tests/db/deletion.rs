@@ -45,7 +45,7 @@ fn restored(restored: Result<Restored, SaveError>) -> Job {
 }
 
 async fn live(world: &World, name: &str) -> DbResult<Option<Job>> {
-    jobs::by_name(&mut world.conn().await, TENANT, name).await
+    jobs::by_name(&world.conn().await, TENANT, name).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,7 +78,7 @@ impl Installation {
     }
 
     async fn start(&self, name: &str) {
-        let job = jobs::by_name(&mut self.world.conn().await, TENANT, name).await.unwrap().unwrap();
+        let job = jobs::by_name(&self.world.conn().await, TENANT, name).await.unwrap().unwrap();
         self.world.dispatches(job.id, QUEUE, 1).await;
     }
 
@@ -226,7 +226,7 @@ async fn an_end_that_is_told_again_makes_no_second_dispatch() {
 async fn two_leaders_at_once_make_each_dispatch_once() {
     const ENDS: i64 = 60;
     let system = Installation::with(&[job("a", ""), job("b", "a")]).await;
-    let job = jobs::by_name(&mut system.world.conn().await, TENANT, "a").await.unwrap().unwrap();
+    let job = jobs::by_name(&system.world.conn().await, TENANT, "a").await.unwrap().unwrap();
     system.world.dispatches(job.id, QUEUE, ENDS).await;
     for claimed in system.world.claim(system.worker, 100).await {
         end(&system.world, &[ended(&claimed, AttemptOutcome::Completed, 1)], &[]).await;
@@ -392,8 +392,8 @@ async fn the_jobs_that_run_after_others_are_told_by_name() {
         world.save(&job(name, after)).await;
     }
     world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'gone'").await;
-    let mut conn = world.conn().await;
-    let followers = sched_model::db::dependencies::followers(&mut conn, TENANT, &[a, b]).await.unwrap();
+    let conn = world.conn().await;
+    let followers = sched_model::db::dependencies::followers(&conn, TENANT, &[a, b]).await.unwrap();
     let told = |id| followers[&id].iter().map(|f| format!("{} {}", f.job, f.on)).collect::<Vec<_>>();
     assert_eq!(told(a), ["c success", "z failure"]);
     assert_eq!(told(b), ["c success"]);

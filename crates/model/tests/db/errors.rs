@@ -161,7 +161,7 @@ async fn a_connection_that_dies_within_a_transaction_is_an_outage_and_the_pool_g
     .await;
     assert!(result.as_ref().is_err_and(DbError::is_outage), "{result:?}");
     drop(conn);
-    clock::now(&mut database.conn().await.unwrap()).await.unwrap();
+    clock::now(&database.conn().await.unwrap()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

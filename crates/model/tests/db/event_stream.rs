@@ -250,7 +250,7 @@ async fn events_of_a_restored_dump_come_before_what_is_new() {
     assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 1);
     assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 0);
     wait_for_types(&mut conn, EventKey::default(), &["restored", "restored", "restored", "new"]).await;
-    let now = sched_model::db::clock::now(&mut conn).await.unwrap();
+    let now = sched_model::db::clock::now(&conn).await.unwrap();
     let recent =
         event_stream::position_at(&mut conn, TENANT, now - chrono::TimeDelta::minutes(5)).await.unwrap();
     assert_eq!(recent.key, EventKey::default(), "an instant is found among them too");
@@ -277,7 +277,7 @@ async fn an_instant_is_found_in_the_stream() {
              FROM generate_series(1, 2880) AS m"
         ))
         .await;
-    let now = sched_model::db::clock::now(&mut conn).await.unwrap();
+    let now = sched_model::db::clock::now(&conn).await.unwrap();
     for minutes in [1, 2, 3, 17, 600, 1439, 2870, 2879, 5000] {
         let since = now - chrono::TimeDelta::minutes(minutes);
         let after = event_stream::position_at(&mut conn, TENANT, since).await.unwrap().key;

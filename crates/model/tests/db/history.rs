@@ -34,7 +34,7 @@ async fn run(world: &World, name: &str, scope: Scope, outcome: AttemptOutcome) -
 }
 
 async fn list(world: &World, filter: &Filter, limit: i64) -> Vec<ExecutionId> {
-    let found = executions::list(&mut world.conn().await, TENANT, filter, limit).await.unwrap();
+    let found = executions::list(&world.conn().await, TENANT, filter, limit).await.unwrap();
     found.into_iter().map(|execution| execution.id).collect()
 }
 
@@ -55,12 +55,12 @@ async fn backups_are_recorded_apart_and_read_together() {
         assert_eq!(rows("public").await, [first.to_string(), last.to_string()], "{table}");
     }
 
-    let mut conn = world.conn().await;
+    let conn = world.conn().await;
     assert_eq!(list(&world, &Filter::default(), 10).await, [last, backup, first], "newest first");
     for (id, name) in [(first, "first"), (backup, "backup"), (last, "last")] {
-        let execution = executions::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
+        let execution = executions::by_id(&conn, TENANT, id).await.unwrap().unwrap();
         assert_eq!((execution.id, execution.job_name.as_deref()), (id, Some(name)));
-        let output = executions::output(&mut conn, TENANT, id).await.unwrap();
+        let output = executions::output(&conn, TENANT, id).await.unwrap();
         let output: Vec<_> = output.iter().map(|o| (o.stream.as_str(), o.content.as_str())).collect();
         assert_eq!(output, [("stderr", name)]);
     }
@@ -79,8 +79,8 @@ async fn history_is_paged_and_filtered() {
     let failed = Filter { status: Some(AttemptOutcome::Failed), ..Filter::default() };
     assert_eq!(list(&world, &failed, 10).await, [backup, first]);
 
-    let mut conn = world.conn().await;
-    let execution = executions::by_id(&mut conn, TENANT, first).await.unwrap().unwrap();
+    let conn = world.conn().await;
+    let execution = executions::by_id(&conn, TENANT, first).await.unwrap().unwrap();
     let of_job = Filter { job: Some(execution.job_id), ..Filter::default() };
     let of_dispatch = Filter { dispatch: Some(execution.dispatch_id), ..Filter::default() };
     assert_eq!(list(&world, &of_job, 10).await, [first]);
@@ -92,11 +92,11 @@ async fn nobody_reads_the_history_of_another_tenant() {
     let world = World::new().await;
     let id = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
     let stranger = TenantId(Uuid::new_v4());
-    let mut conn = world.conn().await;
-    assert!(executions::list(&mut conn, stranger, &Filter::default(), 10).await.unwrap().is_empty());
-    assert!(executions::by_id(&mut conn, stranger, id).await.unwrap().is_none());
-    assert!(executions::output(&mut conn, stranger, id).await.unwrap().is_empty());
-    assert_eq!(executions::output(&mut conn, TENANT, id).await.unwrap().len(), 1);
+    let conn = world.conn().await;
+    assert!(executions::list(&conn, stranger, &Filter::default(), 10).await.unwrap().is_empty());
+    assert!(executions::by_id(&conn, stranger, id).await.unwrap().is_none());
+    assert!(executions::output(&conn, stranger, id).await.unwrap().is_empty());
+    assert_eq!(executions::output(&conn, TENANT, id).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +104,7 @@ async fn an_attempt_is_in_the_trace_of_its_dispatch_as_long_as_that_is_known() {
     let world = World::new().await;
     let id = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
     let trace = async || {
-        let execution = executions::by_id(&mut world.conn().await, TENANT, id).await.unwrap().unwrap();
+        let execution = executions::by_id(&world.conn().await, TENANT, id).await.unwrap().unwrap();
         (execution.dispatch_id.0.simple().to_string(), execution.trace().map(|trace| trace.trace_id()))
     };
     for (made_by, traceparent, is_gone) in [
@@ -140,13 +140,13 @@ async fn what_a_handler_tells_in_numbers_and_of_its_failure_is_kept_wherever_his
         told.record.traceback = Some("at line 1".into());
         let id = told.record.execution_id;
         assert_eq!(end(&world, &[told], &[]).await.len(), 1);
-        let mut conn = world.conn().await;
-        let shown = executions::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
+        let conn = world.conn().await;
+        let shown = executions::by_id(&conn, TENANT, id).await.unwrap().unwrap();
         assert_eq!(shown.metrics, Some(serde_json::json!({"rows": 7})));
         assert_eq!(shown.traceback.as_deref(), Some("at line 1"));
         let of_job = Filter { job: Some(claimed.job_id), ..Filter::default() };
         for filter in [of_job, Filter::default()] {
-            let listed = executions::list(&mut conn, TENANT, &filter, 10).await.unwrap();
+            let listed = executions::list(&conn, TENANT, &filter, 10).await.unwrap();
             assert_eq!((listed[0].id, &listed[0].metrics), (id, &shown.metrics));
             assert_eq!(listed[0].traceback, None, "lists leave out what may be long");
         }

@@ -92,12 +92,12 @@ async fn a_deleted_job_is_not_found_and_leaves_its_name_to_another() {
     let world = World::new().await;
     let old = world.job("a").await;
     world.sql("UPDATE scheduled_jobs SET deleted_at = now(), next_run_at = NULL").await;
-    let mut conn = world.conn().await;
-    assert!(jobs::by_name(&mut conn, TENANT, "a").await.unwrap().is_none());
-    assert!(jobs::by_id(&mut conn, TENANT, old.id).await.unwrap().is_none());
+    let conn = world.conn().await;
+    assert!(jobs::by_name(&conn, TENANT, "a").await.unwrap().is_none());
+    assert!(jobs::by_id(&conn, TENANT, old.id).await.unwrap().is_none());
     let new = world.job("a").await;
     assert_ne!(new.id, old.id);
-    assert_eq!(jobs::by_name(&mut conn, TENANT, "a").await.unwrap().unwrap().id, new.id);
+    assert_eq!(jobs::by_name(&conn, TENANT, "a").await.unwrap().unwrap().id, new.id);
     assert_eq!(world.number("SELECT count(*) FROM scheduled_jobs").await, 2);
 }
 
@@ -127,8 +127,8 @@ async fn no_tenant_sees_or_uses_what_another_has() {
     let other = TenantId(Uuid::new_v4());
     world.sql(&format!("INSERT INTO tenants (id, slug, name) VALUES ('{other}', 'other', 'Other')")).await;
     let mut conn = world.conn().await;
-    assert!(jobs::by_id(&mut conn, other, job.id).await.unwrap().is_none());
-    assert!(jobs::by_name(&mut conn, other, "a").await.unwrap().is_none());
+    assert!(jobs::by_id(&conn, other, job.id).await.unwrap().is_none());
+    assert!(jobs::by_name(&conn, other, "a").await.unwrap().is_none());
     let all = List { shown: Shown::All, with_deleted: true, ..List::default() };
     assert!(jobs::list(&mut conn, other, &all, 10).await.unwrap().is_empty());
     assert_eq!(jobs::list(&mut conn, TENANT, &all, 10).await.unwrap().len(), 1);

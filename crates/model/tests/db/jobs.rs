@@ -24,7 +24,7 @@ async fn save(world: &World, settings: &JobSettings, mode: SaveMode) -> Result<S
 }
 
 async fn by_id(world: &World, id: JobId) -> Option<Job> {
-    jobs::by_id(&mut world.conn().await, TENANT, id).await.unwrap()
+    jobs::by_id(&world.conn().await, TENANT, id).await.unwrap()
 }
 
 /// Versions, kinds of change and who made them, oldest first.
@@ -192,7 +192,7 @@ async fn a_stored_policy_that_is_none_reads_as_the_default_and_breaks_nothing() 
     let world = World::new().await;
     let job = world.job("a").await;
     world.sql("UPDATE scheduled_jobs SET retry_policy = '{\"max_attempts\": \"many\"}'").await;
-    let read = jobs::by_id(&mut world.conn().await, TENANT, job.id).await.unwrap().unwrap();
+    let read = jobs::by_id(&world.conn().await, TENANT, job.id).await.unwrap().unwrap();
     assert_eq!(read.settings.retry_policy, None);
     world.dispatches(job.id, QUEUE, 1).await;
     let worker = world.worker().await;

@@ -72,7 +72,7 @@ async fn old_answers_go_in_small_batches() {
         0,
         "nothing is older than that"
     );
-    let before = sched_model::db::clock::now(&mut conn).await.unwrap() - TimeDelta::days(1);
+    let before = sched_model::db::clock::now(&conn).await.unwrap() - TimeDelta::days(1);
     let mut gone = Vec::new();
     for _ in 0..3 {
         gone.push(retention::answers(&mut conn, before, 2).await.unwrap());

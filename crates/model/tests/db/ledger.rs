@@ -42,7 +42,7 @@ impl Books {
             panic!("somebody leads already")
         };
         world.job("hourly").await;
-        let now = clock::now(&mut conn).await.unwrap();
+        let now = clock::now(&conn).await.unwrap();
         let start = now.duration_trunc(TimeDelta::seconds(1)).unwrap() - TimeDelta::minutes(630);
         world
             .sql(&format!(
@@ -50,7 +50,7 @@ impl Books {
                  UPDATE scheduled_job_versions SET changed_at = '{start}'"
             ))
             .await;
-        let job = jobs::by_name(&mut conn, TENANT, "hourly").await.unwrap().unwrap();
+        let job = jobs::by_name(&conn, TENANT, "hourly").await.unwrap().unwrap();
         Self { world, job, leader: (id, term), start }
     }
 
@@ -60,7 +60,7 @@ impl Books {
     }
 
     async fn stored(&self) -> jobs::Job {
-        jobs::by_id(&mut self.world.conn().await, TENANT, self.job.id).await.unwrap().unwrap()
+        jobs::by_id(&self.world.conn().await, TENANT, self.job.id).await.unwrap().unwrap()
     }
 
     /// Records what one tick decided, as the scheduler does: each names the one before it.
@@ -153,7 +153,7 @@ impl Books {
 
     async fn evidence(&self) -> Evidence {
         let mut conn = self.world.conn().await;
-        let (job, now) = (self.stored().await, clock::now(&mut conn).await.unwrap());
+        let (job, now) = (self.stored().await, clock::now(&conn).await.unwrap());
         ledger::evidence(&mut conn, TENANT, &job, now, (self.at(0), self.at(10))).await.unwrap()
     }
 }

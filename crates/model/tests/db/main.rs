@@ -45,6 +45,7 @@ mod pauses;
 mod plans;
 mod quotas;
 mod races;
+mod reads;
 mod recovery;
 mod retention;
 mod secrets;

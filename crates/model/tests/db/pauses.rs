@@ -35,7 +35,7 @@ fn pause(until: Option<DateTime<Utc>>) -> Switch<'static> {
 }
 
 async fn now(world: &World) -> DateTime<Utc> {
-    clock::now(&mut world.conn().await).await.unwrap()
+    clock::now(&world.conn().await).await.unwrap()
 }
 
 async fn versions(world: &World) -> Vec<String> {
@@ -126,7 +126,7 @@ async fn a_pause_that_has_ended_holds_nothing_after_its_end_even_if_nobody_came_
         (Some(SkipReason::PausedJob), Some(books.at(7))),
         "fires before the end are held"
     );
-    let state = jobs::by_id(&mut conn, TENANT, books.job.id).await.unwrap().unwrap().state;
+    let state = jobs::by_id(&conn, TENANT, books.job.id).await.unwrap().unwrap().state;
     assert!(!state.is_paused, "nobody says that it is paused any more");
     assert_eq!(books.world.text("SELECT state FROM job_health").await, "active");
 
@@ -192,7 +192,7 @@ async fn pausing_a_paused_job_changes_what_is_named_and_nothing_else() {
     ];
     for (asked, reason, until) in steps {
         switch(&world, id, Switch::Pause(asked)).await;
-        let job = jobs::by_id(&mut world.conn().await, TENANT, id).await.unwrap().unwrap();
+        let job = jobs::by_id(&world.conn().await, TENANT, id).await.unwrap().unwrap();
         assert_eq!((job.state.pause_reason.as_deref(), job.state.paused_until), (reason, until), "{asked:?}");
     }
     assert_eq!(versions(&world).await.len(), 5, "one for each that changed something");

@@ -233,7 +233,7 @@ async fn pruning_waits_for_no_tick_and_no_tick_waits_for_pruning() {
         let cutoffs = cutoffs(conn).await;
         assert_eq!(retention::dispatches(conn, &cutoffs, Uuid::nil(), 10).await?.gone, 1);
         let mut tick = world.conn().await;
-        let now = clock::now(&mut tick).await?;
+        let now = clock::now(&tick).await?;
         let due = tick::lock_due(&mut tick, now, 10).await?;
         assert_eq!(due.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["free"]);
         Ok::<_, DbError>(())
@@ -252,7 +252,7 @@ async fn keys_that_have_served_may_be_used_again() {
     world.sql("UPDATE job_dispatch SET idempotency_key = id::text WHERE scheduled_for > now() - interval '45 hours'").await;
     world.sql("UPDATE job_dispatch SET idempotency_key = 'old' WHERE scheduled_for < now() - interval '45 hours'").await;
     let mut conn = world.conn().await;
-    let before: DateTime<Utc> = clock::now(&mut conn).await.unwrap() - TimeDelta::hours(24);
+    let before: DateTime<Utc> = clock::now(&conn).await.unwrap() - TimeDelta::hours(24);
     let (mut after, mut gone) = (Some(Uuid::nil()), 0);
     while let Some(position) = after {
         let page = retention::idempotency_keys(&mut conn, before, position, 1).await.unwrap();

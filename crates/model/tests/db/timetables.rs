@@ -37,7 +37,7 @@ fn around(now: DateTime<Utc>, before: i64, after: i64) -> Value {
 }
 
 async fn now(world: &World) -> DateTime<Utc> {
-    clock::now(&mut world.conn().await).await.unwrap()
+    clock::now(&world.conn().await).await.unwrap()
 }
 
 fn frozen(name: &str) -> JobSettings {

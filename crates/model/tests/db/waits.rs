@@ -39,7 +39,7 @@ async fn waits_of(world: &World, id: DispatchId) -> Vec<Wait> {
 
 async fn waits_of_job(world: &World, name: &str) -> Vec<Wait> {
     let mut conn = world.conn().await;
-    let job = jobs::by_name(&mut conn, TENANT, name).await.unwrap().unwrap();
+    let job = jobs::by_name(&conn, TENANT, name).await.unwrap().unwrap();
     of_job(&waits::job_facts(&mut conn, TENANT, &job, LEASE).await.unwrap())
 }
 

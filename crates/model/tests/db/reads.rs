@@ -1,0 +1,122 @@
+//! Reads in one round trip: whose rows they see, and in what state they leave the connection that they were lent.
+
+use std::time::Duration;
+
+use diesel_async::SimpleAsyncConnection;
+use futures_util::join;
+use sched_model::db::roles::{API_ROLE, Scope};
+use sched_model::db::tx::read_in;
+use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, jobs};
+use sched_model::domain::ids::TenantId;
+use uuid::Uuid;
+
+use crate::fixture::{TENANT, World};
+
+/// A tenant that has nothing.
+const OTHER: TenantId = TenantId(Uuid::from_u128(0xac3e));
+/// The name under which the server shows the connection.
+const READER: &str = "reader";
+
+/// A world with a job, and one connection to it as the API has them.
+async fn world() -> (World, Database) {
+    let world = World::new().await;
+    world.job("nightly").await;
+    let settings = DatabaseSettings {
+        pool_size: 1,
+        role: Some(API_ROLE),
+        ..DatabaseSettings::new(world.db.url(), READER)
+    };
+    let pool = Database::new(&settings).unwrap();
+    (world, pool)
+}
+
+/// The process of the server that serves it.
+async fn backend(world: &World) -> i64 {
+    let sessions = format!(
+        "SELECT pid FROM pg_stat_activity WHERE application_name = '{READER}' AND datname = current_database()"
+    );
+    world.number(&sessions).await
+}
+
+async fn finds_the_job(pool: &Database, tenant: TenantId) -> bool {
+    let work = async |conn: &Conn| jobs::by_name(conn, tenant, "nightly").await;
+    let conn = pool.conn().await.unwrap();
+    read_in(conn, Scope::tenant(TENANT), "test_read", work).await.unwrap().is_some()
+}
+
+async fn run(conn: &Conn, statements: &str) -> DbResult<()> {
+    let mut conn = conn;
+    Ok(conn.batch_execute(statements).await?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_sees_the_rows_of_its_tenant_and_lends_its_connection_on_without_a_transaction() {
+    let (world, pool) = world().await;
+    assert!(finds_the_job(&pool, TENANT).await);
+    let first = backend(&world).await;
+    let work = async |conn: &Conn| jobs::by_name(conn, TENANT, "nightly").await;
+    let conn = pool.conn().await.unwrap();
+    assert!(read_in(conn, Scope::tenant(OTHER), "test_read", work).await.unwrap().is_none());
+    assert!(finds_the_job(&pool, TENANT).await);
+    assert_eq!(backend(&world).await, first);
+    // What is asked for next is no part of it, and the wall is there again.
+    let conn = pool.conn().await.unwrap();
+    assert!(jobs::by_name(&conn, TENANT, "nightly").await.unwrap().is_none());
+    run(&conn, "DO $$ BEGIN ASSERT now() = statement_timestamp(); END $$").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_at_once_is_one_transaction_that_writes_nothing() {
+    let (world, pool) = world().await;
+    let together = async |conn: &Conn| {
+        let (first, second) = join!(run(conn, "CREATE TEMP TABLE seen AS SELECT 1"), run(conn, "SELECT 1"));
+        Ok::<_, DbError>((first, second))
+    };
+    let conn = pool.conn().await.unwrap();
+    let (first, second) = read_in(conn, Scope::tenant(TENANT), "test_read", together).await.unwrap();
+    let cause = first.unwrap_err().with_causes();
+    assert!(cause.contains("read-only transaction"), "{cause}");
+    let cause = second.unwrap_err().with_causes();
+    assert!(cause.contains("current transaction is aborted"), "{cause}");
+    // It is over with that.
+    let before = backend(&world).await;
+    assert!(finds_the_job(&pool, TENANT).await);
+    assert_eq!(backend(&world).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
+    let (world, pool) = world().await;
+    let never_done = async |conn: &Conn| {
+        run(conn, "SELECT 1").await?;
+        std::future::pending::<DbResult<()>>().await
+    };
+    let conn = pool.conn().await.unwrap();
+    let before = backend(&world).await;
+    let read = read_in(conn, Scope::tenant(TENANT), "test_read", never_done);
+    assert!(tokio::time::timeout(Duration::from_millis(200), read).await.is_err());
+    assert!(finds_the_job(&pool, TENANT).await);
+    let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {before}");
+    world.wait_for_count("its session is over", &sessions, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_cannot_be_begun_says_so_instead_of_finding_nothing() {
+    let (_world, pool) = world().await;
+    let conn = pool.conn().await.unwrap();
+    run(&conn, "BEGIN; SELECT 1 / 0").await.unwrap_err();
+    let found =
+        read_in(conn, Scope::tenant(TENANT), "test_read", async |_: &Conn| Ok::<_, DbError>("nothing")).await;
+    let cause = found.unwrap_err().with_causes();
+    assert!(cause.contains("current transaction is aborted"), "{cause}");
+    assert!(finds_the_job(&pool, TENANT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_a_free_connection_does_not_wait_for_one() {
+    let (_world, pool) = world().await;
+    let lent = pool.free_conn().await.unwrap().expect("there is room");
+    assert!(pool.free_conn().await.unwrap().is_none());
+    drop(lent);
+    assert!(pool.free_conn().await.unwrap().is_some());
+}
