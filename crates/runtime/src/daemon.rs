@@ -129,7 +129,11 @@ where
     }
     telemetry::init(&settings.logging).map_err(failure)?;
     let metrics = telemetry::metrics_recorder().map_err(failure)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = program.threads {
+        runtime.worker_threads(threads);
+    }
+    let runtime = runtime.enable_all().build().map_err(failure)?;
     let result = runtime.block_on(async {
         let shutdown = Shutdown::listen().map_err(failure)?;
         tracing::info!(daemon = program.table(), version = program.version, "Starting.");

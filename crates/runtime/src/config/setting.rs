@@ -115,19 +115,28 @@ pub struct Program {
     pub about: &'static str,
     /// Defaults of shared settings that differ in this program, as (setting, value).
     pub defaults: &'static [(&'static str, &'static str)],
+    /// Threads of the runtime that its body runs on; one per core if `None`.
+    pub threads: Option<usize>,
 }
 
 impl Program {
     /// A program that takes every shared default as it is.
     #[must_use]
     pub const fn new(name: &'static str, version: &'static str, about: &'static str) -> Self {
-        Self { name, version, about, defaults: &[] }
+        Self { name, version, about, defaults: &[], threads: None }
     }
 
     /// With other defaults for shared settings, as (setting, value).
     #[must_use]
     pub const fn defaults(mut self, defaults: &'static [(&'static str, &'static str)]) -> Self {
         self.defaults = defaults;
+        self
+    }
+
+    /// With so many threads for its body: few where the work is done elsewhere, since each message between two threads wakes one.
+    #[must_use]
+    pub const fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
         self
     }
 
