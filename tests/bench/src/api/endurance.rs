@@ -33,7 +33,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         anyhow::Ok(memory)
     };
     let loaded = try_join_all((0..CLIENTS).map(async |_| {
-        let client = api.client()?;
+        let mut client = api.client().await?;
         while !is_over.load(Ordering::Relaxed) {
             let n = requests.fetch_add(1, Ordering::Relaxed);
             let job = jobs.get(n % jobs.len()).context("a job of the list")?;

@@ -8,9 +8,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use anyhow::{Context, bail, ensure};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
 use test_support::{Process, http, identity};
+use tokio::net::TcpStream;
 
 use crate::sql::Db;
 
@@ -72,11 +78,11 @@ impl Api {
     }
 
     /// A client with one connection, which it keeps.
-    pub(super) fn client(&self) -> anyhow::Result<Client> {
-        // The client wants a provider even for what needs no TLS; a second call finds the first one's.
-        let (Ok(()) | Err(_)) = rustls::crypto::ring::default_provider().install_default();
-        let inner = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(1).build()?;
-        Ok(Client { inner, base: format!("http://{}/api/v1", self.address) })
+    pub(super) async fn client(&self) -> anyhow::Result<Client> {
+        let stream = TcpStream::connect(self.address).await.context("failed to connect to the API")?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        Ok(Client { sender, connection, host: self.address.to_string() })
     }
 
     /// Ends it in order.
@@ -85,30 +91,45 @@ impl Api {
     }
 }
 
-/// One client.
+/// One client: a connection, and nothing that would cost more than the request. It is served by the task that asks, so no other thread is
+/// woken, as with pgbench.
 pub(super) struct Client {
-    inner: reqwest::Client,
-    base: String,
+    sender: SendRequest<Full<Bytes>>,
+    connection: Connection<TokioIo<TcpStream>, Full<Bytes>>,
+    host: String,
 }
 
 impl Client {
     /// Reads a resource to the end of its body.
-    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        self.send(self.inner.get(format!("{}{path}", self.base)), path).await
+    pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<Bytes> {
+        self.send(Method::GET, path, "").await
     }
 
     /// Asks for an action, without a body to speak of.
-    pub(super) async fn post(&self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let request =
-            self.inner.post(format!("{}{path}", self.base)).header(CONTENT_TYPE, "application/json");
-        self.send(request.body("{}"), path).await
+    pub(super) async fn post(&mut self, path: &str) -> anyhow::Result<Bytes> {
+        self.send(Method::POST, path, "{}").await
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder, path: &str) -> anyhow::Result<Vec<u8>> {
-        let answer = request.header(AUTHORIZATION, identity::bearer()).send().await?;
-        let status = answer.status();
-        let body = answer.bytes().await?;
+    async fn send(&mut self, method: Method, path: &str, body: &'static str) -> anyhow::Result<Bytes> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/api/v1{path}"))
+            .header(HOST, &self.host)
+            .header(AUTHORIZATION, identity::bearer())
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::from(body))?;
+        let Self { sender, connection, .. } = self;
+        let exchange = async {
+            sender.ready().await?;
+            let (head, body) = sender.send_request(request).await?.into_parts();
+            anyhow::Ok((head.status, body.collect().await?.to_bytes()))
+        };
+        let (status, body) = tokio::select! {
+            biased;
+            answered = exchange => answered?,
+            ended = connection => bail!("the API closed the connection: {ended:?}"),
+        };
         ensure!(status.is_success(), "{path} answered {status}: {}", String::from_utf8_lossy(&body));
-        Ok(body.into())
+        Ok(body)
     }
 }

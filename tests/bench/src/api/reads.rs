@@ -94,7 +94,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 
 /// Milliseconds of each read through the API.
 async fn through(api: &Api, read: &Read, jobs: &[String]) -> anyhow::Result<Vec<f64>> {
-    let client = api.client()?;
+    let mut client = api.client().await?;
     let paths: Vec<String> = jobs.iter().map(|job| format!("/jobs/{job}{}", read.behind)).collect();
     for path in paths.iter().take(WARM_UP) {
         client.get(path).await?;

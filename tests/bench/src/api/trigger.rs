@@ -67,7 +67,7 @@ async fn run(api: &Api, jobs: &[String], seconds: usize) -> anyhow::Result<(f64,
     let begun = sched_runtime::clock::monotonic();
     let until = begun + Duration::from_secs(u64::try_from(seconds)?);
     let done = try_join_all((0..CLIENTS).map(async |_| {
-        let client = api.client()?;
+        let mut client = api.client().await?;
         let mut done = 0_usize;
         while sched_runtime::clock::monotonic() < until {
             let position = next.fetch_add(1, Ordering::Relaxed) % jobs.len();
