@@ -382,7 +382,7 @@ async fn old_messages_go_and_those_that_are_not_over_stay() {
         )
         .await;
     let mut conn = world.conn().await;
-    let cutoff = sched_model::db::clock::now(&mut conn).await.unwrap() - chrono::TimeDelta::days(30);
+    let cutoff = sched_model::db::clock::now(&conn).await.unwrap() - chrono::TimeDelta::days(30);
     assert_eq!(follow::prune(&mut conn, cutoff, 1).await.unwrap(), 1);
     assert_eq!(follow::prune(&mut conn, cutoff, 10).await.unwrap(), 1);
     assert_eq!(follow::prune(&mut conn, cutoff, 10).await.unwrap(), 0);

@@ -34,7 +34,7 @@ pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<
         ctx.log(format!("made {name}"));
     }
     let mut done = Months { made, how: told.expiry.as_str(), ..Months::default() };
-    let now = clock::now(&mut conn).await?;
+    let now = clock::now(&conn).await?;
     let months = partitions::expired(&mut conn, told.retention.cutoffs(now).finished).await?;
     for month in months {
         if ctx.is_cancelled() {

@@ -54,7 +54,7 @@ pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Report
     let began = monotonic();
     let connection = Connection::of(&system.database_url, system.ca_file.as_deref())?;
     let mut conn = system.conn().await?;
-    let (server_version, now) = (archive::server_version(&mut conn).await?, clock::now(&mut conn).await?);
+    let (server_version, now) = (archive::server_version(&mut conn).await?, clock::now(&conn).await?);
     // Not needed while the dump runs, however long that takes.
     drop(conn);
     let program = PgDump::find(system.settings.pg_bin_dir.as_deref(), server_version).await?;
