@@ -13,6 +13,7 @@ mod gather;
 mod guard;
 mod hints;
 mod identity;
+mod lanes;
 mod mistake;
 mod once;
 mod openapi;
@@ -38,4 +39,6 @@ pub const PROGRAM: sched_runtime::config::Program = sched_runtime::config::Progr
     "sched-api",
     env!("CARGO_PKG_VERSION"),
     "Takes jobs and tells what becomes of them, over HTTP. Run any number.",
-);
+)
+// Requests are served by threads of their own; what is beside them is done one thing after the other.
+.threads(1);

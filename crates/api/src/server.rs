@@ -167,7 +167,13 @@ impl Server {
     pub async fn run(self, shutdown: &Shutdown) -> Result<(), StartError> {
         let Self { listener, addr, state, look, gatherer, health } = self;
         let shared = (state.clone(), health.clone());
-        let server = HttpServer::new(move || app::build(shared.0.clone(), shared.1.clone()))
+        // Called once on each thread that serves.
+        let on_a_thread = move || {
+            shared.0.sessions.serve_here();
+            app::build(shared.0.clone(), shared.1.clone())
+        };
+        let server = HttpServer::new(on_a_thread)
+            .workers(state.sessions.threads())
             .disable_signals()
             .client_request_timeout(HEAD_WITHIN)
             .keep_alive(KEEP_ALIVE)

@@ -16,10 +16,8 @@ use sched_model::db::migrations::SchemaError;
 use sched_model::db::notify::{self, Hint};
 use sched_model::db::pool::{InvalidDatabaseSettings, PoolStatus};
 use sched_model::db::roles::{API_ROLE, Scope};
-use sched_model::db::tx::{TransactionError, Work, measured, transact_in};
-use sched_model::db::{
-    Conn, Database, DatabaseSettings, DbError, DbResult, clock, startup, tenants, triggers,
-};
+use sched_model::db::tx::{TransactionError, Work, measured, read_in, transact_in};
+use sched_model::db::{Conn, DatabaseSettings, DbError, DbResult, clock, startup, tenants, triggers};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::{DEFAULT_TENANT, TenantId};
@@ -28,6 +26,7 @@ use sched_wire::IDEMPOTENCY_KEY;
 use crate::error::ApiError;
 use crate::events::reads::STATEMENT_WITHIN;
 use crate::identity::{By, Identity, Recognising};
+use crate::lanes::Lanes;
 use crate::mistake::{Mistake, Reason};
 use crate::permit::{Needs, allowed};
 use crate::reply::{Reply, note_replay};
@@ -50,19 +49,28 @@ pub(crate) struct Written<T> {
 /// The connections, as the role that row-level security holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Sessions {
-    database: Database,
+    lanes: Lanes,
 }
 
 impl Sessions {
     /// Prepares the way; connects to nothing yet.
     pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
-        let database = Database::new(&DatabaseSettings { role: Some(API_ROLE), ..settings })?;
-        Ok(Self { database })
+        Ok(Self { lanes: Lanes::new(DatabaseSettings { role: Some(API_ROLE), ..settings })? })
+    }
+
+    /// How many threads are to serve requests, each of which calls [`Self::serve_here`].
+    pub(crate) fn threads(&self) -> usize {
+        self.lanes.threads()
+    }
+
+    /// Says that this thread serves requests.
+    pub(crate) fn serve_here(&self) {
+        self.lanes.open();
     }
 
     /// Waits for the database, then checks its schema and that the role is held by row-level security.
     pub(crate) async fn wait_until_usable(&self) -> Result<(), SchemaError> {
-        startup::wait_until_usable(&self.database).await
+        startup::wait_until_usable(self.lanes.common()).await
     }
 
     /// The tenant that every installation has.
@@ -75,12 +83,12 @@ impl Sessions {
 
     /// Whether the database answers.
     pub(crate) async fn look(&self) -> DbResult<()> {
-        clock::now(&mut *self.database.conn().await?).await.map(drop)
+        clock::now(&*self.lanes.conn().await?).await.map(drop)
     }
 
     /// How the connections are used at the moment.
     pub(crate) fn pool_status(&self) -> PoolStatus {
-        self.database.pool_status()
+        self.lanes.status()
     }
 
     /// Looks at the installation as a whole; sees no row of any tenant.
@@ -105,7 +113,7 @@ impl Sessions {
 
     /// A connection outside the pool for [`Self::follow_on`], so that the one reader waits behind nobody.
     pub(crate) async fn own(&self) -> DbResult<Conn> {
-        self.database.dedicated().await
+        self.lanes.common().dedicated().await
     }
 
     /// As [`Self::follow`], on such a connection.
@@ -120,17 +128,17 @@ impl Sessions {
 
     /// Tells the workers that something waits in these queues, as [`ApiState::hint`] tells others.
     pub(crate) async fn tell_workers(&self, queues: &[String]) -> DbResult<()> {
-        notify::dispatches_waiting(&mut *self.database.conn().await?, queues).await
+        notify::dispatches_waiting(&mut *self.lanes.conn().await?, queues).await
     }
 
     /// Listens for hints for ever.
     pub(crate) async fn listen(&self, channels: &[&'static str], on_hint: impl FnMut(Hint)) {
-        notify::listen(&self.database, channels, on_hint).await;
+        notify::listen(self.lanes.common(), channels, on_hint).await;
     }
 
     /// Gives the connections back.
     pub(crate) fn close(&self) {
-        self.database.close();
+        self.lanes.close();
     }
 
     /// Triggers jobs of a tenant, each for a request that was let in by itself, as one statement that names the tenant itself; `None` where that
@@ -143,7 +151,7 @@ impl Sessions {
         tenant: TenantId,
         orders: &[triggers::Order<'_>],
     ) -> DbResult<Option<Vec<triggers::Fate>>> {
-        let mut conn = self.database.conn().await?;
+        let mut conn = self.lanes.conn().await?;
         measured("trigger_jobs", triggers::at_once(&mut conn, tenant, Trigger::Api, orders)).await
     }
 
@@ -175,7 +183,7 @@ impl Sessions {
         for<'r> F:
             AsyncFn(&'r mut Conn) -> Result<T, E> + Work<&'r mut Conn, Result<T, E>, Fut: Send> + Send + Sync,
     {
-        let mut conn = self.database.conn().await?;
+        let mut conn = self.lanes.conn().await?;
         transact_in(&mut conn, scope, name, work).await
     }
 }
@@ -255,6 +263,23 @@ impl ApiState {
             + Sync,
     {
         self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
+    }
+
+    /// As [`Self::read`], in one round trip where the work asks for one thing, or for several at once ([`read_in`]); it is not run again. Its
+    /// statements are planned once: they are those whose plan is the same whatever is asked for, and planning them takes longer than they do.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn look<T, F>(&self, who: &Identity, name: &'static str, work: F) -> Result<T, ApiError>
+    where
+        T: Send,
+        for<'r> F: AsyncFn(&'r Conn) -> Result<T, ApiError>
+            + Work<&'r Conn, Result<T, ApiError>, Fut: Send>
+            + Send
+            + Sync,
+    {
+        let conn = self.sessions.lanes.conn().await?;
+        read_in(conn, Scope::tenant(who.tenant()).with_general_plans(), name, work).await
     }
 
     /// As [`Self::read`], of what belongs to the installation.
@@ -515,7 +540,7 @@ impl ApiState {
     where
         F: AsyncFn(&mut Conn) -> DbResult<()>,
     {
-        let told = match self.sessions.database.conn().await {
+        let told = match self.sessions.lanes.conn().await {
             Ok(mut conn) => work(&mut conn).await,
             Err(error) => Err(error),
         };

@@ -3,7 +3,7 @@
 use actix_web::web;
 use sched_model::db::Conn;
 use sched_model::db::executions::{self, Execution, Filter};
-use sched_model::domain::ids::{DispatchId, ExecutionId, TenantId};
+use sched_model::domain::ids::{DispatchId, ExecutionId, JobId, TenantId};
 use sched_wire::{ExecutionOutput, ExecutionsQuery, Page};
 
 use super::jobs::listed_of;
@@ -34,12 +34,21 @@ pub(super) async fn page(
     let which = ExecutionsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let pages = Pages::of(&("executions", of, which), query.limit, query.cursor.as_deref())?;
     let before = pages.after_as()?.map(ExecutionId);
-    let read = async |conn: &mut Conn| {
-        let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
-        let dispatch = query.dispatch.map(DispatchId);
+    let id = of.and_then(|text| text.parse().ok()).map(JobId);
+    let read = async |conn: &Conn| {
         let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
+        let dispatch = query.dispatch.map(DispatchId);
         let status = query.status.map(IntoDomain::into_domain);
-        let filter = Filter { job, dispatch, status, since, until, before };
+        let filter = Filter { job: id, dispatch, status, since, until, before };
+        if id.is_some() && query.total.is_none() {
+            let rows = executions::list(conn, tenant, &filter, pages.rows()).await?;
+            // Whose name is known is there, and need not be looked for.
+            if rows.first().is_some_and(|first| first.job_name.is_some()) {
+                return Ok((rows, None));
+            }
+        }
+        let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
+        let filter = Filter { job, ..filter };
         let counted = match query.total {
             Some(true) => Some(executions::count(conn, tenant, &filter, ROWS_COUNTED).await?),
             Some(false) | None => None,
@@ -48,8 +57,11 @@ pub(super) async fn page(
     };
     // The attempts of a dispatch that is gone are looked for in the whole history.
     let (rows, counted) = match query.dispatch {
-        Some(_) => state.read_totals(identity, "list_executions", read).await?,
-        None => state.read(identity, "list_executions", read).await?,
+        Some(_) => {
+            let read = async |conn: &mut Conn| read(conn).await;
+            state.read_totals(identity, "list_executions", read).await?
+        }
+        None => state.look(identity, "list_executions", read).await?,
     };
     let page = pages.page(rows, |execution| execution.id.to_string(), show::execution);
     Ok(web::Json(with_total(page, counted)))
@@ -64,7 +76,7 @@ pub(crate) async fn get(
 ) -> Answer<sched_wire::Execution> {
     let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
     let found =
-        state.read(&identity, "show_execution", async |conn: &mut Conn| find(conn, tenant, id).await).await?;
+        state.look(&identity, "show_execution", async |conn: &Conn| find(conn, tenant, id).await).await?;
     Ok(web::Json(show::execution(found)))
 }
 
@@ -86,7 +98,7 @@ pub(crate) async fn output(
     Ok(web::Json(show::output(id, chunks)))
 }
 
-async fn find(conn: &mut Conn, tenant: TenantId, id: ExecutionId) -> Result<Execution, ApiError> {
+async fn find(conn: &Conn, tenant: TenantId, id: ExecutionId) -> Result<Execution, ApiError> {
     let found = executions::by_id(conn, tenant, id).await?;
     found.ok_or_else(|| ApiError::NotFound { kind: "execution", name: id.to_string() })
 }

@@ -63,7 +63,7 @@ type Answer<T> = Result<web::Json<T>, ApiError>;
 
 /// What is between `since` and `until`, by the database's clock where they are told from now.
 async fn window(
-    conn: &mut Conn,
+    conn: &Conn,
     since: Option<&str>,
     until: Option<&str>,
 ) -> Result<(Option<DateTime<Utc>>, Option<DateTime<Utc>>), ApiError> {

@@ -95,10 +95,10 @@ async fn bounds_and_calendars_are_heeded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_out_has_the_defaults_of_a_job() {
     let app = TestApp::start().await;
-    let mut conn = app.db.database().dedicated().await.unwrap();
-    let before = clock::now(&mut conn).await.unwrap();
+    let conn = app.db.database().dedicated().await.unwrap();
+    let before = clock::now(&conn).await.unwrap();
     let shown = preview(&app, &json!({"job_type": "interval", "schedule_config": {"hours": 1}})).await;
-    let after = clock::now(&mut conn).await.unwrap();
+    let after = clock::now(&conn).await.unwrap();
     assert_eq!(instants(&shown).len(), 10);
     let first: DateTime<Utc> = instants(&shown)[0].parse().unwrap();
     let first = first - TimeDelta::hours(1);

@@ -163,7 +163,7 @@ pub(crate) async fn get(
 ) -> Result<HttpResponse, ApiError> {
     let tenant = identity.tenant();
     let reply = state
-        .read(&identity, "show_job", async |conn: &mut Conn| {
+        .look(&identity, "show_job", async |conn: &Conn| {
             if let Ok(id) = job.parse()
                 && let Some((found, is_followed)) =
                     jobs::by_id_and_whether_followed(conn, tenant, JobId(id)).await?
@@ -183,7 +183,7 @@ pub(crate) async fn get(
 }
 
 /// The answer that shows a job, with its version for a later `If-Match`.
-pub(super) async fn shown(conn: &mut Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
+pub(super) async fn shown(conn: &Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
     let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
     shown_with(job, followed_by.unwrap_or_default())
 }
@@ -198,7 +198,7 @@ fn entity_tag(job: &Job) -> String {
 }
 
 /// The job with this id or name. A name can look like an id; then the id counts.
-pub(super) async fn find(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+pub(super) async fn find(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if text.contains('\0') {
         return Ok(None);
     }
@@ -211,7 +211,7 @@ pub(super) async fn find(conn: &mut Conn, tenant: TenantId, text: &str) -> DbRes
 }
 
 /// The job with this id, deleted or not, or with this name, if it is not deleted.
-async fn find_ever(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+async fn find_ever(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
     if let Ok(id) = text.parse()
         && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
     {
@@ -222,7 +222,7 @@ async fn find_ever(conn: &mut Conn, tenant: TenantId, text: &str) -> DbResult<Op
 
 /// The job that a list is restricted to: `of` must be there, deleted or not; `filter` may be gone, as [`self::filter`] says.
 pub(super) async fn listed_of(
-    conn: &mut Conn,
+    conn: &Conn,
     tenant: TenantId,
     of: Option<&str>,
     filter: Option<&str>,
@@ -235,7 +235,7 @@ pub(super) async fn listed_of(
 }
 
 /// As [`find_ever`], of which no more than the id is wanted.
-async fn id_ever(conn: &mut Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     if let Ok(id) = text.parse()
         && jobs::is_there(conn, tenant, JobId(id)).await?
     {
@@ -245,7 +245,7 @@ async fn id_ever(conn: &mut Conn, tenant: TenantId, text: &str) -> Result<JobId,
 }
 
 /// The id of the job that a list is restricted to. The history of a deleted job is still there under its id.
-pub(super) async fn filter(conn: &mut Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+pub(super) async fn filter(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
     match find(conn, tenant, text).await? {
         Some(job) => Ok(job.id),
         None => text.parse().map_err(|_not_an_id| no_such_job(text)),
