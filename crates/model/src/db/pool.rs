@@ -173,10 +173,10 @@ impl Database {
         self.pool.get().await.map_err(|error: PoolError| DbError::Unavailable(Box::new(error)))
     }
 
-    /// A connection of the pool that nobody uses, or for which there is room; `None` when all are lent.
+    /// A connection of the pool that nobody uses, or a new one if there is room; `None` when all are lent.
     ///
     /// # Errors
-    /// When it cannot be made in time.
+    /// When a new one cannot be made in time.
     pub async fn free_conn(&self) -> DbResult<Option<Pooled>> {
         let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
         match self.pool.timeout_get(&at_once).await {

@@ -12,6 +12,8 @@ use super::{Conn, DbError, DbResult};
 
 /// How often a transaction that collides with others is run in all.
 const ATTEMPTS: u32 = 5;
+/// How long the end of a read may take before its connection is given up: nobody else waits for it, so nobody else would notice.
+const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs `work` in one transaction and commits it if it returns `Ok`.
 ///
@@ -50,11 +52,11 @@ where
 /// where those are three.
 ///
 /// The work may ask for several things at once. What it asks when the transaction could not be begun sees the rows of no tenant, and is
-/// not told. It is run once: what only reads collides with nobody.
+/// not told. It is run once: whoever has another connection may run it again when it collided, as what reads seldom does.
 ///
 /// # Errors
 /// As [`transact_in`].
-pub async fn read_in<T, E, F>(mut conn: Pooled, scope: Scope, name: &'static str, work: F) -> Result<T, E>
+pub async fn read_in<T, E, F>(mut conn: Pooled, scope: Scope, name: &'static str, work: &F) -> Result<T, E>
 where
     T: Send,
     E: TransactionError + Send,
@@ -89,9 +91,13 @@ fn hand_over(conn: Pooled) {
 /// Ends a transaction of which nothing is to be kept, and gives its connection back; one that cannot be ended is closed.
 async fn end_reading(mut conn: Pooled) {
     let shared: &Conn = &conn;
-    match { shared }.batch_execute("COMMIT").await {
-        Ok(()) => *Manager::transaction_manager_status_mut(&mut *conn) = TransactionManagerStatus::default(),
-        Err(error) => tracing::debug!(%error, "A read could not be ended."),
+    let ended = tokio::time::timeout(END_WITHIN, { shared }.batch_execute("COMMIT")).await;
+    match ended {
+        Ok(Ok(())) => {
+            *Manager::transaction_manager_status_mut(&mut *conn) = TransactionManagerStatus::default();
+        }
+        Ok(Err(error)) => tracing::debug!(%error, "A read could not be ended; its connection is closed."),
+        Err(_elapsed) => tracing::warn!("The database does not end a read; its connection is closed."),
     }
 }
 

@@ -12,6 +12,8 @@ use uuid::Uuid;
 
 use crate::fixture::{TENANT, World};
 
+/// Far less than one waits for a connection.
+const AT_ONCE: Duration = Duration::from_secs(2);
 /// A tenant that has nothing.
 const OTHER: TenantId = TenantId(Uuid::from_u128(0xac3e));
 /// The name under which the server shows the connection.
@@ -41,7 +43,7 @@ async fn backend(world: &World) -> i64 {
 async fn finds_the_job(pool: &Database, tenant: TenantId) -> bool {
     let work = async |conn: &Conn| jobs::by_name(conn, tenant, "nightly").await;
     let conn = pool.conn().await.unwrap();
-    read_in(conn, Scope::tenant(TENANT), "test_read", work).await.unwrap().is_some()
+    read_in(conn, Scope::tenant(TENANT), "test_read", &work).await.unwrap().is_some()
 }
 
 async fn run(conn: &Conn, statements: &str) -> DbResult<()> {
@@ -56,7 +58,7 @@ async fn a_read_sees_the_rows_of_its_tenant_and_lends_its_connection_on_without_
     let first = backend(&world).await;
     let work = async |conn: &Conn| jobs::by_name(conn, TENANT, "nightly").await;
     let conn = pool.conn().await.unwrap();
-    assert!(read_in(conn, Scope::tenant(OTHER), "test_read", work).await.unwrap().is_none());
+    assert!(read_in(conn, Scope::tenant(OTHER), "test_read", &work).await.unwrap().is_none());
     assert!(finds_the_job(&pool, TENANT).await);
     assert_eq!(backend(&world).await, first);
     // What is asked for next is no part of it, and the wall is there again.
@@ -73,7 +75,7 @@ async fn what_is_asked_for_at_once_is_one_transaction_that_writes_nothing() {
         Ok::<_, DbError>((first, second))
     };
     let conn = pool.conn().await.unwrap();
-    let (first, second) = read_in(conn, Scope::tenant(TENANT), "test_read", together).await.unwrap();
+    let (first, second) = read_in(conn, Scope::tenant(TENANT), "test_read", &together).await.unwrap();
     let cause = first.unwrap_err().with_causes();
     assert!(cause.contains("read-only transaction"), "{cause}");
     let cause = second.unwrap_err().with_causes();
@@ -93,7 +95,7 @@ async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
     };
     let conn = pool.conn().await.unwrap();
     let before = backend(&world).await;
-    let read = read_in(conn, Scope::tenant(TENANT), "test_read", never_done);
+    let read = read_in(conn, Scope::tenant(TENANT), "test_read", &never_done);
     assert!(tokio::time::timeout(Duration::from_millis(200), read).await.is_err());
     assert!(finds_the_job(&pool, TENANT).await);
     let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {before}");
@@ -101,12 +103,26 @@ async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_breaks_in_a_read_is_lent_to_nobody() {
+    let (world, pool) = world().await;
+    let broken = async |conn: &Conn| {
+        run(conn, "SELECT 1").await?;
+        world.sql(&format!("SELECT pg_terminate_backend({})", backend(&world).await)).await;
+        run(conn, "SELECT 1").await
+    };
+    let conn = pool.conn().await.unwrap();
+    let error = read_in(conn, Scope::tenant(TENANT), "test_read", &broken).await.unwrap_err();
+    assert!(error.is_outage(), "{error:?}");
+    assert!(finds_the_job(&pool, TENANT).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_read_that_cannot_be_begun_says_so_instead_of_finding_nothing() {
     let (_world, pool) = world().await;
     let conn = pool.conn().await.unwrap();
     run(&conn, "BEGIN; SELECT 1 / 0").await.unwrap_err();
-    let found =
-        read_in(conn, Scope::tenant(TENANT), "test_read", async |_: &Conn| Ok::<_, DbError>("nothing")).await;
+    let nothing = async |_: &Conn| Ok::<_, DbError>("nothing");
+    let found = read_in(conn, Scope::tenant(TENANT), "test_read", &nothing).await;
     let cause = found.unwrap_err().with_causes();
     assert!(cause.contains("current transaction is aborted"), "{cause}");
     assert!(finds_the_job(&pool, TENANT).await);
@@ -116,7 +132,8 @@ async fn a_read_that_cannot_be_begun_says_so_instead_of_finding_nothing() {
 async fn whoever_asks_for_a_free_connection_does_not_wait_for_one() {
     let (_world, pool) = world().await;
     let lent = pool.free_conn().await.unwrap().expect("there is room");
-    assert!(pool.free_conn().await.unwrap().is_none());
+    let refused = tokio::time::timeout(AT_ONCE, pool.free_conn()).await.expect("it does not wait");
+    assert!(refused.unwrap().is_none());
     drop(lent);
     assert!(pool.free_conn().await.unwrap().is_some());
 }
