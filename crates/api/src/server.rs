@@ -278,7 +278,7 @@ fn database_settings(config: &Config) -> DatabaseSettings {
         lock_timeout: from.lock_timeout,
         idle_in_transaction: IDLE_IN_TRANSACTION,
         ca_file: from.ca_file.clone(),
-        // Lists are filtered by what happens to be asked for.
+        // Lists are filtered by what happens to be asked for. Reads whose plan is always the same say so themselves.
         generic_plans: false,
         role: None,
     }

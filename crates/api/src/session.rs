@@ -34,6 +34,8 @@ use crate::state::ApiState;
 
 /// How long a look at the installation may take; who asked has given up then.
 const SURVEY_WITHIN: Duration = Duration::from_secs(5);
+/// How often a read that collides with a change of the schema, as few do, is run again.
+const COLLISIONS: u32 = 4;
 /// How long counting may take.
 const TOTALS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -265,8 +267,7 @@ impl ApiState {
         self.sessions.run(Scope::tenant(who.tenant()).read_only(), name, work).await
     }
 
-    /// As [`Self::read`], in one round trip where the work asks for one thing, or for several at once ([`read_in`]); it is not run again. Its
-    /// statements are planned once: they are those whose plan is the same whatever is asked for, and planning them takes longer than they do.
+    /// As [`Self::read`], in one round trip where the work asks for one thing, or for several at once ([`read_in`]). Its statements are planned once: they are those whose plan is the same whatever is asked for, and planning them takes longer than they do.
     ///
     /// # Errors
     /// As there.
@@ -278,8 +279,15 @@ impl ApiState {
             + Send
             + Sync,
     {
-        let conn = self.sessions.lanes.conn().await?;
-        read_in(conn, Scope::tenant(who.tenant()).with_general_plans(), name, work).await
+        let scope = Scope::tenant(who.tenant()).with_general_plans();
+        let mut again = COLLISIONS;
+        loop {
+            let conn = self.sessions.lanes.conn().await?;
+            match read_in(conn, scope, name, &work).await {
+                Err(error) if error.is_retryable() && again > 0 => again -= 1,
+                result => return result,
+            }
+        }
     }
 
     /// As [`Self::read`], of what belongs to the installation.

@@ -35,33 +35,38 @@ pub(super) async fn page(
     let pages = Pages::of(&("executions", of, which), query.limit, query.cursor.as_deref())?;
     let before = pages.after_as()?.map(ExecutionId);
     let id = of.and_then(|text| text.parse().ok()).map(JobId);
+    let counts = query.total == Some(true);
     let read = async |conn: &Conn| {
         let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
         let dispatch = query.dispatch.map(DispatchId);
         let status = query.status.map(IntoDomain::into_domain);
         let filter = Filter { job: id, dispatch, status, since, until, before };
-        if id.is_some() && query.total.is_none() {
-            let rows = executions::list(conn, tenant, &filter, pages.rows()).await?;
+        let mut rows = Vec::new();
+        if id.is_some() {
+            rows = executions::list(conn, tenant, &filter, pages.rows()).await?;
             // Whose name is known is there, and need not be looked for.
-            if rows.first().is_some_and(|first| first.job_name.is_some()) {
+            if !counts && rows.first().is_some_and(|first| first.job_name.is_some()) {
                 return Ok((rows, None));
             }
         }
         let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
-        let filter = Filter { job, ..filter };
-        let counted = match query.total {
-            Some(true) => Some(executions::count(conn, tenant, &filter, ROWS_COUNTED).await?),
-            Some(false) | None => None,
+        if id.is_none() || job != id {
+            rows = executions::list(conn, tenant, &Filter { job, ..filter }, pages.rows()).await?;
+        }
+        let counted = match counts {
+            true => Some(executions::count(conn, tenant, &Filter { job, ..filter }, ROWS_COUNTED).await?),
+            false => None,
         };
-        Ok((executions::list(conn, tenant, &filter, pages.rows()).await?, counted))
+        Ok((rows, counted))
     };
     // The attempts of a dispatch that is gone are looked for in the whole history.
-    let (rows, counted) = match query.dispatch {
-        Some(_) => {
-            let read = async |conn: &mut Conn| read(conn).await;
-            state.read_totals(identity, "list_executions", read).await?
-        }
-        None => state.look(identity, "list_executions", read).await?,
+    let (rows, counted) = if query.dispatch.is_some() {
+        state.read_totals(identity, "list_executions", async |conn: &mut Conn| read(conn).await).await?
+    } else if counts {
+        // The plan of counting depends on what is counted.
+        state.read(identity, "list_executions", async |conn: &mut Conn| read(conn).await).await?
+    } else {
+        state.look(identity, "list_executions", read).await?
     };
     let page = pages.page(rows, |execution| execution.id.to_string(), show::execution);
     Ok(web::Json(with_total(page, counted)))
