@@ -1,6 +1,6 @@
 //! What a request does in the database: one transaction that reads, or one that changes and answers.
 //!
-//! The only door to the database: nobody else has the connections, and every transaction begins by naming the tenant whose rows it may see,
+//! The only door to the database: nobody else has the connections ([`crate::lanes`] keeps them for it), and every transaction begins by naming the tenant whose rows it may see,
 //! which is that of the identity. A change, its entry in the audit log and the answer are one transaction: a process that
 //! dies on any line has written nothing or all of it, and the client that heard nothing asks again. Rules are not decided here,
 //! and no SQL is known.
