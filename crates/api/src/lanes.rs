@@ -1,7 +1,7 @@
 //! The connections to the database: some for each thread that serves requests, and some for all.
 //!
 //! What is sent and received over a connection is done by the thread that made it. A request that takes a connection of another thread has
-//! that thread woken for each message, there and back, which takes as long as a short statement does. So each serving thread has a
+//! that thread woken for each message, there and back. So each serving thread has a
 //! lane: a small pool of its own. Whoever finds nothing free there, and the tasks beside the requests, take a connection of the common
 //! pool, or one that another lane has to spare, so that nobody waits while one is free. All of them together are no more than the
 //! setting allows. Nothing is kept here that a process which dies could lose.
@@ -145,6 +145,9 @@ mod tests {
 
     use super::*;
 
+    /// Longest wait for a connection, on a machine that does other things too.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     #[test]
     fn the_connections_are_divided_and_none_is_made_up() {
         assert_eq!(Plan::of(10, 2), Plan { threads: 2, lane: 3, common: 4 });
@@ -161,8 +164,8 @@ mod tests {
     }
 
     /// Lanes of one connection and a common pool of two, of which this thread has one.
-    fn lanes(url: &str, patience: Duration) -> Lanes {
-        let settings = DatabaseSettings { connect_timeout: patience, ..DatabaseSettings::new(url, "lanes") };
+    fn lanes(url: &str) -> Lanes {
+        let settings = DatabaseSettings { connect_timeout: PATIENCE, ..DatabaseSettings::new(url, "lanes") };
         let lanes = Lanes::of(Plan { threads: 2, lane: 1, common: 2 }, settings).unwrap();
         lanes.open();
         lanes
@@ -176,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_needs_a_connection_has_the_first_that_is_free_their_own_before_others() {
         let db = TestDatabase::new().await;
-        let lanes = lanes(db.url(), Duration::from_secs(60));
+        let lanes = lanes(db.url());
         let own = lanes.conn().await.unwrap();
         assert_eq!(used(&lanes), (1, 0, 1));
         let common = [lanes.conn().await.unwrap(), lanes.conn().await.unwrap()];
@@ -197,7 +200,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_thread_without_a_lane_takes_what_another_has_to_spare() {
         let db = TestDatabase::new().await;
-        let lanes = lanes(db.url(), Duration::from_secs(60));
+        let lanes = lanes(db.url());
         drop(lanes.conn().await.unwrap());
         let elsewhere = lanes.clone();
         let taken = tokio::task::spawn_blocking(move || {
