@@ -104,9 +104,15 @@ impl Dispatch {
             // A look that finds nothing due costs one statement and no transaction of its own.
             None => self.look().await?,
         };
-        if outlook.due() > 0 {
+        let started = monotonic();
+        while outlook.due() > 0 {
+            let before = sum.jobs;
             self.work_off(outlook.due(), &mut sum).await?;
             outlook = self.look().await?;
+            // What has come due meanwhile goes at once; what is locked is looked at again after a pause.
+            if sum.jobs == before || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
+                break;
+            }
         }
         Ok(self.report(&sum, outlook))
     }
@@ -158,10 +164,7 @@ impl Dispatch {
     /// have ended, so that the job that is refused is found and disabled and the others go on. Where all are refused, none is.
     async fn work_off(&self, due: i64, sum: &mut Sum) -> Result<(), BoxError> {
         let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
-        let per_batch = due.div_euclid(lanes).clamp(1, self.batch_size);
-        // Rounded up: two jobs in one lane are one batch.
-        let per_batch =
-            if per_batch * lanes < due { (per_batch + 1).min(self.batch_size) } else { per_batch };
+        let per_batch = per_batch(due, lanes, self.batch_size);
         let started = monotonic();
         let lane = Lane { batches: self.batches.clone(), per_batch, started };
         let lanes = (0..lanes).map(|_| spawn_owned("dispatch_lane", lane.clone().run()));
@@ -212,6 +215,20 @@ impl Dispatch {
     }
 }
 
+/// How many jobs a batch takes when so many are due and so many lanes share them.
+///
+/// One lane takes all that is due by the time it gets there, which may be more than was seen: with a batch as large as what was seen, jobs
+/// that come due one after the other would go one by one, each in a transaction of its own, ever later.
+fn per_batch(due: i64, lanes: i64, most: i64) -> i64 {
+    if lanes == 1 {
+        return most;
+    }
+    let share = due.div_euclid(lanes);
+    // Rounded up, so that no job is left over.
+    let share = if share * lanes < due { share + 1 } else { share };
+    share.clamp(1, most)
+}
+
 /// Batches one after the other on one connection.
 #[derive(Debug, Clone)]
 struct Lane {
@@ -258,5 +275,19 @@ async fn tell(conn: &mut Conn, done: &Done) {
             error = error.with_causes(),
             "Telling workers of cancelled work failed; they learn of it at their next heartbeat."
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::per_batch;
+
+    #[test]
+    fn one_lane_takes_whatever_is_due_and_several_share_what_was_seen() {
+        assert_eq!(per_batch(1, 1, 500), 500, "more may have come due");
+        assert_eq!(per_batch(199, 1, 500), 500);
+        assert_eq!(per_batch(200, 2, 500), 100);
+        assert_eq!(per_batch(301, 3, 500), 101, "none is left over");
+        assert_eq!(per_batch(9_000, 4, 500), 500);
     }
 }

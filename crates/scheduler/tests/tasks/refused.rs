@@ -13,7 +13,7 @@ use crate::fixture::{World, run};
 const DISABLED: &str = "SELECT count(*) FROM scheduled_jobs WHERE disabled_reason IS NOT NULL";
 const DISPATCHED: &str = "SELECT count(*) FROM job_dispatch";
 
-fn dispatch(world: &World) -> Dispatch {
+pub(crate) fn dispatch(world: &World) -> Dispatch {
     Dispatch {
         batches: Batches { scope: world.scope.clone(), calendars: Arc::default() },
         batch_size: 100,
@@ -25,7 +25,7 @@ fn dispatch(world: &World) -> Dispatch {
 }
 
 /// Three hourly jobs that are due.
-async fn three_due() -> World {
+pub(crate) async fn three_due() -> World {
     let world = World::new().await;
     world
         .sql(
