@@ -2,7 +2,7 @@
 //!
 //! A hint is never the truth. Losing every one of them costs latency up to the poll interval and nothing else; hence a
 //! listener that reconnects reports [`Hint::Reconnected`], upon which its user looks at once. Senders use a statement of
-//! its own after the commit, because a NOTIFY inside a transaction takes a lock that serialises all commits.
+//! its own after the commit, because a NOTIFY inside a transaction takes a lock that serialises all commits. That statement waits for no disk.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -2,6 +2,10 @@
 
 use std::sync::Mutex;
 
+use diesel::QueryableByName;
+use diesel::sql_types::Text;
+use diesel_async::SimpleAsyncConnection as _;
+use sched_model::db::Conn;
 use sched_model::db::notify::{self, DISPATCH_CHANNEL, Hint, JOBS_CHANNEL, LEADER_CHANNEL};
 use test_support::wait_for;
 
@@ -39,6 +43,34 @@ async fn wait_for_hint(heard: &Mutex<Vec<Hint>>, wanted: &Hint) {
 
 fn notified(channel: &str, payload: &str) -> Hint {
     Hint::Notified { channel: channel.into(), payload: payload.into() }
+}
+
+/// How durable a commit of this connection would be now.
+async fn durability(conn: &mut Conn) -> String {
+    use diesel_async::RunQueryDsl as _;
+
+    #[derive(QueryableByName)]
+    struct Setting {
+        #[diesel(sql_type = Text)]
+        synchronous_commit: String,
+    }
+    let shown: Setting = diesel::sql_query("SHOW synchronous_commit").get_result(conn).await.unwrap();
+    shown.synchronous_commit
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_waits_for_no_disk_and_takes_nothing_from_what_was_written_before_it() {
+    let world = World::new().await;
+    let mut conn = world.conn().await;
+    conn.batch_execute("SET synchronous_commit = on; BEGIN").await.unwrap();
+    notify::dispatches_waiting(&mut conn, &["one".into(), "two".into()]).await.unwrap();
+    assert_eq!(durability(&mut conn).await, "off");
+    conn.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(durability(&mut conn).await, "on", "of that transaction alone");
+    conn.batch_execute("BEGIN; UPDATE queues SET description = 'written'").await.unwrap();
+    notify::dispatches_waiting(&mut conn, &["one".into()]).await.unwrap();
+    assert_eq!(durability(&mut conn).await, "on");
+    conn.batch_execute("COMMIT").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
