@@ -221,14 +221,14 @@ fn jobs() -> Vec<Path> {
         at("/jobs/{job}/dispatches").get(
             P::RunsRead,
             jobs::dispatches,
-            says("List the dispatches of a job, newest first")
+            says("List the dispatches of a job, newest first unless asked otherwise")
                 .query::<wire::JobDispatchesQuery>()
                 .ok::<Page<wire::Dispatch>>(),
         ),
         at("/jobs/{job}/executions").get(
             P::RunsRead,
             jobs::executions,
-            says("List the executions of a job, newest first")
+            says("List the executions of a job, newest first unless asked otherwise")
                 .query::<wire::JobExecutionsQuery>()
                 .ok::<Page<wire::Execution>>(),
         ),
@@ -278,7 +278,7 @@ fn jobs() -> Vec<Path> {
         at("/apply").post(
             P::JobsWrite,
             apply::apply,
-            says("Write calendars, functions, templates, jobs and notification channels and rules as they should be, all or none")
+            says("Write queues, calendars, functions, templates, jobs and notification channels and rules as they should be, all or none")
                 .query::<wire::ApplyQuery>()
                 .takes::<wire::Manifest>()
                 .ok::<wire::ApplyResult>(),
@@ -318,7 +318,7 @@ fn definitions() -> Vec<Path> {
         at("/queues").get(
             P::QueuesRead,
             queues::list,
-            says("List queues").query::<PageQuery>().ok::<Page<wire::Queue>>(),
+            says("List queues").query::<wire::QueuesQuery>().ok::<Page<wire::Queue>>(),
         ),
         at("/queues/{name}")
             .get(P::QueuesRead, queues::get, says("Show a queue").ok::<wire::Queue>())
@@ -468,7 +468,7 @@ fn runs() -> Vec<Path> {
         at("/executions").get(
             P::RunsRead,
             executions::list,
-            says("List attempts, newest first")
+            says("List attempts, newest first unless asked otherwise")
                 .query::<wire::ExecutionsQuery>()
                 .ok::<Page<wire::Execution>>(),
         ),

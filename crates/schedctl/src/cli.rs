@@ -74,7 +74,7 @@ pub(crate) enum Command {
     /// Apply, list, show, edit, explain, pause, trigger, cancel, delete and restore jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
-    /// Print what there is as a jobs file, which `jobs apply` takes: calendars, functions, templates, jobs, notification channels and rules
+    /// Print what there is as a jobs file, which `jobs apply` takes: queues, calendars, functions, templates, jobs, notification channels and rules
     Export(ExportArgs),
     /// Print what a dispatch or an execution writes, while it runs or afterwards
     Logs(LogsArgs),

@@ -24,7 +24,7 @@ pub struct Page<T> {
     pub total_is_at_least: Option<u64>,
 }
 
-/// What `apply` did with each item: calendars, then functions, templates, jobs, notification channels and rules.
+/// What `apply` did with each item: queues, calendars, functions, templates, jobs, notification channels and rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyResult {
     /// One for each item of the manifest, each kind in its order.
@@ -41,11 +41,12 @@ pub struct Applied {
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// Its identifier; of what a dry run would make, one that will not be its.
-    pub id: Uuid,
+    /// Its identifier; of what a dry run would make, one that will not be its. `None` for queues, which have their name alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Uuid>,
     /// What was done.
     pub change: Change,
-    /// Its version after it; `None` for task functions, which have none.
+    /// Its version after it; `None` for queues and task functions, which have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
     /// What an update made another. Values of variables of processes and headers of requests may be secrets: that they differ is told, and how is not.
@@ -57,6 +58,8 @@ pub struct Applied {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// A queue.
+    Queue,
     /// A calendar.
     Calendar,
     /// A task function.
@@ -165,7 +168,7 @@ mod tests {
         let applied = Applied {
             kind: Kind::TaskFunction,
             name: "f".into(),
-            id: Uuid::nil(),
+            id: Some(Uuid::nil()),
             change: Change::Unchanged,
             version: None,
             changes: Vec::new(),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::words::{DeadLetterChoice, DeadLetterState};
+use crate::words::{DeadLetterChoice, DeadLetterState, TimeSort};
 
 /// A dispatch that was given up for good.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ pub struct DeadLetter {
     pub retried_as: Option<Uuid>,
 }
 
-/// Parameters of the list of dead letters, newest first.
+/// Parameters of the list of dead letters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLettersQuery {
@@ -68,6 +68,9 @@ pub struct DeadLettersQuery {
     /// Only those whose last failure was of this class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_class: Option<String>,
+    /// The order, by when their dispatches were created; newest first when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<TimeSort>,
     /// Only those given up then or later, written as an instant of [`ExplainQuery`](crate::ExplainQuery) on the clock of UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,

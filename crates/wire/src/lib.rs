@@ -55,9 +55,9 @@ pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery,
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
     ApplyQuery, DispatchesQuery, ExecutionsQuery, ExportQuery, FunctionsQuery, Include, JobDispatchesQuery,
-    JobExecutionsQuery, JobsQuery, PageQuery, WorkersQuery,
+    JobExecutionsQuery, JobsQuery, PageQuery, QueuesQuery, WorkersQuery,
 };
-pub use queue::{Queue, QueueSpec, Rate};
+pub use queue::{Queue, QueueDefinition, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};

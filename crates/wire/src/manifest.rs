@@ -1,4 +1,4 @@
-//! A jobs file: calendars, task functions, templates, jobs, and who is told of them, as a person writes them; and the body of `apply`.
+//! A jobs file: queues, calendars, task functions, templates, jobs, and who is told of them, as a person writes them; and the body of `apply`.
 //!
 //! Defaults are applied while reading, so a value of these types is complete. Whether it makes sense (does the cron
 //! expression parse, does the function exist?) is for the API to say; here only shapes, types and words are checked.
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::calendar::CalendarSpec;
 use crate::notification::{NotificationChannelSpec, NotificationRuleSpec};
+use crate::queue::QueueDefinition;
 use crate::template::TemplateSpec;
 use crate::words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
@@ -23,6 +24,9 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
+    /// Where dispatches wait, and how many may run at once; written before the functions and the jobs, which may name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueDefinition>,
     /// When nothing may fire; written before the jobs, which may name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calendars: Vec<CalendarSpec>,

@@ -36,10 +36,10 @@ pub struct ApplyQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExportQuery {
-    /// Only the jobs of this project, with the functions and calendars that they name.
+    /// Only the jobs of this project, with the functions, calendars and queues that they name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// Only the jobs whose name begins so, with the functions and calendars that they name.
+    /// Only the jobs whose name begins so, with the functions, calendars and queues that they name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name_prefix: Option<String>,
     /// Everything but jobs.
@@ -133,6 +133,25 @@ pub struct FunctionsQuery {
     pub cursor: Option<String>,
 }
 
+/// Parameters of the list of queues, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueuesQuery {
+    /// Only those whose name begins so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_prefix: Option<String>,
+    /// Only those that are paused; with false only those that are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
+    pub limit: Option<u32>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
 /// Parameters of the list of workers, the living first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -191,7 +210,7 @@ pub struct DispatchesQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of executions, newest first.
+/// Parameters of the list of executions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecutionsQuery {
@@ -204,6 +223,9 @@ pub struct ExecutionsQuery {
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ExecutionStatus>,
+    /// The order, by when they were claimed, shortly before they started; newest first when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<TimeSort>,
     /// Only those that started then or later, written as in [`DispatchesQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -258,13 +280,16 @@ pub struct JobDispatchesQuery {
     pub cursor: Option<String>,
 }
 
-/// Parameters of the list of the executions of a job, newest first.
+/// Parameters of the list of the executions of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobExecutionsQuery {
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ExecutionStatus>,
+    /// The order, by when they were claimed, shortly before they started; newest first when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<TimeSort>,
     /// As in [`ExecutionsQuery`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -317,7 +342,7 @@ impl From<JobDispatchesQuery> for DispatchesQuery {
 
 impl From<JobExecutionsQuery> for ExecutionsQuery {
     fn from(query: JobExecutionsQuery) -> Self {
-        let JobExecutionsQuery { status, since, until, total, limit, cursor } = query;
-        Self { job: None, dispatch: None, status, since, until, total, limit, cursor }
+        let JobExecutionsQuery { status, sort, since, until, total, limit, cursor } = query;
+        Self { job: None, dispatch: None, status, sort, since, until, total, limit, cursor }
     }
 }

@@ -41,6 +41,28 @@ pub struct QueueSpec {
     pub default_priority: Option<i16>,
 }
 
+/// A queue as a person writes it in a jobs file. What is left out is as for a new queue; whether it is paused is not said there, and stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueDefinition {
+    /// Stable name; jobs and task functions refer to it.
+    pub name: String,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How many of its dispatches may run at once; any number when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_running: Option<i32>,
+    /// How fast its dispatches may be claimed; as fast as can be when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Priority of dispatches whose job names none, 0 to 100; 50 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 100))]
+    pub default_priority: Option<i16>,
+}
+
 /// A queue as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {

@@ -34,6 +34,8 @@ const SECTIONS: &[(&str, &str, &str)] = &[
         "Task functions",
         "Items of `task_functions`. `handler_config` is told in [process.md](process.md), [http.md](http.md) and [native.md](native.md).",
     ),
+    ("QueueDefinition", "Queues", "Items of `queues`; see [queues.md](queues.md)."),
+    ("Rate", "Rate of a queue", "`rate` of a queue."),
     (
         "CalendarSpec",
         "Calendars",

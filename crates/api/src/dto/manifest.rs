@@ -6,11 +6,12 @@ use sched_model::db::calendars::CalendarSettings;
 use sched_model::db::functions::FunctionSettings;
 use sched_model::db::notifications::channels::ChannelSettings;
 use sched_model::db::notifications::rules::RuleSettings;
+use sched_model::db::queues::QueueSettings;
 use sched_model::db::templates::TemplateSettings;
 use sched_model::domain::job::JobSettings;
 use serde_json::Value;
 
-use super::{calendar, notification, spec, template};
+use super::{calendar, notification, queue, spec, template};
 use crate::mistake::Mistake;
 
 /// Most items of one manifest, so that it stays one short transaction.
@@ -21,11 +22,12 @@ pub(crate) const MOST_NOTIFICATIONS: usize = 100;
 
 /// What a manifest may hold.
 const LISTS: &str =
-    "calendars, task_functions, templates, jobs, notification_channels and notification_rules";
+    "queues, calendars, task_functions, templates, jobs, notification_channels and notification_rules";
 
 /// A manifest whose items are sound by themselves, each with its pointer.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
+    pub(crate) queues: Vec<(String, QueueSettings)>,
     pub(crate) calendars: Vec<(String, CalendarSettings)>,
     pub(crate) functions: Vec<(String, FunctionSettings)>,
     pub(crate) templates: Vec<(String, TemplateSettings)>,
@@ -51,6 +53,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
         checked.mistakes.push(Mistake::invalid("", format!("must be an object with {LISTS}")));
         return checked;
     };
+    let queues = take_list(&mut body, "queues", &mut checked.mistakes);
     let calendars = take_list(&mut body, "calendars", &mut checked.mistakes);
     let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
     let templates = take_list(&mut body, "templates", &mut checked.mistakes);
@@ -61,8 +64,10 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
         let pointer = format!("/{}", crate::mistake::escaped(key));
         checked.mistakes.push(Mistake::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
     }
-    let items: usize =
-        [&calendars, &functions, &templates, &jobs, &channels, &rules].iter().map(|list| list.len()).sum();
+    let items: usize = [&queues, &calendars, &functions, &templates, &jobs, &channels, &rules]
+        .iter()
+        .map(|list| list.len())
+        .sum();
     if items > MOST_ITEMS {
         let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
         checked.mistakes.push(Mistake::invalid("", message));
@@ -75,6 +80,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
             return checked;
         }
     }
+    checked.mistakes.extend(repeated("/queues", &queues));
     checked.mistakes.extend(repeated("/calendars", &calendars));
     checked.mistakes.extend(repeated("/task_functions", &functions));
     checked.mistakes.extend(repeated("/templates", &templates));
@@ -87,6 +93,7 @@ pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
     checked.job_names = names(&jobs);
     checked.channel_names = names(&channels);
     let mistakes = &mut checked.mistakes;
+    checked.queues = sound("/queues", queues, mistakes, queue::read_definition);
     checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
     checked.functions = sound("/task_functions", functions, mistakes, spec::function);
     checked.templates = sound("/templates", templates, mistakes, |value, at| {
@@ -165,6 +172,7 @@ mod tests {
     fn mistakes_of_all_items_are_told_at_once() {
         let body = json!({
             "job": [],
+            "queues": [{"name": "q", "max_running": 0, "rate": {"count": 1, "period_seconds": 0}}, {"name": "Q"}, {"name": "r", "is_paused": true}],
             "calendars": [{"name": "c", "dates": ["2026-13-01"]}, {"name": "d", "holidays": []}],
             "task_functions": [{"name": "f", "handler_type": "process", "handler_config": {}}],
             "templates": [{"name": "t", "job": {"function": "{{x}}", "job_type": "manual"}}, {"name": "u", "jobs": {}}],
@@ -178,6 +186,10 @@ mod tests {
         let found = pointers(body);
         for expected in [
             "/job",
+            "/queues/0/max_running",
+            "/queues/0/rate/period_seconds",
+            "/queues/1/name",
+            "/queues/2/is_paused",
             "/calendars/0/dates/0",
             "/calendars/1/holidays",
             "/task_functions/0/handler_config/program",
@@ -190,7 +202,7 @@ mod tests {
         ] {
             assert!(found.iter().any(|pointer| pointer == expected), "{expected} is not in {found:?}");
         }
-        assert_eq!(found.len(), 10, "{found:?}");
+        assert_eq!(found.len(), 14, "{found:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use sched_model::db::queues::{Queue, QueueSettings};
 use sched_wire as wire;
 use serde_json::Value;
 
-use super::spec::LONGEST_DESCRIPTION;
+use super::spec::{LONGEST_DESCRIPTION, name_mistake};
 use crate::mistake::{Mistake, read};
 
 /// Longest period of a rate: a day.
@@ -15,10 +15,29 @@ const STANDARD_PRIORITY: i16 = 50;
 /// Reads and checks a queue of that name.
 pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<Mistake>> {
     let spec: wire::QueueSpec = read(value, "").map_err(|mistake| vec![mistake])?;
+    settings(name, spec, "")
+}
+
+/// Reads and checks a queue of a manifest, which stands at `at` in the body and says nothing of a pause.
+pub(crate) fn read_definition(value: Value, at: &str) -> Result<QueueSettings, Vec<Mistake>> {
+    let spec: wire::QueueDefinition = read(value, at).map_err(|mistake| vec![mistake])?;
+    let wire::QueueDefinition { name, description, max_running, rate, default_priority } = spec;
+    let description = description.unwrap_or_default();
+    let spec =
+        wire::QueueSpec { description, max_running, rate, default_priority, ..wire::QueueSpec::default() };
+    let found = settings(&name, spec, at);
+    match name_mistake(at, "name", &name) {
+        Some(mistake) => Err(std::iter::once(mistake).chain(found.err().unwrap_or_default()).collect()),
+        None => found,
+    }
+}
+
+/// What a queue is to be, if that is sound.
+fn settings(name: &str, spec: wire::QueueSpec, at: &str) -> Result<QueueSettings, Vec<Mistake>> {
     let mut mistakes = Vec::new();
     let mut check = |is_sound: bool, pointer: &str, message: &str| {
         if !is_sound {
-            mistakes.push(Mistake::invalid(pointer.to_owned(), message.to_owned()));
+            mistakes.push(Mistake::invalid(format!("{at}{pointer}"), message.to_owned()));
         }
     };
     let is_short = |text: &str| text.chars().count() <= LONGEST_DESCRIPTION && !text.contains('\0');
@@ -53,17 +72,32 @@ pub(crate) fn read_queue(name: &str, value: Value) -> Result<QueueSettings, Vec<
     })
 }
 
+/// A queue as a person writes it.
+pub(crate) fn definition(settings: QueueSettings) -> wire::QueueDefinition {
+    wire::QueueDefinition {
+        rate: rate(&settings),
+        name: settings.name,
+        description: Some(settings.description).filter(|text| !text.is_empty()),
+        max_running: settings.max_running,
+        default_priority: Some(settings.default_priority).filter(|priority| *priority != STANDARD_PRIORITY),
+    }
+}
+
+fn rate(settings: &QueueSettings) -> Option<wire::Rate> {
+    let rate = settings.rate_limit_count.zip(settings.rate_limit_period_seconds);
+    rate.map(|(count, period_seconds)| wire::Rate { count, period_seconds })
+}
+
 /// A queue as clients see it.
 pub(crate) fn show(queue: Queue) -> wire::Queue {
     let Queue { settings, created_at, updated_at, running, claimed_in_period, depth } = queue;
-    let rate = settings.rate_limit_count.zip(settings.rate_limit_period_seconds);
     wire::Queue {
+        rate: rate(&settings),
         name: settings.name,
         description: settings.description,
         is_paused: settings.is_paused,
         pause_reason: settings.pause_reason,
         max_running: settings.max_running,
-        rate: rate.map(|(count, period_seconds)| wire::Rate { count, period_seconds }),
         default_priority: settings.default_priority,
         running,
         claimed_in_period,

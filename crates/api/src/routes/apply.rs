@@ -1,7 +1,7 @@
 //! `apply`: a whole manifest in one transaction.
 //!
 //! Three steps. Every item is read and checked by itself; then, unless the same request was answered before, names that no item brings
-//! along are looked up; only if nothing is wrong, everything is written, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
+//! along are looked up; only if nothing is wrong, everything is written, queues, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
 //! the same order, then which job runs after which, and last who is told of jobs. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
 //! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
 //!
@@ -17,6 +17,7 @@ use sched_model::db::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob
 use sched_model::db::templates::TemplateSettings;
 use sched_model::db::{Conn, DbError, DbResult, dependencies, events, notify, quotas, secrets, tenants};
 use sched_model::domain::args_schema;
+use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
 use sched_model::domain::secret::named_secrets;
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 use super::jobs::{Told, tell};
 use super::notes::Notes;
+use super::resources::{is_system_queue, may_touch_built_in};
 use super::{Id, State, auditing, built_in, compute, notifications};
 use crate::dto::manifest::{self, Checked};
 use crate::dto::{IntoWire, show};
@@ -33,6 +35,7 @@ use crate::error::ApiError;
 use crate::extract::{Body, Query};
 use crate::identity::{By, Identity};
 use crate::mistake::{self, Mistake, Reason};
+use crate::permit::allowed;
 use crate::reply::Reply;
 
 /// `POST /apply`
@@ -65,10 +68,15 @@ pub(crate) async fn apply(
             let results = work.run(conn, &identity).await?;
             let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
             let counted = (results.len(), results.iter().filter(changed).count());
-            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results, dry_run: false })?, counted))
+            let queues = results.iter().filter(changed).filter(|result| result.kind == Kind::Queue);
+            let queues: Vec<String> = queues.map(|result| result.name.clone()).collect();
+            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results, dry_run: false })?, (counted, queues)))
         })
         .await?;
-    if let Some((items, changed)) = written.extra {
+    if let Some(((items, changed), queues)) = written.extra {
+        if !queues.is_empty() {
+            super::queues::tell_workers(&state, &queues).await;
+        }
         if changed > 0 && !checked.rules.is_empty() {
             state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
         }
@@ -213,7 +221,15 @@ impl Work<'_> {
             .unzip::<_, _, Vec<_>, Vec<_>>();
         built_in::jobs(conn, identity, &jobs).await?;
         built_in::functions(conn, identity, &functions).await?;
-        self.write(conn).await
+        let applied = self.write(conn).await?;
+        // A file may hold what is there already, whoever applies it.
+        let is_changed =
+            |one: &&Applied| one.kind == Kind::Queue && one.change != sched_wire::Change::Unchanged;
+        for queue in applied.iter().filter(is_changed) {
+            allowed(Permission::QueuesWrite.into(), Some(identity))?;
+            may_touch_built_in(identity, is_system_queue(self.tenant, &queue.name))?;
+        }
+        Ok(applied)
     }
 
     /// Writes everything.
@@ -240,6 +256,12 @@ impl Work<'_> {
         let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
         let quota = quotas::hold_jobs(conn, self.tenant).await?;
         dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
+        let mut queues = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.queues, |settings| &settings.name) {
+            self.begin(at);
+            queues
+                .push((position, super::queues::write(conn, (self.tenant, self.by), settings, notes).await?));
+        }
         let mut calendars = Vec::new();
         for (position, (at, settings)) in by_name(&self.checked.calendars, |settings| &settings.name) {
             self.begin(at);
@@ -265,8 +287,8 @@ impl Work<'_> {
         dependencies::replace(conn, self.tenant, &dependents).await?;
         let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
         quota.check(conn, made).await?;
-        let definitions = in_order(calendars).chain(in_order(functions)).chain(in_order(templates));
-        Ok((definitions.collect(), saved))
+        let definitions = [queues, calendars, functions, templates];
+        Ok((definitions.into_iter().flat_map(in_order).collect(), saved))
     }
 
     async fn write_calendar(
@@ -285,7 +307,7 @@ impl Work<'_> {
         Ok(Applied {
             kind: Kind::Calendar,
             name: saved.calendar.name,
-            id: saved.calendar.id,
+            id: Some(saved.calendar.id),
             change,
             version: Some(saved.calendar.version),
             changes: notes.fields(change).into_iter().map(in_file).collect(),
@@ -321,7 +343,7 @@ impl Work<'_> {
         Ok(Applied {
             kind: Kind::TaskFunction,
             name: settings.name.clone(),
-            id: id.0,
+            id: Some(id.0),
             change,
             version: None,
             changes,
@@ -339,7 +361,7 @@ impl Work<'_> {
         Ok(Applied {
             kind: Kind::Template,
             name: saved.template.name,
-            id: saved.template.id,
+            id: Some(saved.template.id),
             change,
             version: Some(saved.template.version),
             changes: notes.fields(change),
@@ -414,7 +436,7 @@ fn applied_job(saved: SavedJob) -> Result<Applied, ApiError> {
     Ok(Applied {
         kind: Kind::Job,
         name: saved.job.settings.name,
-        id: saved.job.id.0,
+        id: Some(saved.job.id.0),
         change: saved.change.into_wire(),
         version: Some(saved.job.state.version),
         changes: changes.unwrap_or_default(),

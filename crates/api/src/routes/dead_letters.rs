@@ -12,7 +12,7 @@ use sched_model::domain::dispatch::Settlement;
 use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
 use sched_wire::{
     DeadLetter, DeadLetterChoice, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, Page,
-    RefusedCount,
+    RefusedCount, TimeSort,
 };
 use serde_json::json;
 
@@ -34,6 +34,9 @@ const PAGE: i64 = 500;
 
 /// What tells its cursors from those of other lists.
 const LIST: &str = "dead-letters";
+
+/// The same of its cursors in the other order.
+const LIST_OLDEST_FIRST: &str = "dead-letters, oldest first";
 
 /// Dead letters that a dry run shows.
 const SAMPLE: i64 = 10;
@@ -260,6 +263,7 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
         error_class: command.error_class,
         since: command.since,
         until: command.until,
+        sort: None,
         limit: None,
         cursor: command.cursor,
     };
@@ -279,9 +283,14 @@ async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand)
     Ok(Filter { without, ..meant })
 }
 
-/// The pages of the list, and of commands for many: newest first, whatever is left out.
+/// The pages of the list in either order, and of commands for many, which take the newest first: whatever is left out.
 fn pages(query: &DeadLettersQuery) -> Result<Pages, ApiError> {
-    Pages::of(&LIST, query.limit, query.cursor.as_deref())
+    let list = if is_oldest_first(query) { LIST_OLDEST_FIRST } else { LIST };
+    Pages::of(&list, query.limit, query.cursor.as_deref())
+}
+
+fn is_oldest_first(query: &DeadLettersQuery) -> bool {
+    query.sort == Some(TimeSort::CreatedAt)
 }
 
 /// What a query means by its words.
@@ -291,7 +300,8 @@ async fn meant(
     query: &DeadLettersQuery,
     state: Chosen,
 ) -> Result<Filter, ApiError> {
-    let before = pages(query)?.after_as()?.map(DispatchId);
+    let after = pages(query)?.after_as()?.map(DispatchId);
+    let oldest_first = is_oldest_first(query);
     let job = match &query.job {
         Some(job) => Some(job_filter(conn, tenant, job).await?),
         None => None,
@@ -310,7 +320,8 @@ async fn meant(
     };
     let (since, until) = (instant("since", &query.since)?, instant("until", &query.until)?);
     let (queue, error_class) = (query.queue.clone(), query.error_class.clone());
-    Ok(Filter { state, job, project, queue, error_class, since, until, before, ..Filter::default() })
+    let without = Vec::new();
+    Ok(Filter { state, job, without, project, queue, error_class, since, until, after, oldest_first })
 }
 
 fn discarded_event(

@@ -4,7 +4,7 @@ use actix_web::web;
 use sched_model::db::Conn;
 use sched_model::db::executions::{self, Execution, Filter};
 use sched_model::domain::ids::{DispatchId, ExecutionId, JobId, TenantId};
-use sched_wire::{ExecutionOutput, ExecutionsQuery, Page};
+use sched_wire::{ExecutionOutput, ExecutionsQuery, Page, TimeSort};
 
 use super::jobs::listed_of;
 use super::{Answer, State, window};
@@ -33,14 +33,15 @@ pub(super) async fn page(
     let tenant = identity.tenant();
     let which = ExecutionsQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let pages = Pages::of(&("executions", of, which), query.limit, query.cursor.as_deref())?;
-    let before = pages.after_as()?.map(ExecutionId);
+    let after = pages.after_as()?.map(ExecutionId);
+    let oldest_first = query.sort == Some(TimeSort::CreatedAt);
     let id = of.and_then(|text| text.parse().ok()).map(JobId);
     let counts = query.total == Some(true);
     let read = async |conn: &Conn| {
         let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
         let dispatch = query.dispatch.map(DispatchId);
         let status = query.status.map(IntoDomain::into_domain);
-        let filter = Filter { job: id, dispatch, status, since, until, before };
+        let filter = Filter { job: id, dispatch, status, since, until, after, oldest_first };
         let mut rows = Vec::new();
         if id.is_some() {
             rows = executions::list(conn, tenant, &filter, pages.rows()).await?;

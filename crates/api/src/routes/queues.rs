@@ -4,19 +4,24 @@
 //! next one on, and workers are told, since a pause may be over or a limit wider.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::db::audit::{self, AuditEntry};
 use sched_model::db::functions::Change;
+use sched_model::db::queues::{self, Filter, Pause, QueueSettings, SavedQueue};
 use sched_model::db::resources::version_of;
-use sched_model::db::{Conn, audit, notify, queues};
+use sched_model::db::{Conn, DbResult, notify};
+use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::check_name;
-use sched_wire::{BASE_PATH, Page, PageQuery, Queue};
+use sched_wire::{Applied, BASE_PATH, FieldChange, Kind, Page, Queue, QueuesQuery};
 
+use super::notes::Notes;
 use super::resources::{is_system_queue, may_touch_built_in, tag};
 use super::{Answer, Id, State, auditing};
+use crate::dto::IntoWire as _;
 use crate::dto::queue::{read_queue, show};
 use crate::dto::spec::LONGEST_NAME;
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, condition};
-use crate::identity::Identity;
+use crate::identity::{By, Identity};
 use crate::page::Pages;
 use crate::reply::Reply;
 
@@ -24,13 +29,16 @@ use crate::reply::Reply;
 pub(crate) async fn list(
     state: State,
     identity: Identity,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<QueuesQuery>,
 ) -> Answer<Page<Queue>> {
     let tenant = identity.tenant();
-    let pages = Pages::of(&"queues", query.limit, query.cursor.as_deref())?;
+    let which = QueuesQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("queues", which), query.limit, query.cursor.as_deref())?;
+    let filter =
+        Filter { name_prefix: query.name_prefix.as_deref(), paused: query.paused, after: pages.after() };
     let rows = state
         .read(&identity, "list_queues", async |conn: &mut Conn| {
-            Ok(queues::list(conn, tenant, pages.after(), pages.rows()).await?)
+            Ok(queues::list(conn, tenant, &filter, pages.rows()).await?)
         })
         .await?;
     Ok(web::Json(pages.page(rows, |queue| queue.settings.name.clone(), show)))
@@ -77,13 +85,10 @@ pub(crate) async fn put(
     let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
     let written = state
         .write(&identity, &request.0, "put_queue", async |conn: &mut Conn| {
-            let saved = queues::save(conn, tenant, &settings).await?;
+            let saved = queues::save(conn, tenant, &settings, Pause::AsSaid).await?;
             let version = saved.changed_before.map(|at| version_of(at).to_string());
             condition.check("queue", version.as_deref())?;
-            if saved.change != Change::Unchanged {
-                let entry = auditing::of_queue(tenant, saved.before.as_ref(), &settings, &request.0);
-                audit::write(conn, &[entry]).await?;
-            }
+            audit::write(conn, &Vec::from_iter(entry(tenant, &saved, &request.0))).await?;
             let kept = queues::by_name(conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
             let tag = tag(kept.updated_at);
             let reply = match saved.change {
@@ -97,10 +102,45 @@ pub(crate) async fn put(
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
         tracing::info!(queue.name = settings.name, "Wrote a queue.");
-        let queues = [settings.name];
-        state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, &queues).await).await;
+        tell_workers(&state, &[settings.name]).await;
     }
     Ok(written.response)
+}
+
+/// What the audit log says of a write, if it changed anything.
+fn entry(tenant: TenantId, saved: &SavedQueue, by: &By) -> Option<AuditEntry> {
+    let is_changed = saved.change != Change::Unchanged;
+    is_changed.then(|| auditing::of_queue(tenant, saved.before.as_ref(), &saved.after, by))
+}
+
+/// Writes a queue of a manifest, whose pause is not said there.
+pub(super) async fn write(
+    conn: &mut Conn,
+    (tenant, by): (TenantId, &By),
+    settings: &QueueSettings,
+    notes: &mut Notes,
+) -> DbResult<Applied> {
+    let saved = queues::save(conn, tenant, settings, Pause::AsItIs).await?;
+    notes.entries.extend(entry(tenant, &saved, by));
+    let change = saved.change.into_wire();
+    // What is kept in two columns is one field of a file.
+    let in_file = |field: FieldChange| match field.pointer.strip_prefix("/rate_limit_") {
+        Some(part) => FieldChange { pointer: format!("/rate/{part}"), ..field },
+        None => field,
+    };
+    Ok(Applied {
+        kind: Kind::Queue,
+        name: saved.after.name,
+        id: None,
+        change,
+        version: None,
+        changes: notes.fields(change).into_iter().map(in_file).collect(),
+    })
+}
+
+/// Tells the workers of queues that may let more through now.
+pub(super) async fn tell_workers(state: &State, queues: &[String]) {
+    state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
 }
 
 fn no_such_queue(name: &str) -> ApiError {

@@ -1,9 +1,16 @@
 use serde_json::{Value, json};
+use test_support::identity::bearer;
 
+use crate::identity::{get_as, make_key, post_as};
 use crate::support::{TestApp, function, manual, pointers};
 
 const ROWS: &str = "SELECT (SELECT count(*) FROM scheduled_jobs) + (SELECT count(*) FROM task_functions) \
                     + (SELECT count(*) FROM scheduled_job_versions) + (SELECT count(*) FROM audit_log)";
+
+/// What an answer says was changed of one item.
+fn changes(answer: &Value, at: usize) -> Value {
+    answer["results"][at]["changes"].clone()
+}
 
 fn interval(name: &str, seconds: u32) -> Value {
     json!({"name": name, "function": "f", "job_type": "interval", "schedule_config": {"seconds": seconds}})
@@ -53,7 +60,6 @@ async fn a_dry_run_says_what_would_be_done_and_does_nothing() {
     assert_eq!(dry.status, 200, "{}", dry.body);
     let said = dry.json();
     assert_eq!(said["dry_run"], json!(true));
-    let changes = |answer: &Value, at: usize| answer["results"][at]["changes"].clone();
     assert_eq!(changes(&said, 0), Value::Null, "what is new has no field that was another");
     assert_eq!(
         changes(&said, 1),
@@ -101,7 +107,9 @@ async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_app
     let app = TestApp::start().await;
     let mut listed = interval("listed", 60);
     listed["calendars"] = json!(["free"]);
+    listed["queue"] = "slow".into();
     let manifest = json!({
+        "queues": [{"name": "slow", "max_running": 2}, {"name": "unused", "description": "for later"}],
         "calendars": [{"name": "free", "description": "days off", "weekly": ["SAT"]}, {"name": "unused", "dates": ["2027-01-01"]}],
         "task_functions": [function("f"), function("g")],
         "templates": [{"name": "t", "parameters": {"n": {"type": "integer"}}, "job": {"function": "g", "job_type": "manual", "priority": "{{n}}"}}],
@@ -124,7 +132,10 @@ async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_app
         (names(&part, "jobs"), names(&part, "task_functions")),
         (vec!["listed".into()], vec!["f".into()])
     );
-    assert_eq!(names(&part, "calendars"), ["free"]);
+    assert_eq!(
+        (names(&part, "calendars"), names(&part, "queues")),
+        (vec!["free".into()], vec!["slow".into()])
+    );
     assert!(part.get("templates").is_none() && part.get("notification_rules").is_none(), "{part}");
     assert_eq!(app.get("/api/v1/export?project=nowhere").await.json(), json!({}));
     let rest = app.get("/api/v1/export?without_jobs=true").await.json();
@@ -150,6 +161,66 @@ async fn what_is_exported_is_what_was_applied_and_changes_nothing_when_it_is_app
     );
     assert_eq!(app.get("/api/v1/export?name_prefix=long-1").await.status, 200);
     assert_eq!(app.get("/api/v1/export?prefix=x").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_are_written_before_what_names_them_and_their_pauses_stay() {
+    let app = TestApp::start().await;
+    let (mut quick, mut waits) = (function("f"), manual("waits"));
+    quick["queue"] = "fast".into();
+    waits["queue"] = "slow".into();
+    let slow = |most: i64, rate: Value| json!({"name": "slow", "description": "one by one", "max_running": most, "rate": rate});
+    let manifest = |queue: Value| json!({"queues": [{"name": "fast"}, queue], "task_functions": [quick], "jobs": [waits]});
+    let first = manifest(slow(1, Value::Null));
+    assert_eq!(
+        app.apply(&first).await,
+        ["queue fast created", "queue slow created", "task_function f created", "job waits created"]
+    );
+    assert_eq!(app.post("/api/v1/queues/slow/pause", &json!({"reason": "disk is full"})).await.status, 200);
+    assert!(app.apply(&first).await.iter().all(|line| line.ends_with(" unchanged")));
+    let second = manifest(slow(3, json!({"count": 5, "period_seconds": 60})));
+    let applied = app.post("/api/v1/apply", &second).await.json();
+    assert_eq!(
+        changes(&applied, 1),
+        json!([
+            {"pointer": "/max_running", "before": 1, "after": 3},
+            {"pointer": "/rate/count", "before": null, "after": 5},
+            {"pointer": "/rate/period_seconds", "before": null, "after": 60},
+        ])
+    );
+    assert!(applied["results"][1].get("id").is_none(), "a queue has its name alone");
+    let kept = app.get("/api/v1/queues/slow").await.json();
+    assert_eq!(
+        (&kept["max_running"], &kept["is_paused"], &kept["pause_reason"]),
+        (&json!(3), &json!(true), &json!("disk is full"))
+    );
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE target_type = 'queue'").await, 4);
+    // What is left out is as for a new queue.
+    app.apply(&json!({"queues": [{"name": "slow"}]})).await;
+    let kept = app.get("/api/v1/queues/slow").await.json();
+    assert_eq!(
+        (&kept["max_running"], &kept["rate"], &kept["is_paused"]),
+        (&Value::Null, &Value::Null, &json!(true))
+    );
+    let wrong = json!({"queues": [{"name": "a", "max_running": 0}, {"name": "b"}, {"name": "b"}, {"name": "c", "is_paused": true}]});
+    let refused = app.post("/api/v1/apply", &wrong).await;
+    assert_eq!(
+        (refused.status, pointers(&refused.json())),
+        (422, ["/queues/0/max_running", "/queues/2/name", "/queues/3/is_paused"].map(str::to_owned).to_vec())
+    );
+    // Who may write jobs and no queues changes no queue in this way either, and sees none.
+    let (key, _) =
+        make_key(&app, bearer(), &json!({"name": "ci", "scopes": ["jobs:write", "jobs:read"]})).await;
+    let refused = post_as(&app, &key, "/api/v1/apply", &json!({"queues": [{"name": "sly"}]})).await;
+    assert_eq!((refused.status, &refused.json()["code"]), (403, &json!("forbidden")), "{}", refused.body);
+    assert_eq!(app.count("SELECT count(*) FROM queues WHERE name = 'sly'").await, 0);
+    let there = post_as(&app, &key, "/api/v1/apply", &json!({"queues": [{"name": "slow"}]})).await;
+    assert_eq!(there.status, 200, "what is there already: {}", there.body);
+    let all = app.get("/api/v1/export").await.json();
+    let names: Vec<&Value> = all["queues"].as_array().unwrap().iter().map(|queue| &queue["name"]).collect();
+    assert_eq!(names, ["fast", "slow"], "without the default one");
+    let exported = get_as(&app, &key, "/api/v1/export").await.json();
+    assert!(exported.get("queues").is_none() && exported.get("jobs").is_some(), "{exported}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

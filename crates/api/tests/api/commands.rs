@@ -217,12 +217,19 @@ async fn dead_letters_are_listed_by_filter_and_page_and_shown() {
     for empty in ["?error_class=oom", "?queue=other", "?until=-1h", "?state=discarded", "?state=retried"] {
         assert_eq!(list(empty).await, Vec::<String>::new(), "{empty}");
     }
-    let page = app.get("/api/v1/dead-letters?limit=2").await.json();
-    assert_eq!(ids(&page, "items"), of(None)[..2]);
-    let rest = format!("?limit=2&cursor={}", page["next_cursor"].as_str().unwrap());
+    let newest = app.get("/api/v1/dead-letters?limit=2").await.json();
+    assert_eq!(ids(&newest, "items"), of(None)[..2]);
+    let rest = format!("?limit=2&cursor={}", newest["next_cursor"].as_str().unwrap());
     assert_eq!(list(&rest).await, of(None)[2..]);
+    let oldest_first: Vec<String> = of(None).into_iter().rev().collect();
+    let page = app.get("/api/v1/dead-letters?sort=created_at&limit=2").await.json();
+    assert_eq!(ids(&page, "items"), oldest_first[..2]);
+    let cursor = page["next_cursor"].as_str().unwrap();
+    assert_eq!(list(&format!("?sort=created_at&cursor={cursor}")).await, oldest_first[2..]);
+    let other_order = app.get(&format!("/api/v1/dead-letters?cursor={cursor}")).await;
+    assert_eq!(other_order.status, 400, "{}", other_order.body);
     let shown = app.get(&format!("/api/v1/dead-letters/{}", all[0].0)).await.json();
-    assert_eq!(shown, page["items"][0]);
+    assert_eq!(shown, newest["items"][0]);
     assert_eq!(
         (&shown["state"], &shown["error_class"], &shown["error_message"], &shown["attempts"]),
         (&json!("open"), &json!("exit_code"), &json!("it broke"), &json!(1))
@@ -235,6 +242,7 @@ async fn dead_letters_are_listed_by_filter_and_page_and_shown() {
     for (query, status) in [
         ("?since=yesterday", 400),
         ("?state=dead", 400),
+        ("?sort=job", 400),
         ("?cursor=x", 400),
         ("?job=no", 404),
         ("?project=no", 404),

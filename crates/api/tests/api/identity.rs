@@ -49,12 +49,12 @@ impl Route {
     }
 }
 
-async fn post_as(app: &TestApp, authorization: &str, path: &str, body: &Value) -> Answer {
+pub(crate) async fn post_as(app: &TestApp, authorization: &str, path: &str, body: &Value) -> Answer {
     let headers = [("authorization", authorization), ("content-type", "application/json")];
     app.send("POST", path, &headers, Some(&body.to_string())).await
 }
 
-async fn get_as(app: &TestApp, authorization: &str, path: &str) -> Answer {
+pub(crate) async fn get_as(app: &TestApp, authorization: &str, path: &str) -> Answer {
     app.send("GET", path, &[("authorization", authorization)], None).await
 }
 

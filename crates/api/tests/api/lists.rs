@@ -56,6 +56,22 @@ async fn executions_and_their_output_are_shown() {
         .unwrap();
     let all = app.get(&format!("/api/v1/executions?dispatch={dispatch}&job=report")).await.json();
     assert_eq!(all["items"].as_array().unwrap().len(), 2);
+    let newest_first = ids(&all);
+    let oldest_first: Vec<String> = newest_first.iter().rev().cloned().collect();
+    for (path, expected) in [
+        ("executions", &newest_first),
+        ("executions?sort=-created_at", &newest_first),
+        ("executions?sort=created_at&job=report", &oldest_first),
+        ("jobs/report/executions?sort=created_at", &oldest_first),
+    ] {
+        assert_eq!(listed(&app, path, "id").await, *expected, "{path}");
+    }
+    let first = app.get("/api/v1/executions?sort=created_at&limit=1").await.json();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    assert_eq!(ids(&first), oldest_first[..1]);
+    let rest = listed(&app, &format!("executions?sort=created_at&cursor={cursor}"), "id").await;
+    assert_eq!(rest, oldest_first[1..]);
+    assert_eq!(app.get(&format!("/api/v1/executions?cursor={cursor}")).await.status, 400);
     let failed = app.get("/api/v1/executions?status=FAILED").await.json();
     let shown = &failed["items"][0];
     assert_eq!((&shown["error_class"], &shown["attempt"]), (&json!("exit_code"), &json!(1)));
@@ -251,9 +267,25 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn functions_workers_and_audit_events_are_filtered() {
+async fn functions_queues_workers_and_audit_events_are_filtered() {
     let app = TestApp::start().await;
-    app.send("PUT", "/api/v1/queues/fast", &[("content-type", "application/json")], Some("{}")).await;
+    for (name, body) in [("fast", "{}"), ("fa_t", r#"{"is_paused": true}"#)] {
+        let path = format!("/api/v1/queues/{name}");
+        app.send("PUT", &path, &[("content-type", "application/json")], Some(body)).await;
+    }
+    for (filter, names) in [
+        ("name_prefix=fa", vec!["fa_t", "fast"]),
+        ("name_prefix=fa_", vec!["fa_t"]),
+        ("name_prefix=fa&paused=false", vec!["fast"]),
+        ("paused=true", vec!["fa_t"]),
+    ] {
+        assert_eq!(listed(&app, &format!("queues?{filter}"), "name").await, names, "{filter}");
+    }
+    let first = app.get("/api/v1/queues?name_prefix=fa&limit=1").await.json();
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let rest = listed(&app, &format!("queues?name_prefix=fa&cursor={cursor}"), "name").await;
+    assert_eq!(rest, ["fast"]);
+    assert_eq!(app.get(&format!("/api/v1/queues?cursor={cursor}")).await.status, 400);
     let mut quick = crate::support::function("ab_quick");
     quick["queue"] = json!("fast");
     let http =

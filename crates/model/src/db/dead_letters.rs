@@ -91,8 +91,10 @@ pub struct Filter {
     pub since: Option<DateTime<Utc>>,
     /// Only those that died before then.
     pub until: Option<DateTime<Utc>>,
-    /// Only those older than this one: the last of the page before.
-    pub before: Option<DispatchId>,
+    /// Only those that follow this one in the order: the last of the page before.
+    pub after: Option<DispatchId>,
+    /// The oldest first, by when their dispatches were created.
+    pub oldest_first: bool,
 }
 
 /// Restricts a boxed query to what a filter means.
@@ -126,9 +128,11 @@ macro_rules! filtered {
         if let Some(until) = filter.until {
             query = query.filter(l::died_at.lt(until));
         }
-        if let Some(before) = filter.before {
-            query = query.filter(l::dispatch_id.lt(before));
-        }
+        query = match (filter.after, filter.oldest_first) {
+            (Some(after), true) => query.filter(l::dispatch_id.gt(after)),
+            (Some(after), false) => query.filter(l::dispatch_id.lt(after)),
+            (None, _) => query,
+        };
         query
     }};
 }
@@ -145,7 +149,7 @@ macro_rules! with_dispatch {
     };
 }
 
-/// Dead letters of the tenant, newest first by their dispatches, at most `limit`.
+/// Dead letters of the tenant, in the order of their dispatches, at most `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
@@ -155,11 +159,17 @@ pub async fn list(
     filter: &Filter,
     limit: i64,
 ) -> DbResult<Vec<DeadLetter>> {
-    let rows = filtered!(with_dispatch!(), tenant, filter)
-        .select((DeadLetterRow::as_select(), DeadDispatch::as_select(), scheduled_jobs::name))
-        .order(dead_letters::dispatch_id.desc())
-        .limit(limit);
-    Ok(rows.load(conn).await?)
+    use dead_letters as l;
+    let rows = filtered!(with_dispatch!(), tenant, filter).select((
+        DeadLetterRow::as_select(),
+        DeadDispatch::as_select(),
+        scheduled_jobs::name,
+    ));
+    let rows = match filter.oldest_first {
+        true => rows.order(l::dispatch_id.asc()),
+        false => rows.order(l::dispatch_id.desc()),
+    };
+    Ok(rows.limit(limit).load(conn).await?)
 }
 
 /// The dead letter of this dispatch, if the tenant has one.
@@ -304,7 +314,7 @@ async fn page(
     filter: &Filter,
     limit: i64,
 ) -> DbResult<(Vec<Letter>, Option<DispatchId>)> {
-    let open = Filter { state: State::Open, ..filter.clone() };
+    let open = Filter { state: State::Open, oldest_first: false, ..filter.clone() };
     let mut rows: Vec<Letter> = filtered!(dead_letters::table, tenant, &open)
         .select((dead_letters::dispatch_id, dead_letters::job_id))
         .order(dead_letters::dispatch_id.desc())

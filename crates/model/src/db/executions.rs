@@ -1,6 +1,6 @@
 //! Reading history: attempts and their output, wherever the scope of the job keeps them.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use diesel_async::RunQueryDsl;
@@ -10,8 +10,11 @@ use super::schema::job_dispatch;
 use super::{Conn, DbResult};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::Trigger;
-use crate::domain::ids::{DispatchId, ExecutionId, JobId, TenantId, WorkerId};
+use crate::domain::ids::{DispatchId, ExecutionId, JobId, TenantId, WorkerId, first_of};
 use crate::domain::trace::TraceContext;
+
+/// Longer than any time between a claim and the start of what was claimed.
+const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
 
 /// A finished attempt as it is kept, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
@@ -72,50 +75,79 @@ pub struct Filter {
     pub since: Option<DateTime<Utc>>,
     /// Only those that started before then.
     pub until: Option<DateTime<Utc>>,
-    /// Only those older than this one: the last of the page before.
-    pub before: Option<ExecutionId>,
+    /// Only those that follow this one in the order: the last of the page before.
+    pub after: Option<ExecutionId>,
+    /// The oldest first, by when they were claimed.
+    pub oldest_first: bool,
 }
 
-statement! {
-    List = "executions_list.sql", (
-        tenant: TenantId as SqlUuid,
-        before: ExecutionId as SqlUuid,
-        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        status: Option<AttemptOutcome> as Nullable<Text>,
-        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-        limit: i64 as BigInt,
-    ) -> Columns
+/// Declares a page of attempts of a tenant, in one order.
+macro_rules! list {
+    ($name:ident = $file:literal) => {
+        statement! {
+            $name = $file after "executions_page.sql", (
+                tenant: TenantId as SqlUuid,
+                after: ExecutionId as SqlUuid,
+                since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                status: Option<AttemptOutcome> as Nullable<Text>,
+                dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+                limit: i64 as BigInt,
+            ) -> Columns
+        }
+    };
 }
 
-statement! {
-    ListOfJob = "executions_of_job.sql", (
-        tenant: TenantId as SqlUuid,
-        job: JobId as SqlUuid,
-        before: ExecutionId as SqlUuid,
-        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-        status: Option<AttemptOutcome> as Nullable<Text>,
-        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-        limit: i64 as BigInt,
-    ) -> Columns
+/// Declares the same, of one job.
+macro_rules! list_of_job {
+    ($name:ident = $file:literal) => {
+        statement! {
+            $name = $file after "executions_page.sql", (
+                tenant: TenantId as SqlUuid,
+                job: JobId as SqlUuid,
+                after: ExecutionId as SqlUuid,
+                since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                status: Option<AttemptOutcome> as Nullable<Text>,
+                dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+                limit: i64 as BigInt,
+            ) -> Columns
+        }
+    };
 }
 
-/// Finished attempts of the tenant, newest first, at most `limit`.
+list!(List = "executions_list.sql");
+list!(OldestFirst = "executions_list_oldest.sql");
+list_of_job!(ListOfJob = "executions_of_job.sql");
+list_of_job!(OldestOfJobFirst = "executions_of_job_oldest.sql");
+
+/// Finished attempts of the tenant, newest first unless the filter says otherwise, at most `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
-    let Filter { dispatch, status, since, until, before, .. } = *filter;
-    let before = before.unwrap_or(ExecutionId(Uuid::max()));
+    let Filter { dispatch, status, since, until, after, oldest_first, .. } = *filter;
+    let conn = &mut { conn };
+    if oldest_first {
+        // Ids are of the time of the claim, shortly before the start: what is older need not be read.
+        let since_claim = since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
+        let bound = since_claim.map_or(Uuid::nil(), first_of);
+        let after = after.unwrap_or(ExecutionId(Uuid::nil())).max(ExecutionId(bound));
+        return Ok(match job {
+            Some(job) => {
+                let page = OldestOfJobFirst { tenant, job, after, since, until, status, dispatch, limit };
+                page.load(conn).await?
+            }
+            None => OldestFirst { tenant, after, since, until, status, dispatch, limit }.load(conn).await?,
+        });
+    }
+    let after = after.unwrap_or(ExecutionId(Uuid::max()));
     Ok(match job {
         Some(job) => {
-            ListOfJob { tenant, job, before, since, until, status, dispatch, limit }
-                .load(&mut { conn })
-                .await?
+            ListOfJob { tenant, job, after, since, until, status, dispatch, limit }.load(conn).await?
         }
-        None => List { tenant, before, since, until, status, dispatch, limit }.load(&mut { conn }).await?,
+        None => List { tenant, after, since, until, status, dispatch, limit }.load(conn).await?,
     })
 }
 

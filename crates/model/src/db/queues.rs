@@ -66,9 +66,20 @@ pub struct Depth {
     pub oldest_claimable_at: Option<DateTime<Utc>>,
 }
 
+/// Which pause a write leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// That of the settings.
+    AsSaid,
+    /// The one that there is, of a queue that is there.
+    AsItIs,
+}
+
 /// What became of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedQueue {
+    /// Afterwards.
+    pub after: QueueSettings,
     /// Before; `None` if it is new.
     pub before: Option<QueueSettings>,
     /// When it was last changed before; `None` if it is new.
@@ -88,6 +99,8 @@ statement! {
         tenant: TenantId as SqlUuid,
         after: &'a str as Text,
         only: Option<&'a str> as Nullable<Text>,
+        prefix: Option<&'a str> as Nullable<Text>,
+        paused: Option<bool> as Nullable<Bool>,
         limit: i64 as BigInt,
     ) -> (
         (Text, Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Int2),
@@ -96,18 +109,30 @@ statement! {
     )
 }
 
-/// Queues of the tenant whose name sorts after `after`, at most `limit`, by name.
+/// Which queues to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter<'a> {
+    /// Only those whose name begins so.
+    pub name_prefix: Option<&'a str>,
+    /// Only those that are paused, or only those that are not.
+    pub paused: Option<bool>,
+    /// Only those whose name sorts after this one: the last of the page before.
+    pub after: Option<&'a str>,
+}
+
+/// Queues of the tenant that a filter means, at most `limit`, by name.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn list(
     conn: &mut Conn,
     tenant: TenantId,
-    after: Option<&str>,
+    filter: &Filter<'_>,
     limit: i64,
 ) -> DbResult<Vec<Queue>> {
-    let rows: Vec<Row> =
-        List { tenant, after: after.unwrap_or_default(), only: None, limit }.load(conn).await?;
+    let Filter { name_prefix: prefix, paused, after } = *filter;
+    let after = after.unwrap_or_default();
+    let rows: Vec<Row> = List { tenant, after, only: None, prefix, paused, limit }.load(conn).await?;
     Ok(rows.into_iter().map(queue).collect())
 }
 
@@ -133,13 +158,31 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth)
     }
 }
 
+/// What the queues of the tenant, or those of these names, are like, at most `limit`, by name: nothing is counted.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn settings(
+    conn: &mut Conn,
+    tenant: TenantId,
+    names: Option<&[String]>,
+    limit: i64,
+) -> DbResult<Vec<QueueSettings>> {
+    use queues as q;
+    let mut found = q::table.filter(q::tenant_id.eq(tenant)).select(QueueSettings::as_select()).into_boxed();
+    if let Some(names) = names {
+        found = found.filter(q::name.eq_any(names));
+    }
+    Ok(found.order(q::name).limit(limit).load(conn).await?)
+}
+
 /// The queue of that name, if the tenant has one.
 ///
 /// # Errors
 /// When the database cannot be asked.
 pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Queue>> {
-    let found: Option<Row> =
-        List { tenant, after: "", only: Some(name), limit: 1 }.get_result(conn).await.optional()?;
+    let one = List { tenant, after: "", only: Some(name), prefix: None, paused: None, limit: 1 };
+    let found: Option<Row> = one.get_result(conn).await.optional()?;
     Ok(found.map(queue))
 }
 
@@ -147,15 +190,35 @@ pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<
 ///
 /// # Errors
 /// A constraint if a setting is out of its bounds.
-pub async fn save(conn: &mut Conn, tenant: TenantId, settings: &QueueSettings) -> DbResult<SavedQueue> {
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &QueueSettings,
+    pause: Pause,
+) -> DbResult<SavedQueue> {
     use queues as q;
+    if pause == Pause::AsItIs {
+        // What is to stay as it is need not be locked: nobody who turns its kill switch waits for this transaction.
+        let found: Option<(QueueSettings, DateTime<Utc>)> = q::table
+            .find((tenant, &settings.name))
+            .select((QueueSettings::as_select(), q::updated_at))
+            .get_result(conn)
+            .await
+            .optional()?;
+        if let Some((kept, changed_before)) = found.filter(|(kept, _)| *kept == with_pause_of(kept, settings))
+        {
+            let (before, changed_before) = (Some(kept.clone()), Some(changed_before));
+            return Ok(SavedQueue { after: kept, before, changed_before, change: Change::Unchanged });
+        }
+    }
     let made = diesel::insert_into(q::table)
         .values((q::tenant_id.eq(tenant), settings))
         .on_conflict_do_nothing()
         .execute(conn)
         .await?;
     if made > 0 {
-        return Ok(SavedQueue { before: None, changed_before: None, change: Change::Created });
+        let after = settings.clone();
+        return Ok(SavedQueue { after, before: None, changed_before: None, change: Change::Created });
     }
     let (before, changed_before): (QueueSettings, DateTime<Utc>) = q::table
         .find((tenant, &settings.name))
@@ -163,14 +226,24 @@ pub async fn save(conn: &mut Conn, tenant: TenantId, settings: &QueueSettings) -
         .for_no_key_update()
         .get_result(conn)
         .await?;
-    let change = if before == *settings { Change::Unchanged } else { Change::Updated };
+    let after = match pause {
+        Pause::AsSaid => settings.clone(),
+        Pause::AsItIs => with_pause_of(&before, settings),
+    };
+    let change = if before == after { Change::Unchanged } else { Change::Updated };
     if change == Change::Updated {
         diesel::update(q::table.find((tenant, &settings.name)))
-            .set((settings, q::updated_at.eq(clock::clock_timestamp())))
+            .set((&after, q::updated_at.eq(clock::clock_timestamp())))
             .execute(conn)
             .await?;
     }
-    Ok(SavedQueue { before: Some(before), changed_before: Some(changed_before), change })
+    Ok(SavedQueue { after, before: Some(before), changed_before: Some(changed_before), change })
+}
+
+/// Settings with the pause that a queue has.
+fn with_pause_of(kept: &QueueSettings, settings: &QueueSettings) -> QueueSettings {
+    let (is_paused, pause_reason) = (kept.is_paused, kept.pause_reason.clone());
+    QueueSettings { is_paused, pause_reason, ..settings.clone() }
 }
 
 /// Deletes a queue that nothing names and in which nothing waits, and returns what it was. Call it in a transaction.

@@ -1,7 +1,8 @@
 //! Statements the query builder cannot say, as query nodes with a static identity.
 //!
 //! `diesel::sql_query` prepares its text anew at every execution; a node whose text is constant and whose identity is
-//! static is prepared once per connection. The text is one `.sql` file. Each parameter `$1`, `$2`, … stands in it exactly
+//! static is prepared once per connection. The text is one `.sql` file, or one after another that several begin with,
+//! since the order of a list is no parameter that an index could serve. Each parameter `$1`, `$2`, … stands in it exactly
 //! once and in order (a statement that needs one twice names it in its first `WITH`), because the driver numbers
 //! parameters as it meets them.
 
@@ -9,7 +10,7 @@
 macro_rules! statement {
     (
         $(#[$meta:meta])*
-        $name:ident $(<$lt:lifetime>)? = $file:literal,
+        $name:ident $(<$lt:lifetime>)? = $file:literal $(after $head:literal)?,
         ($($field:ident: $ty:ty as $sql:ty),* $(,)?) -> $columns:ty
     ) => {
         $(#[$meta])*
@@ -33,7 +34,10 @@ macro_rules! statement {
                 &'b self,
                 mut out: diesel::query_builder::AstPass<'_, 'b, diesel::pg::Pg>,
             ) -> diesel::QueryResult<()> {
-                let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/db/sql/", $file));
+                let text = concat!(
+                    $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/db/sql/", $head)),)?
+                    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/db/sql/", $file)),
+                );
                 let text = $crate::db::statement::Pieces::new($crate::fences::statement($file, text));
                 $(
                     let (before, text) = text.at_next_parameter()?;

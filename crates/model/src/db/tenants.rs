@@ -14,7 +14,7 @@ use crate::domain::ids::{ProjectId, TenantId};
 /// Slug of the tenant that every installation has.
 pub const DEFAULT_TENANT: &str = "default";
 /// Name of the queue that every tenant has.
-pub(super) const DEFAULT_QUEUE: &str = "default";
+pub const DEFAULT_QUEUE: &str = "default";
 /// Name of the project that every tenant has.
 pub(super) const DEFAULT_PROJECT: &str = "default";
 

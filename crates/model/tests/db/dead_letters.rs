@@ -91,7 +91,10 @@ async fn a_dead_letter_is_listed_by_what_it_is_looked_for() {
     let of_job =
         Filter { job: Some(sched_model::domain::ids::JobId(job.parse().unwrap())), ..Filter::default() };
     assert_eq!(open(&world, &of_job).await, ids);
-    assert_eq!(open(&world, &Filter { before: Some(ids[0]), ..of_job.clone() }).await, ids[1..]);
+    assert_eq!(open(&world, &Filter { after: Some(ids[0]), ..of_job.clone() }).await, ids[1..]);
+    let oldest_first = Filter { oldest_first: true, ..of_job.clone() };
+    assert_eq!(open(&world, &oldest_first).await, [ids[2], ids[1], ids[0]]);
+    assert_eq!(open(&world, &Filter { after: Some(ids[1]), ..oldest_first }).await, [ids[0]]);
     let now = sched_model::db::clock::now(&world.conn().await).await.unwrap();
     let project = world.text("SELECT id FROM projects").await.parse().unwrap();
     let project = Some(sched_model::domain::ids::ProjectId(project));
@@ -245,7 +248,7 @@ async fn many_are_run_again_by_pages_and_what_cannot_be_is_counted() {
         refused += page.barred.get(&JobBar::Disabled).copied().unwrap_or_default();
         pages += 1;
         match page.next {
-            Some(next) => filter.before = Some(next),
+            Some(next) => filter.after = Some(next),
             None => break,
         }
     }

@@ -74,8 +74,11 @@ async fn history_is_paged_and_filtered() {
     let last = run(&world, "last", Scope::Project, AttemptOutcome::Completed).await;
 
     assert_eq!(list(&world, &Filter::default(), 2).await, [last, backup]);
-    let next = Filter { before: Some(backup), ..Filter::default() };
+    let next = Filter { after: Some(backup), ..Filter::default() };
     assert_eq!(list(&world, &next, 2).await, [first]);
+    let oldest_first = Filter { oldest_first: true, ..Filter::default() };
+    assert_eq!(list(&world, &oldest_first, 2).await, [first, backup]);
+    assert_eq!(list(&world, &Filter { oldest_first: true, ..next }, 2).await, [last]);
     let failed = Filter { status: Some(AttemptOutcome::Failed), ..Filter::default() };
     assert_eq!(list(&world, &failed, 10).await, [backup, first]);
 
@@ -84,6 +87,14 @@ async fn history_is_paged_and_filtered() {
     let of_job = Filter { job: Some(execution.job_id), ..Filter::default() };
     let of_dispatch = Filter { dispatch: Some(execution.dispatch_id), ..Filter::default() };
     assert_eq!(list(&world, &of_job, 10).await, [first]);
+    let again = run(&world, "first", Scope::Project, AttemptOutcome::Completed).await;
+    assert_eq!(list(&world, &of_job, 10).await, [again, first]);
+    let oldest_first = Filter { oldest_first: true, ..of_job };
+    assert_eq!(list(&world, &oldest_first, 10).await, [first, again]);
+    assert_eq!(list(&world, &Filter { after: Some(first), ..oldest_first }, 10).await, [again]);
+    let since = executions::by_id(&conn, TENANT, again).await.unwrap().unwrap().started_at;
+    let late = Filter { since: Some(since), oldest_first: true, ..Filter::default() };
+    assert_eq!(list(&world, &late, 10).await, [again], "without what started before");
     assert_eq!(list(&world, &of_dispatch, 10).await, [first]);
 }
 

@@ -31,8 +31,26 @@ const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
 const RETRY: &str = include_str!("../../src/db/sql/retry_dispatches.sql");
 const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
 const OF_FEW: &str = include_str!("../../src/db/sql/dispatches_of_few.sql");
-const EXECUTIONS: &str = include_str!("../../src/db/sql/executions_list.sql");
-const EXECUTIONS_OF_JOB: &str = include_str!("../../src/db/sql/executions_of_job.sql");
+const EXECUTIONS: [&str; 2] = [
+    concat!(
+        include_str!("../../src/db/sql/executions_page.sql"),
+        include_str!("../../src/db/sql/executions_list.sql")
+    ),
+    concat!(
+        include_str!("../../src/db/sql/executions_page.sql"),
+        include_str!("../../src/db/sql/executions_list_oldest.sql")
+    ),
+];
+const EXECUTIONS_OF_JOB: [&str; 2] = [
+    concat!(
+        include_str!("../../src/db/sql/executions_page.sql"),
+        include_str!("../../src/db/sql/executions_of_job.sql")
+    ),
+    concat!(
+        include_str!("../../src/db/sql/executions_page.sql"),
+        include_str!("../../src/db/sql/executions_of_job_oldest.sql")
+    ),
+];
 const TRIGGERS_LOCK: &str = include_str!("../../src/db/sql/triggers_lock.sql");
 const TRIGGERS_WRITE: &str = include_str!("../../src/db/sql/triggers_write.sql");
 
@@ -390,21 +408,21 @@ async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
         ))
         .await;
     let (tenant, nobody, last) = (crate::fixture::TENANT, Uuid::nil(), Uuid::max());
-    let rest = format!("'{last}', NULL, NULL, NULL, NULL, 51");
     let types = "uuid, timestamptz, timestamptz, text, uuid, bigint";
-    for (statement, types, arguments, index) in [
-        (EXECUTIONS, format!("uuid, {types}"), format!("'{tenant}', {rest}"), "_pkey"),
-        (
-            EXECUTIONS_OF_JOB,
-            format!("uuid, uuid, {types}"),
-            format!("'{tenant}', '{nobody}', {rest}"),
-            "_job_id_id_idx",
-        ),
-    ] {
-        for plan in plans(&world, statement, &types, &arguments).await {
-            assert!(plan.contains(index), "does not use {index}:\n{plan}");
-            assert!(!plan.contains("Seq Scan on job_execution_log"), "reads the history:\n{plan}");
-            assert!(!plan.contains("->  Sort"), "sorts the history:\n{plan}");
+    let (all, of_job) = (format!("uuid, {types}"), format!("uuid, uuid, {types}"));
+    // Newest first after the greatest id, oldest first after the least.
+    for (place, end) in [last, nobody].into_iter().enumerate() {
+        let rest = format!("'{end}', NULL, NULL, NULL, NULL, 51");
+        let asked = [
+            (EXECUTIONS[place], &all, format!("'{tenant}', {rest}"), "_pkey"),
+            (EXECUTIONS_OF_JOB[place], &of_job, format!("'{tenant}', '{nobody}', {rest}"), "_job_id_id_idx"),
+        ];
+        for (statement, types, arguments, index) in asked {
+            for plan in plans(&world, statement, types, &arguments).await {
+                assert!(plan.contains(index), "does not use {index}:\n{plan}");
+                assert!(!plan.contains("Seq Scan on job_execution_log"), "reads the history:\n{plan}");
+                assert!(!plan.contains("->  Sort"), "sorts the history:\n{plan}");
+            }
         }
     }
 }

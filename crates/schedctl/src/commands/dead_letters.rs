@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     DeadLetter, DeadLetterChoice, DeadLettersCommand as Request, DeadLettersQuery, DeadLettersSettled,
-    Dispatch, ReasonRequest, RefusedCount, UnknownWord,
+    Dispatch, ReasonRequest, RefusedCount, TimeSort, UnknownWord,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -22,13 +22,16 @@ use crate::values::{at_least_one, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLettersCommand {
-    /// List dead letters, newest first
+    /// List dead letters, those of the newest dispatches first
     List {
         #[command(flatten)]
         filter: FilterArgs,
         /// Those about which this is decided: open, retried, discarded or all
         #[arg(long, value_name = "STATE", default_value = "open", value_parser = choice)]
         state: DeadLetterChoice,
+        /// List the oldest first
+        #[arg(long)]
+        oldest_first: bool,
         /// Most dead letters to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
@@ -179,8 +182,10 @@ const NONE: &str = "there are no such dead letters";
 
 pub(super) async fn run(command: DeadLettersCommand, session: &Session) -> CommandResult {
     match command {
-        DeadLettersCommand::List { filter, state, limit } => {
-            let query = |limit, cursor| query(filter.clone(), state, limit, cursor);
+        DeadLettersCommand::List { filter, state, oldest_first, limit } => {
+            let sort = oldest_first.then_some(TimeSort::CreatedAt);
+            let query =
+                |limit, cursor| DeadLettersQuery { sort, ..query(filter.clone(), state, limit, cursor) };
             let letters = session.api()?.list(&["dead-letters"], limit, query).await?;
             session.output.page(&letters, LIST, NONE)?;
             tell_of_more(&letters, limit);
@@ -234,6 +239,7 @@ fn query(
         error_class,
         since,
         until,
+        sort: None,
         limit: Some(limit),
         cursor,
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     CalendarSpec, ExportQuery, FunctionSpec, JobSpec, Manifest, NotificationChannelSpec,
-    NotificationRuleSpec, TemplateSpec,
+    NotificationRuleSpec, QueueDefinition, TemplateSpec,
 };
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
@@ -25,10 +25,10 @@ const HIDDEN: &str = "(hidden)";
 /// What is exported.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Only the jobs of this project, with the functions and calendars that they name
+    /// Only the jobs of this project, with the functions, calendars and queues that they name
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Only the jobs whose name begins so, with the functions and calendars that they name
+    /// Only the jobs whose name begins so, with the functions, calendars and queues that they name
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
     /// Everything but jobs
@@ -105,6 +105,8 @@ impl<'de> Deserialize<'de> for Fields {
 #[derive(Debug, Serialize)]
 struct File {
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    queues: Vec<QueueDefinition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     calendars: Vec<CalendarSpec>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     task_functions: Vec<Fields>,
@@ -134,6 +136,7 @@ impl File {
                 .map(|job| shortened::<JobSpec>(job, &needed))
                 .collect::<Result<_, _>>()
                 .map_err(failure)?,
+            queues: manifest.queues,
             calendars: manifest.calendars,
             templates: manifest.templates,
             notification_channels: manifest.notification_channels,
@@ -161,6 +164,7 @@ mod tests {
 
     fn manifest() -> Manifest {
         let manifest = json!({
+            "queues": [{"name": "io", "max_running": 3, "rate": {"count": 10, "period_seconds": 60}}, {"name": "plain"}],
             "calendars": [{"name": "free", "weekly": ["SAT"], "dates": ["2026-12-24"]}],
             "task_functions": [
                 {"name": "f", "handler_type": "process", "handler_config": {"program": "yes", "env": {"A": "(hidden)"}}},

@@ -5,7 +5,7 @@
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
-use sched_wire::{PageQuery, Queue, QueueSpec, Rate, ReasonRequest};
+use sched_wire::{Queue, QueueSpec, QueuesQuery, Rate, ReasonRequest};
 
 use super::{Session, tell_of_more};
 use crate::failure::{CommandResult, failure};
@@ -16,6 +16,12 @@ use crate::values::{at_least_one, whole, within};
 pub(crate) enum QueuesCommand {
     /// List queues by name, with their limits and how much of them is used
     List {
+        /// Only those whose name begins so
+        #[arg(long, value_name = "TEXT")]
+        prefix: Option<String>,
+        /// Only those that are paused
+        #[arg(long)]
+        paused: bool,
         /// Most queues to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
@@ -99,10 +105,15 @@ const LIST: &[Column<Queue>] = &[
 
 pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandResult {
     match command {
-        QueuesCommand::List { limit } => {
-            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+        QueuesCommand::List { prefix, paused, limit } => {
+            let query = |limit, cursor| QueuesQuery {
+                name_prefix: prefix.clone(),
+                paused: paused.then_some(true),
+                limit: Some(limit),
+                cursor,
+            };
             let queues = session.api()?.list(&["queues"], limit, query).await?;
-            session.output.page(&queues, LIST, "there are no queues")?;
+            session.output.page(&queues, LIST, "there are no such queues")?;
             tell_of_more(&queues, limit);
         }
         QueuesCommand::Get { name } => {

@@ -54,6 +54,8 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
             queue,
             worker,
             triggered_by,
+            since,
+            until,
             oldest_first,
             limit,
         } => {
@@ -66,9 +68,11 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
                 worker,
                 triggered_by: triggered_by.clone(),
                 sort: oldest_first.then_some(TimeSort::CreatedAt),
+                since: since.clone(),
+                until: until.clone(),
+                total: None,
                 limit: Some(limit),
                 cursor,
-                ..DispatchesQuery::default()
             };
             let items = session.api()?.list(&["dispatches"], limit, query).await?;
             session.output.page(&items, DISPATCHES, "there are no such dispatches")?;
@@ -100,14 +104,17 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
 
 pub(super) async fn executions(command: ExecutionsCommand, session: &Session) -> CommandResult {
     match command {
-        ExecutionsCommand::List { job, dispatch, status, limit } => {
+        ExecutionsCommand::List { job, dispatch, status, since, until, oldest_first, limit } => {
             let query = |limit, cursor| ExecutionsQuery {
                 job: job.clone(),
                 dispatch,
                 status,
+                sort: oldest_first.then_some(TimeSort::CreatedAt),
+                since: since.clone(),
+                until: until.clone(),
+                total: None,
                 limit: Some(limit),
                 cursor,
-                ..ExecutionsQuery::default()
             };
             let items = session.api()?.list(&["executions"], limit, query).await?;
             session.output.page(&items, EXECUTIONS, "there are no such executions")?;

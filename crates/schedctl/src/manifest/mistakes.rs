@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::outline::{CALENDARS, CHANNELS, FUNCTIONS, JOBS, Position, RULES, TEMPLATES};
+use super::outline::{CALENDARS, CHANNELS, FUNCTIONS, JOBS, Position, QUEUES, RULES, TEMPLATES};
 use crate::output::neutral;
 
 /// Where something stands.
@@ -16,7 +16,7 @@ pub(super) struct Where {
     pub(super) file: Option<PathBuf>,
     /// Line and column.
     pub(super) position: Option<Position>,
-    /// `job "name"`, `task function "name"` or `calendar "name"`.
+    /// What it is and its name, as in `job "name"`.
     pub(super) item: Option<String>,
     /// Path of the field below the item; empty when it is the whole item.
     pub(super) field: String,
@@ -32,6 +32,7 @@ pub(super) struct Mistake {
 /// What people call an item of a list.
 pub(super) fn item(list: &str, name: &str) -> Option<String> {
     match list {
+        QUEUES => Some(format!("queue {name:?}")),
         CALENDARS => Some(format!("calendar {name:?}")),
         FUNCTIONS => Some(format!("task function {name:?}")),
         TEMPLATES => Some(format!("template {name:?}")),

@@ -85,6 +85,7 @@ impl Files {
     /// Everything in them as one.
     pub(crate) fn manifest(&self) -> Manifest {
         Manifest {
+            queues: self.all(|manifest| &manifest.queues),
             calendars: self.calendars().cloned().collect(),
             task_functions: self.functions().cloned().collect(),
             templates: self.templates().cloned().collect(),
@@ -201,6 +202,7 @@ impl Source {
         }
         let manifest = &self.manifest;
         match list {
+            outline::QUEUES => names(&manifest.queues, |spec| &spec.name),
             outline::CALENDARS => names(&manifest.calendars, |spec| &spec.name),
             outline::FUNCTIONS => names(&manifest.task_functions, |spec| &spec.name),
             outline::TEMPLATES => names(&manifest.templates, |spec| &spec.name),

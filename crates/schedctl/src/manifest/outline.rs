@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
+/// Name of the list of queues.
+pub(super) const QUEUES: &str = "queues";
 /// Name of the list of calendars.
 pub(super) const CALENDARS: &str = "calendars";
 /// Name of the list of task functions.
@@ -22,7 +24,7 @@ pub(super) const CHANNELS: &str = "notification_channels";
 /// Name of the list of notification rules.
 pub(super) const RULES: &str = "notification_rules";
 /// All lists.
-pub(super) const LISTS: [&str; 6] = [CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
+pub(super) const LISTS: [&str; 7] = [QUEUES, CALENDARS, FUNCTIONS, TEMPLATES, JOBS, CHANNELS, RULES];
 
 /// A place in a text, both counted from 1. Ordered as one reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -137,6 +137,19 @@ fn an_unknown_field_of_a_calendar_is_told_with_its_line_and_the_known_ones() {
 }
 
 #[test]
+fn queues_have_places_and_names_like_jobs() {
+    let text = "queues:\n  - name: io\n    max_running: 3\n    rate: {count: 10, period_seconds: 60}\n";
+    let files = files(&[("a.yaml", GOOD), ("b.yaml", text)]).unwrap();
+    assert_eq!(files.manifest().queues[0].max_running, Some(3));
+    let mut problem = Problem::new(422, "Unprocessable Content", "invalid", "a mistake; nothing was changed");
+    problem.errors = vec![ProblemError { pointer: "/queues/0/max_running".into(), message: "is odd".into() }];
+    let told = files.explain(&problem).to_string();
+    assert!(told.contains("b.yaml:3:5: queue \"io\", max_running: is odd"), "{told}");
+    let told = wrong("queues:\n  - name: io\n    is_paused: true\n");
+    assert!(told.contains("jobs.yaml:3:5: queue \"io\", is_paused: unknown field"), "{told}");
+}
+
+#[test]
 fn calendars_have_places_like_jobs() {
     let text = "calendars:\n  - name: holidays\n    weekly:\n      - SAT\n      - days: [MON]\n        from: 2 pm\n        until: 04:00\n";
     let files = files(&[("a.yaml", GOOD), ("b.yaml", text)]).unwrap();

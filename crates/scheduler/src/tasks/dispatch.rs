@@ -1,6 +1,6 @@
 //! The tick: due fire times become dispatches.
 //!
-//! Batches ([`super::batch`]) one after the other until one is not full; in a burst several at once, each on a connection and in a task of its
+//! Batches ([`super::batch`]) one after the other until one is not full, and again while more has come due meanwhile; in a burst several at once, each on a connection and in a task of its
 //! own: while one decides, the others go on. They lock different jobs, and the fence of the term holds for all. They end with the run. Between batches the queues touched are notified,
 //! each once and outside of the transaction: a notification takes a lock that serialises commits, and losing one costs nothing but
 //! latency. If the process dies after a commit, the dispatches are there and only the hint is missing.
@@ -107,9 +107,9 @@ impl Dispatch {
         let started = monotonic();
         while outlook.due() > 0 {
             let before = sum.jobs;
-            self.work_off(outlook.due(), &mut sum).await?;
+            self.work_off(outlook.due(), started, &mut sum).await?;
             outlook = self.look().await?;
-            // What has come due meanwhile goes at once; what is locked is looked at again after a pause.
+            // What has come due meanwhile goes at once; where nothing could be had, all of it is locked, and looked at again after a pause.
             if sum.jobs == before || started.elapsed() > RUN_FOR || self.batches.scope.stop.is_cancelled() {
                 break;
             }
@@ -162,10 +162,9 @@ impl Dispatch {
 
     /// Works off what is due, in as many lanes as that is worth. What one of them is refused is taken one job at a time after the others
     /// have ended, so that the job that is refused is found and disabled and the others go on. Where all are refused, none is.
-    async fn work_off(&self, due: i64, sum: &mut Sum) -> Result<(), BoxError> {
+    async fn work_off(&self, due: i64, started: Instant, sum: &mut Sum) -> Result<(), BoxError> {
         let lanes = (due / LEAST_PER_LANE).clamp(1, i64::from(self.lanes));
         let per_batch = per_batch(due, lanes, self.batch_size);
-        let started = monotonic();
         let lane = Lane { batches: self.batches.clone(), per_batch, started };
         let lanes = (0..lanes).map(|_| spawn_owned("dispatch_lane", lane.clone().run()));
         let mut refused = None;

@@ -55,7 +55,7 @@ pub(in crate::routes) async fn write(
         let applied = Applied {
             kind: Kind::NotificationChannel,
             name: saved.channel.name,
-            id: saved.channel.id,
+            id: Some(saved.channel.id),
             change,
             version: Some(saved.channel.version),
             changes: notes.fields(change),
@@ -73,7 +73,7 @@ pub(in crate::routes) async fn write(
         let applied = Applied {
             kind: Kind::NotificationRule,
             name: saved.rule.settings.name,
-            id: saved.rule.id,
+            id: Some(saved.rule.id),
             change,
             version: Some(saved.rule.version),
             changes: notes.fields(change),

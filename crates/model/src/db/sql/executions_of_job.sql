@@ -1,20 +1,4 @@
 -- As executions_list, of one job, in the index of its attempts.
-SELECT p.id, p.job_id, j.name, p.dispatch_id, p.attempt, p.status, p.scheduled_for, p.started_at, p.completed_at, p.duration_ms, p.exit_code,
-       p.result, p.error_class, p.error_message, p.output_bytes, p.worker_id, p.triggered_by,
-       -- A fire time begins a trace of its own, so there is nothing to look up for it; empty where something else has no context.
-       CASE WHEN p.triggered_by <> 'scheduler'
-            THEN (SELECT coalesce(d.traceparent, '') FROM job_dispatch d WHERE d.id = p.dispatch_id AND d.tenant_id = p.tenant_id) END,
-       p.metrics, NULL::text
-FROM (
-    SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
-           l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by, l.metrics
-    FROM job_execution_log l
-    UNION ALL
-    SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
-           l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by, l.metrics
-    FROM maintenance.job_execution_log l
-) AS p
-LEFT JOIN scheduled_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.job_id
 WHERE p.tenant_id = $1
   AND p.job_id = $2
   AND p.id < $3

@@ -1,13 +1,14 @@
 -- What runs is counted only where a limit needs it, and once for all. What waits is counted up to a bound, so that a queue with millions
 -- costs no more than one with thousands; what stands in line behind others of its job is counted by the jobs. The oldest is found by leaping
 -- over priorities, as by claims.
-WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS after, $3::text AS only),
+WITH input AS (SELECT $1::uuid AS tenant_id, $2::text AS after, $3::text AS only, $4::text AS prefix, $5::boolean AS paused),
 page AS MATERIALIZED (
     SELECT q.*
     FROM input
     JOIN queues q ON q.tenant_id = input.tenant_id AND q.name > input.after AND (input.only IS NULL OR q.name = input.only)
+    WHERE (input.prefix IS NULL OR starts_with(q.name, input.prefix)) AND (input.paused IS NULL OR q.is_paused = input.paused)
     ORDER BY q.name
-    LIMIT $4
+    LIMIT $6
 ),
 running AS MATERIALIZED (
     SELECT d.tenant_id, d.queue, count(DISTINCT d.id) AS count

@@ -10,6 +10,7 @@ use anyhow::anyhow;
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{Applied, ApplyQuery, ApplyResult, Change, Job, JobDeleted, JobsQuery, Kind, Project};
 use serde::Serialize;
+use uuid::Uuid;
 
 use super::args::ApplyArgs;
 use super::{Session, life};
@@ -42,7 +43,7 @@ struct Line {
     change: &'static str,
     what: Option<String>,
     version: Option<i64>,
-    id: String,
+    id: Option<Uuid>,
 }
 
 const LINES: &[Column<Line>] = &[
@@ -51,12 +52,13 @@ const LINES: &[Column<Line>] = &[
     Column::new("CHANGE", |line| line.change.to_owned()),
     Column::new("WHAT", |line| or_dash(line.what.as_deref())),
     Column::wide("VERSION", |line| or_dash(line.version)),
-    Column::wide("ID", |line| line.id.clone()),
+    Column::wide("ID", |line| or_dash(line.id)),
 ];
 
 impl From<&Applied> for Line {
     fn from(applied: &Applied) -> Self {
         let kind = match applied.kind {
+            Kind::Queue => "queue",
             Kind::Calendar => "calendar",
             Kind::TaskFunction => "task function",
             Kind::Template => "template",
@@ -75,7 +77,7 @@ impl From<&Applied> for Line {
             change,
             what: life::changes(&applied.changes),
             version: applied.version,
-            id: applied.id.to_string(),
+            id: applied.id,
         }
     }
 }
@@ -88,7 +90,7 @@ impl From<&JobDeleted> for Line {
             change: "deleted",
             what: None,
             version: Some(deleted.version),
-            id: deleted.job_id.to_string(),
+            id: Some(deleted.job_id),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DispatchesCommand {
-    /// List dispatches, newest first
+    /// List dispatches, the newest first unless told otherwise
     List {
         /// Only of this job, by name or id
         #[arg(long, value_name = "NAME")]
@@ -33,6 +33,12 @@ pub(crate) enum DispatchesCommand {
         /// Only those that this has made: scheduler, manual, api, retry, dependency or backfill
         #[arg(long, value_name = "WHAT")]
         triggered_by: Option<String>,
+        /// Only those created then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        since: Option<String>,
+        /// Only those created before then
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        until: Option<String>,
         /// List the oldest first
         #[arg(long)]
         oldest_first: bool,
@@ -91,7 +97,7 @@ pub(crate) struct WaitArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExecutionsCommand {
-    /// List executions, newest first
+    /// List executions, the newest first unless told otherwise
     List {
         /// Only of this job, by name or id
         #[arg(long, value_name = "NAME")]
@@ -102,6 +108,15 @@ pub(crate) enum ExecutionsCommand {
         /// Only those that ended so
         #[arg(long, value_name = "STATUS", value_parser = execution_status)]
         status: Option<ExecutionStatus>,
+        /// Only those that started then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        since: Option<String>,
+        /// Only those that started before then
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        until: Option<String>,
+        /// List the oldest first
+        #[arg(long)]
+        oldest_first: bool,
         /// Most executions to list
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
