@@ -3,12 +3,15 @@
 //! Started from the bottom up and stopped from the top down, whatever was started. All of it is driven by the future that
 //! calls; see the module above for why.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use devdb::StopMode;
-use sched_model::db::Database;
+use sched_model::db::{Database, queues};
+use sched_model::domain::ids::DEFAULT_TENANT;
+use sched_model::domain::job::check_name;
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 use sched_runtime::config::{ProcessEnvironment, Source as _};
@@ -32,6 +35,10 @@ use crate::failure::{failure, listen};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longest wait for a server that has just said it takes connections.
 const DATABASE_LIMIT: Duration = Duration::from_secs(15);
+/// Longest name of a queue.
+const LONGEST_NAME: usize = 100;
+/// Most queues that are served.
+const MOST_QUEUES: i64 = 1_000;
 /// Longest wait until all daemons are healthy.
 const HEALTHY_LIMIT: Duration = Duration::from_secs(60);
 /// What of our own environment every daemon gets: what programs in general need, and nothing that configures them.
@@ -48,6 +55,17 @@ pub(super) struct Installation {
     api_port: u16,
 }
 
+/// The queues that workers serve, as they are told: those that there are, and those that the files name. One that is made later is served
+/// from the next start on.
+async fn served(database: &Database, named: BTreeSet<String>) -> Result<String, ExitError> {
+    let mut conn = database.dedicated().await.map_err(failure)?;
+    let kept = queues::settings(&mut conn, DEFAULT_TENANT, None, MOST_QUEUES).await.map_err(failure)?;
+    // What is no name is the API's to refuse, and no reason for a worker not to start.
+    let named = named.into_iter().filter(|name| check_name(name, LONGEST_NAME).is_ok());
+    let all: BTreeSet<String> = kept.into_iter().map(|queue| queue.name).chain(named).collect();
+    Ok(Vec::from_iter(all).join(","))
+}
+
 impl Installation {
     /// One in `folder` of which nothing runs yet.
     pub(super) fn prepare(folder: Folder, log: Log) -> Self {
@@ -56,7 +74,12 @@ impl Installation {
     }
 
     /// Starts everything and returns once all of it is healthy.
-    pub(super) async fn start(&mut self, args: &DevArgs, programs: &Programs) -> Result<(), ExitError> {
+    pub(super) async fn start(
+        &mut self,
+        args: &DevArgs,
+        programs: &Programs,
+        named_queues: BTreeSet<String>,
+    ) -> Result<(), ExitError> {
         self.api_port = ports::for_api(args.api_port).map_err(listen)?;
         self.log.say("Starting PostgreSQL.");
         self.postgres.start().await?;
@@ -65,11 +88,12 @@ impl Installation {
         let applied = up(&database).await?;
         install(&database).await?;
         self.ensure_owner(&database).await?;
+        let queues = served(&database, named_queues).await?;
         database.close();
         if !applied.is_empty() {
             self.log.say(&format!("Applied {} migrations.", applied.len()));
         }
-        self.start_daemons(args, programs)?;
+        self.start_daemons(args, programs, &queues)?;
         self.describe()?;
         self.wait_until_healthy().await
     }
@@ -88,7 +112,7 @@ impl Installation {
         ensure_dev_key(&mut conn, &ring, kept.as_ref(), keep).await
     }
 
-    fn start_daemons(&mut self, args: &DevArgs, programs: &Programs) -> Result<(), ExitError> {
+    fn start_daemons(&mut self, args: &DevArgs, programs: &Programs, queues: &str) -> Result<(), ExitError> {
         let mut common: Vec<(String, String)> = PASSED_ON
             .iter()
             .filter_map(|name| ProcessEnvironment.get(name).map(|value| ((*name).to_owned(), value)))
@@ -109,6 +133,7 @@ impl Installation {
         ];
         let mut worker = vec![
             pair("WORKER_CONCURRENCY", args.concurrency.to_string()),
+            pair("WORKER_QUEUES", queues.to_owned()),
             pair("SECRETS_KEY_FILE", keys),
             // Everything of this installation is on loopback, and so are the servers of those who try it out.
             pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()),

@@ -94,7 +94,8 @@ async fn live(
     programs: &Programs,
     globals: &Globals,
 ) -> CommandResult {
-    installation.start(args, programs).await?;
+    let queues = files.as_ref().map(Files::queues).unwrap_or_default();
+    installation.start(args, programs, queues).await?;
     banner::print(installation, globals);
     let url = installation.api_url().parse().map_err(failure)?;
     let key = private_file::read(&installation.folder().api_key()).map_err(failure)?;

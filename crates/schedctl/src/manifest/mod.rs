@@ -8,6 +8,7 @@ mod mistakes;
 mod outline;
 mod reading;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::exit::{self, ExitStatus};
@@ -93,6 +94,17 @@ impl Files {
             notification_channels: self.all(|manifest| &manifest.notification_channels),
             notification_rules: self.all(|manifest| &manifest.notification_rules),
         }
+    }
+
+    /// All queues that anything in them names.
+    pub(crate) fn queues(&self) -> BTreeSet<String> {
+        let of = |manifest: &Manifest| {
+            let queues = manifest.queues.iter().map(|queue| queue.name.clone());
+            let functions = manifest.task_functions.iter().map(|function| function.queue.clone());
+            let jobs = manifest.jobs.iter().filter_map(|job| job.queue.clone());
+            queues.chain(functions).chain(jobs).collect::<Vec<_>>()
+        };
+        self.sources.iter().flat_map(|source| of(&source.manifest)).collect()
     }
 
     /// The calendars of all files.

@@ -17,8 +17,11 @@ fn dev(folder: &Path) -> Launch {
 fn jobs_file(folder: &Path) -> std::path::PathBuf {
     let file = folder.join("jobs.yaml");
     let text = "
+queues:
+  - {name: apart, max_running: 1}
 task_functions:
   - name: say
+    queue: apart
     handler_type: process
     handler_config: {program: echo, args: [hello]}
   - name: fail
