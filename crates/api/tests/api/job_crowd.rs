@@ -1,4 +1,6 @@
 //! Many jobs made, paused, resumed and deleted by eight clients at once, each request sent twice: every count agrees exactly.
+//!
+//! The whole of it: `SCHED_TEST_JOBS=10000 scripts/test -E 'package(sched-api) & test(job_crowd)'`.
 
 use std::env;
 use std::sync::Arc;

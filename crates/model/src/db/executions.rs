@@ -81,30 +81,13 @@ pub struct Filter {
     pub oldest_first: bool,
 }
 
-/// Declares a page of attempts of a tenant, in one order.
+/// Declares a page of attempts, of a tenant or of a job of it, in one order.
 macro_rules! list {
-    ($name:ident = $file:literal) => {
+    ($name:ident = $file:literal $(, of a $job:ident)?) => {
         statement! {
             $name = $file after "executions_page.sql", (
                 tenant: TenantId as SqlUuid,
-                after: ExecutionId as SqlUuid,
-                since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-                until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
-                status: Option<AttemptOutcome> as Nullable<Text>,
-                dispatch: Option<DispatchId> as Nullable<SqlUuid>,
-                limit: i64 as BigInt,
-            ) -> Columns
-        }
-    };
-}
-
-/// Declares the same, of one job.
-macro_rules! list_of_job {
-    ($name:ident = $file:literal) => {
-        statement! {
-            $name = $file after "executions_page.sql", (
-                tenant: TenantId as SqlUuid,
-                job: JobId as SqlUuid,
+                $($job: JobId as SqlUuid,)?
                 after: ExecutionId as SqlUuid,
                 since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
                 until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
@@ -118,8 +101,8 @@ macro_rules! list_of_job {
 
 list!(List = "executions_list.sql");
 list!(OldestFirst = "executions_list_oldest.sql");
-list_of_job!(ListOfJob = "executions_of_job.sql");
-list_of_job!(OldestOfJobFirst = "executions_of_job_oldest.sql");
+list!(ListOfJob = "executions_of_job.sql", of a job);
+list!(OldestOfJobFirst = "executions_of_job_oldest.sql", of a job);
 
 /// Finished attempts of the tenant, newest first unless the filter says otherwise, at most `limit`.
 ///
