@@ -144,7 +144,8 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));
-    watching.spawn(mutate(place.clone(), mutant, length / 3));
+    // Early enough that what it delays is decided about before every schedule is paused.
+    watching.spawn(mutate(place.clone(), mutant, length / 6));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let client = Client::new(number, office.clone());
