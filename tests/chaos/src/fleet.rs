@@ -2,16 +2,16 @@
 //!
 //! Every process ends with its keeper, also when the program is killed (`test_support::Process`). What a keeper did is in the timeline.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
-use test_support::{Launch, Process, http};
+use anyhow::{Context as _, bail, ensure};
+use test_support::{Launch, Process, free_port, http, process_state};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -29,7 +29,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// How often a keeper looks after its daemon.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a daemon may take to be ready.
-const READY_LIMIT: Duration = Duration::from_secs(60);
+const READY_LIMIT: Duration = Duration::from_secs(120);
+/// How much of what a daemon wrote is shown when it does not become ready.
+const SHOWN: usize = 20;
 /// These reach the database through the pooler.
 const POOLED: [Target; 2] =
     [Target { kind: Kind::Scheduler, number: 2 }, Target { kind: Kind::Worker, number: 5 }];
@@ -44,6 +46,8 @@ pub(crate) enum Order {
     Renew(oneshot::Sender<bool>),
     /// Ends it in order, for good; answers how.
     End(oneshot::Sender<Option<i32>>),
+    /// Answers whether it runs and what it wrote last.
+    Show(oneshot::Sender<String>),
 }
 
 /// A daemon, whether it runs right now or not.
@@ -69,6 +73,21 @@ impl Daemon {
     pub(crate) fn order(&self, order: Order) {
         // A keeper that is gone has been told to end.
         drop(self.orders.send(order));
+    }
+
+    /// Waits until it is ready; an error says all there is to know about one that does not become so `after` that.
+    async fn ready(&self, after: &str) -> anyhow::Result<()> {
+        if ready(self.address, READY_LIMIT).await {
+            return Ok(());
+        }
+        let told = http::get(self.address, "/health/ready").await;
+        let (answer, shown) = oneshot::channel();
+        self.order(Order::Show(answer));
+        let shown = tokio::time::timeout(END_LIMIT, shown).await;
+        let shown =
+            shown.ok().and_then(Result::ok).unwrap_or_else(|| "its keeper does not answer".to_owned());
+        let Self { name, address, .. } = self;
+        bail!("{name} is not ready {READY_LIMIT:?} after {after}; {address} says {told:?}; {shown}")
     }
 }
 
@@ -160,11 +179,7 @@ impl Fleet {
             }
         }
         for daemon in &fleet.daemons {
-            ensure!(
-                ready(daemon.address, READY_LIMIT).await,
-                "{} is not ready after {READY_LIMIT:?}",
-                daemon.name
-            );
+            daemon.ready("its start").await?;
         }
         Ok(fleet)
     }
@@ -185,11 +200,7 @@ impl Fleet {
             daemon.way.clear();
         }
         for daemon in &self.daemons {
-            ensure!(
-                ready(daemon.address, READY_LIMIT).await,
-                "{} is not ready after the faults",
-                daemon.name
-            );
+            daemon.ready("the faults").await?;
         }
         Ok(())
     }
@@ -298,8 +309,22 @@ impl Keeper {
                 // Whoever asked may have gone.
                 let _ = answer.send(process.is_some());
             }
+            Order::Show(answer) => drop(answer.send(self.show())),
             Order::End(_) => {}
         }
+    }
+
+    /// Whether it runs, and the end of all it wrote.
+    fn show(&mut self) -> String {
+        self.keep_log();
+        let state = self.running().map_or_else(
+            || "it does not run".to_owned(),
+            |id| format!("it runs as process {id} ({:?})", process_state(id)),
+        );
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let skipped = log.lines().count().saturating_sub(SHOWN);
+        let end: Vec<_> = log.lines().skip(skipped).collect();
+        format!("{state} and wrote last:\n{}", end.join("\n"))
     }
 
     /// The process, if it runs.
@@ -454,10 +479,4 @@ pub(crate) fn program_in(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let path = folder.canonicalize().with_context(|| format!("no folder {}", folder.display()))?.join(name);
     ensure!(path.is_file(), "{} is missing", path.display());
     Ok(path)
-}
-
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    Ok(listener.local_addr()?.port())
 }

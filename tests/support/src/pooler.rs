@@ -4,14 +4,14 @@
 //! tests run as root, as it refuses to be root, and ends with the value.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::{Launch, Process, Proxy, wait_for};
+use crate::{Launch, Process, Proxy, free_port, wait_for};
 
 /// How long it may take to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ impl Pooler {
             .find(|path| path.exists())
             .unwrap_or_else(|| panic!("pgbouncer is not installed; scripts/test installs it"));
         let proxy = Proxy::before(url).await;
-        let port = free_port();
+        let port = free_port().unwrap_or_else(|error| panic!("no port for pgbouncer: {error}"));
         let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("no folder for pgbouncer: {error}"));
         let (settings, at, database) = settings(proxy.url(), port, mode);
         let file = folder.path().join("pgbouncer.ini");
@@ -103,10 +103,4 @@ fn settings(url: &str, port: u16, mode: &str) -> (String, SocketAddr, String) {
          pool_mode = {mode}\ndefault_pool_size = 60\nmax_client_conn = 200\nserver_login_retry = 1\n"
     );
     (settings, at, name)
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-    listener.unwrap_or_else(|error| panic!("no free port: {error}")).port()
 }

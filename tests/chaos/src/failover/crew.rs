@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::ensure;
-use test_support::Process;
+use test_support::{Process, free_port};
 
-use crate::fleet::{Station, free_port, launch, ready, word};
+use crate::fleet::{Station, launch, ready, word};
 use crate::plan::Kind;
 
 /// How many there are of each kind.
