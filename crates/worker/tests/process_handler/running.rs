@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sched_model::domain::function::HandlerType;
-use sched_worker::handlers::{ErrorClass, Outcome, Report};
+use sched_worker::handlers::{ErrorClass, Execution, Outcome, Report};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Bench, entries, execution, run, run_shell, shell};
+use crate::support::{Bench, entries, execution, run, run_shell, shell, token, wait_for_sleepers};
 
 fn failure(report: &Report) -> (Outcome, Option<ErrorClass>, &str) {
     (report.outcome, report.error_class, report.error_message.as_deref().unwrap_or_default())
@@ -187,6 +187,46 @@ async fn the_private_directory_is_private_and_does_not_stay() {
     assert_eq!((report.outcome, lines[0]), (Outcome::Succeeded, "700"));
     assert!(lines[1].starts_with(bench.root.path().to_str().unwrap()), "{}", lines[1]);
     assert_eq!((entries(bench.root.path()), report.notes.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_private_directory_left_as_it_was_is_used_again_while_others_run() {
+    let (bench, token) = (Bench::new(), token());
+    let cancel = CancellationToken::new();
+    let other = bench.run_until(execution(shell(&format!("sleep {token}"))), cancel.clone());
+    let short = async {
+        wait_for_sleepers(&token, 1).await;
+        let finds =
+            r#"ls -A; ls -A "$TMPDIR"; stat -c %a . "$TMPDIR" "$SCHED_ARGS_FILE"; cat "$SCHED_ARGS_FILE""#;
+        let mut places = Vec::new();
+        // Left as it was or not, everyone finds the same: an empty place and the arguments of its own.
+        for (day, leaves, kept) in [
+            ("tuesday", "", 1),
+            ("wednesday", "", 1),
+            ("thursday", "touch \"$TMPDIR/x\"", 0),
+            ("friday", "", 1),
+        ] {
+            let command = format!("{finds}; echo; pwd; {leaves}");
+            let args = json!({"day": day});
+            let report = bench.run(Execution { args: args.clone(), ..execution(shell(&command)) }).await;
+            let (found, place) = report.stdout.head.trim_end().rsplit_once('\n').unwrap();
+            assert_eq!(found, format!("args.json\nwork\n700\n700\n600\n{args}"), "{day}");
+            assert_eq!(entries(bench.root.path()), 1 + kept, "{day}");
+            places.push(place.to_owned());
+        }
+        places.dedup();
+        assert_eq!(places.len(), 4, "each has a name of its own");
+        // A result is taken, and the directory that held it goes.
+        let report = bench.run(execution(shell("echo 7 > \"$SCHED_RESULT_FILE\""))).await;
+        assert_eq!((report.result, entries(bench.root.path())), (Some(json!(7)), 1));
+        bench.run(execution(shell(":"))).await;
+        assert_eq!(entries(bench.root.path()), 2);
+        cancel.cancel();
+    };
+    tokio::join!(other, short);
+    assert_eq!(entries(bench.root.path()), 1, "the spare, which nobody wants any more");
+    drop(bench.handlers);
+    assert_eq!(entries(bench.root.path()), 0, "it goes with the worker");
 }
 
 #[tokio::test]

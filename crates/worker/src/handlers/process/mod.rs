@@ -1,6 +1,7 @@
 //! The `process` handler: runs a program of the operating system and leaves nothing of it behind.
 //!
-//! An attempt goes through five steps, one module each: `workspace` makes a private directory with the arguments,
+//! An attempt goes through five steps, one module each: `workspace` makes a private directory with the arguments, or
+//! takes one of `spares`,
 //! `environment` builds the variables from nothing, `launch` starts the program (`spawn`), `pipes` keeps head and tail of the output while
 //! `supervise` waits for the exit, the timeout or the cancellation, and `strays` finds and kills what outlived the
 //! program. `outcome` says in words how it ended.
@@ -32,6 +33,7 @@ mod pipes;
 mod procfs;
 mod programs;
 mod running;
+mod spares;
 mod spawn;
 mod strays;
 mod supervise;
@@ -57,6 +59,7 @@ use confine::{Confinement, Directory};
 use launch::{Launcher, Prepared};
 use pipes::Pipes;
 use programs::ProgramRefused;
+use spares::Spares;
 use supervise::Patience;
 use users::{Identity, RunAsError};
 use workspace::Workspace;
@@ -180,6 +183,7 @@ struct Place {
     cgroups: Cgroups,
     programs: ProgramList,
     run_as: RunAsList,
+    spares: Arc<Spares>,
 }
 
 impl ProcessHandler {
@@ -203,13 +207,14 @@ impl ProcessHandler {
         let launcher = Launcher::new().map_err(PrepareError::Launcher)?;
         let ProcessSettings { temp_root, inherited, programs, run_as, .. } = settings;
         let worker = environment::Worker { inherited, mark };
-        let place = Place { temp_root, worker, cgroups, programs, run_as };
+        let place = Place { temp_root, worker, cgroups, programs, run_as, spares: Arc::default() };
         Ok(Self { place: Arc::new(place), launcher })
     }
 
     /// Kills and reaps what attempts that were dropped have left; to be called every other second.
     pub fn tidy(&self) {
         cgroups::tidy();
+        self.place.spares.tidy();
         let killed = strays::tidy();
         if killed > 0 {
             tracing::warn!(
@@ -279,10 +284,11 @@ impl ProcessHandler {
             notes.extend(running.kill_strays().await);
             pipes.drain(DRAIN_AFTER_KILL).await;
         }
+        let survives = !notes.is_empty();
         let memory_kills = running.memory_kills();
         drop(running);
 
-        let left = workspace.close().await;
+        let left = workspace.close(survives).await;
         notes.extend(left.notes);
         let (metrics, not_kept) = left.result.as_ref().map(Metrics::of_result).unwrap_or_default();
         notes.extend(not_kept.map(|why| format!("of the result's metrics some were not kept: {why}")));
@@ -315,8 +321,9 @@ impl ProcessHandler {
             let identity = identity.as_ref();
             let owner = identity.map(|identity| (identity.uid, identity.gid));
             let path = place.programs.permits(launch::path(&config)?)?;
-            let mut workspace = Workspace::create(&place.temp_root, &execution, &place.worker.mark, owner)
-                .map_err(|source| StartError::Workspace { root: place.temp_root.clone(), source })?;
+            let (root, mark) = (&place.temp_root, &place.worker.mark);
+            let mut workspace = Workspace::create(root, &execution, mark, owner, &place.spares)
+                .map_err(|source| StartError::Workspace { root: root.clone(), source })?;
             let program =
                 launch::program(path, &config, &execution, &mut workspace, &place.worker, identity)?;
             let leaf = place.cgroups.make(execution_id, config.limits.as_ref())?;

@@ -5,21 +5,24 @@
 //! regular file, and is read up to a limit. The directory of a program that runs as another user belongs to that user: what the program
 //! begins with is opened before it is given away, and what is in it afterwards is handled by [`super::ownership`]. Blocking file work: creation runs on a launcher thread, closing on the
 //! blocking pool. A dropped workspace removes itself too. One whose worker was killed is removed by the next worker that starts
-//! there: the name of the directory names its worker.
+//! there: the name of the directory names its worker. One that its program left as it found it may become another attempt's ([`super::spares`]).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid};
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::super::{Execution, storable};
+use super::spares::{InUse, Look, Spares};
 use super::{ownership, strays};
 
 /// Largest result that is taken.
@@ -27,6 +30,9 @@ const MAX_RESULT_BYTES: u64 = 1024 * 1024;
 
 /// The file that a result is written to.
 const RESULT: &str = "result.json";
+
+/// The directory to work in.
+pub(super) const WORK: &str = "work";
 
 /// How the names of private directories begin.
 const PREFIX: &str = "sched-";
@@ -43,6 +49,9 @@ pub(super) struct Workspace {
     /// Whose it is, if not the worker's.
     owner: Option<(Uid, Gid)>,
     is_removed: bool,
+    /// How it was when it had been filled, if it is the worker's.
+    filled: Option<Look>,
+    in_use: InUse,
 }
 
 /// What was found in the directory when it was closed.
@@ -55,28 +64,40 @@ pub(super) struct Left {
 }
 
 impl Workspace {
-    /// Makes the directory below `root` and writes the arguments into it.
+    /// Makes the directory below `root`, or takes a spare, and writes the arguments into it.
     /// It belongs to `owner`, who is to run there, or else to the worker. `mark` is the worker's.
     pub(super) fn create(
         root: &Path,
         execution: &Execution,
         mark: &str,
         owner: Option<(Uid, Gid)>,
+        spares: &Arc<Spares>,
     ) -> io::Result<Self> {
-        let private = fs::Permissions::from_mode(0o700);
         let worker = mark.replace(':', "_");
-        let prefix = format!("{PREFIX}{worker}-{}-", execution.execution_id.simple());
-        let dir = tempfile::Builder::new().prefix(&prefix).permissions(private).tempdir_in(root)?;
-        let folder = open_folder(dir.path())?;
-        let path = dir.keep();
+        let (id, unguessable) = (execution.execution_id.simple(), Uuid::new_v4().simple());
+        let path = root.join(format!("{PREFIX}{worker}-{id}-{unguessable}"));
+        let in_use = spares.used();
+        // What may have been in a spare was the worker's, and becomes nobody else's.
+        let spare = if owner.is_none() { spares.take(&path) } else { None };
+        let is_new = spare.is_none();
+        let folder = match spare {
+            Some(folder) => folder,
+            None => {
+                DirBuilder::new().mode(0o700).create(&path)?;
+                open_folder(&path)?
+            }
+        };
         // From here on dropping it removes the directory.
-        let mut workspace = Self { path, folder, args: None, work: None, owner: None, is_removed: false };
+        let (args, work, filled) = (None, None, None);
+        let mut workspace = Self { path, folder, args, work, owner: None, is_removed: false, filled, in_use };
+        if is_new {
+            DirBuilder::new().mode(0o700).create(workspace.work())?;
+        }
         workspace.fill(execution, owner)?;
         Ok(workspace)
     }
 
     fn fill(&mut self, execution: &Execution, owner: Option<(Uid, Gid)>) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).create(self.work())?;
         let mut args = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.args_file())?;
         args.write_all(execution.args.to_string().as_bytes())?;
         self.args = Some(File::open(self.args_file())?);
@@ -88,13 +109,15 @@ impl Workspace {
             }
             std::os::unix::fs::fchown(&self.folder, Some(uid.as_raw()), Some(gid.as_raw()))?;
             self.owner = owner;
+        } else {
+            self.filled = Some(Look::at(&self.folder, &self.path)?);
         }
         Ok(())
     }
 
     /// Working directory of a function that names none.
     pub(super) fn work(&self) -> PathBuf {
-        self.path.join("work")
+        self.path.join(WORK)
     }
 
     /// Scratch space.
@@ -122,14 +145,14 @@ impl Workspace {
         self.path.join(RESULT)
     }
 
-    /// Reads the result and removes the directory.
-    pub(super) async fn close(self) -> Left {
-        let closed = tokio::task::spawn_blocking(move || self.close_now()).await;
+    /// Reads the result and removes the directory, or keeps it for another attempt if nothing of this one `survives`.
+    pub(super) async fn close(self, survives: bool) -> Left {
+        let closed = tokio::task::spawn_blocking(move || self.close_now(survives)).await;
         closed
             .unwrap_or_else(|error| Left { result: None, notes: vec![format!("private directory: {error}")] })
     }
 
-    fn close_now(mut self) -> Left {
+    fn close_now(mut self, survives: bool) -> Left {
         let mut left = Left::default();
         let read = || read_result(&self.folder, self.owner.map(|(uid, _)| uid));
         let read = match self.owner {
@@ -142,11 +165,24 @@ impl Workspace {
             Ok(result) => left.result = result,
             Err(problem) => left.notes.push(format!("the result file was ignored: {problem}")),
         }
+        if !survives && self.keep() {
+            return left;
+        }
         if let Err(error) = self.remove() {
             let path = self.path.display();
             left.notes.push(format!("private directory {path} could not be removed: {error}"));
         }
         left
+    }
+
+    /// Keeps the directory for another attempt if the program has left it as it was. Tells whether it has.
+    fn keep(&mut self) -> bool {
+        let now = Look::at(&self.folder, &self.path).ok();
+        if now.is_none() || now != self.filled || fs::remove_file(self.args_file()).is_err() {
+            return false;
+        }
+        self.is_removed = self.in_use.keep(&self.path, &self.folder);
+        self.is_removed
     }
 
     fn remove(&mut self) -> io::Result<()> {
@@ -171,7 +207,8 @@ impl Drop for Workspace {
     }
 }
 
-fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+/// Opens a directory, and nothing else.
+pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let flags = (OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits();
     Ok(OpenOptions::new().read(true).custom_flags(flags).open(path)?.into())
 }
