@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Bench, execution, run, run_shell};
 
 /// Variables that every program gets.
-const ALWAYS: [&str; 15] = [
+const ALWAYS: [&str; 16] = [
     "LANG",
     "PATH",
     "SCHED_ARGS_FILE",
@@ -22,6 +22,7 @@ const ALWAYS: [&str; 15] = [
     "SCHED_JOB_ID",
     "SCHED_JOB_NAME",
     "SCHED_LATENESS_MS",
+    "SCHED_PROGRESS_FILE",
     "SCHED_RESULT_FILE",
     "SCHED_WORKER_PROCESS",
     "TMPDIR",

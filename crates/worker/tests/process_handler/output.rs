@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use sched_worker::handlers::Outcome;
+use sched_worker::handlers::{Execution, Live, LiveEvent, Outcome};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
-use crate::support::{Bench, alive_with, execution, run, run_shell, shell, token, within};
+use crate::support::{Bench, alive_with, entries, execution, run, run_shell, shell, token, within};
 
 #[tokio::test]
 async fn an_endless_stream_is_bounded_and_counted() {
@@ -17,6 +18,29 @@ async fn an_endless_stream_is_bounded_and_counted() {
     assert_eq!(kept, 256 * 1024);
     assert!(report.stdout.total_bytes > 4 * kept, "only {} bytes came", report.stdout.total_bytes);
     assert_eq!(report.stdout.dropped_bytes, report.stdout.total_bytes - kept);
+}
+
+#[tokio::test]
+async fn a_program_tells_how_far_it_is() {
+    let (bench, token) = (Bench::new(), token());
+    let (live, mut told) = Live::channel(10);
+    let command = format!(
+        r#"echo "40 half of it" > "$SCHED_PROGRESS_FILE"; read -r go < go; echo done >> "$SCHED_PROGRESS_FILE"; sleep {token}"#
+    );
+    let place = tempfile::tempdir().unwrap();
+    nix::unistd::mkfifo(&place.path().join("go"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let config = json!({"shell": true, "command": command, "cwd": place.path()});
+    let cancel = CancellationToken::new();
+    let run = bench.run_until(Execution { live, ..execution(config) }, cancel.clone());
+    let watch = async {
+        let half = LiveEvent::Progress { percent: Some(40.0), message: "half of it".into() };
+        assert_eq!(told.recv().await, Some(half));
+        tokio::fs::write(place.path().join("go"), "go\n").await.unwrap();
+        assert_eq!(told.recv().await, Some(LiveEvent::Progress { percent: None, message: "done".into() }));
+        cancel.cancel();
+    };
+    let (report, ()) = within(Duration::from_secs(60), Box::pin(async { tokio::join!(run, watch) })).await;
+    assert_eq!((report.outcome, entries(bench.root.path())), (Outcome::Cancelled, 0));
 }
 
 #[tokio::test]

@@ -61,6 +61,7 @@ pub(super) fn variables(
     }
     set("SCHED_ARGS_FILE", workspace.args_file().as_os_str());
     set("SCHED_RESULT_FILE", workspace.result_file().as_os_str());
+    set("SCHED_PROGRESS_FILE", workspace.progress_file().as_os_str());
     set(WORKER_MARK, worker.mark.as_ref());
     for (name, value) in about(execution) {
         set(name, value.as_ref());

@@ -1,9 +1,8 @@
 //! The `process` handler: runs a program of the operating system and leaves nothing of it behind.
 //!
 //! An attempt goes through five steps, one module each: `workspace` makes a private directory with the arguments, or
-//! takes one of `spares`,
-//! `environment` builds the variables from nothing, `launch` starts the program (`spawn`), `pipes` keeps head and tail of the output while
-//! `supervise` waits for the exit, the timeout or the cancellation, and `strays` finds and kills what outlived the
+//! takes one of `spares`, `environment` builds the variables from nothing, `launch` starts the program (`spawn`), `pipes` keeps head and tail of the output and
+//! `progress` looks how far it is while `supervise` waits for the exit, the timeout or the cancellation, and `strays` finds and kills what outlived the
 //! program. `outcome` says in words how it ended.
 //!
 //! What it guarantees on Linux: once [`ProcessHandler::run`] returns, no process of the attempt runs any more, whether
@@ -32,6 +31,7 @@ mod ownership;
 mod pipes;
 mod procfs;
 mod programs;
+mod progress;
 mod running;
 mod spares;
 mod spawn;
@@ -273,7 +273,12 @@ impl ProcessHandler {
         let started_after = monotonic().duration_since(called);
 
         let mut pipes = Pipes::of(&mut running, config.max_output_bytes, &execution.live);
-        let ending = pipes.read_during(supervise::until_it_ends(&mut running, patience, cancel)).await;
+        let progress = workspace.follower(&execution.live);
+        let ending = tokio::select! {
+            biased;
+            ending = pipes.read_during(supervise::until_it_ends(&mut running, patience, cancel)) => ending,
+            never = progress.follow() => match never {},
+        };
         let mut notes = Vec::new();
         if ending.was_stopped() {
             notes.extend(running.kill_strays().await);

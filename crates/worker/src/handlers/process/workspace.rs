@@ -21,7 +21,8 @@ use nix::unistd::{Gid, Uid};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::super::{Execution, storable};
+use super::super::{Execution, Live, storable};
+use super::progress::{Follower, PROGRESS};
 use super::spares::{InUse, Look, Spares};
 use super::{ownership, strays};
 
@@ -145,6 +146,17 @@ impl Workspace {
         self.path.join(RESULT)
     }
 
+    /// Where the program may write how far it is.
+    pub(super) fn progress_file(&self) -> PathBuf {
+        self.path.join(PROGRESS)
+    }
+
+    /// Looks at that file for those who watch.
+    pub(super) fn follower(&self, live: &Live) -> Follower {
+        // Where there is no descriptor left for it, the work goes on and nobody sees how far it is.
+        Follower::new(self.folder.try_clone().ok(), self.owner, live)
+    }
+
     /// Reads the result and removes the directory, or keeps it for another attempt if nothing of this one `survives`.
     pub(super) async fn close(self, survives: bool) -> Left {
         let closed = tokio::task::spawn_blocking(move || self.close_now(survives)).await;
@@ -191,7 +203,7 @@ impl Workspace {
             return ownership::remove(&self.folder, &self.path, owner);
         }
         // What is known to be there mostly is all; only what a program left besides has to be looked for.
-        for file in [self.args_file(), self.result_file()] {
+        for file in [self.args_file(), self.result_file(), self.progress_file()] {
             // One that is not there, or is not a file, is no matter: the last removal tells.
             let (Ok(()) | Err(_)) = fs::remove_file(file);
         }
@@ -248,9 +260,9 @@ fn remove_left(path: &Path) -> io::Result<()> {
     ownership::remove(&folder, path, owner)
 }
 
-/// Why a result file was ignored.
+/// Why a file that a program has written was ignored.
 #[derive(Debug, thiserror::Error)]
-enum ResultProblem {
+pub(super) enum ResultProblem {
     #[error("it cannot be read: {0}")]
     Unreadable(io::Error),
     #[error("it is not a regular file")]
@@ -265,9 +277,23 @@ enum ResultProblem {
 
 /// Reads the result in a directory, which must belong to `owner` if there is one.
 fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option<Value>, ResultProblem> {
+    let Some(file) = open_left(folder, RESULT, owner)? else { return Ok(None) };
+    let bytes = read_limited(file)?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(None);
+    }
+    serde_json::from_slice(&bytes).map(|value| Some(storable::json(value))).map_err(ResultProblem::NotJson)
+}
+
+/// Opens a file that a program has written in a directory, if there is one; it must be a file, and belong to `owner` if there is one.
+pub(super) fn open_left(
+    folder: &OwnedFd,
+    name: &str,
+    owner: Option<Uid>,
+) -> Result<Option<File>, ResultProblem> {
     // O_NONBLOCK: opening a FIFO would wait for a writer for ever.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-    let file = match openat(folder, RESULT, flags, Mode::empty()) {
+    let file = match openat(folder, name, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(Errno::ENOENT) => return Ok(None),
         Err(Errno::ELOOP) => return Err(ResultProblem::NotAFile),
@@ -280,11 +306,7 @@ fn read_result(folder: &OwnedFd, owner: Option<Uid>) -> Result<Option<Value>, Re
     if owner.is_some_and(|owner| owner.as_raw() != metadata.uid()) {
         return Err(ResultProblem::NotItsOwn);
     }
-    let bytes = read_limited(file)?;
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(None);
-    }
-    serde_json::from_slice(&bytes).map(|value| Some(storable::json(value))).map_err(ResultProblem::NotJson)
+    Ok(Some(file))
 }
 
 fn read_limited(file: File) -> Result<Vec<u8>, ResultProblem> {
