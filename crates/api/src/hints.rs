@@ -18,6 +18,9 @@ use crate::state::ApiState;
 /// Between two notifications. A trigger that finds none underway is told of at once; one that comes right after another waits so long at most.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Counts dispatches that are committed; the leader counts those of schedules and dependencies under the same name.
+const MADE: &str = "sched_dispatches_created_total";
+
 /// The queues in which something waits of which the workers were not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
@@ -26,11 +29,13 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    /// Something waits in these queues, and is committed.
-    pub(crate) fn waiting_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
+    /// Dispatches were made in these queues, one for each that is named, and are committed. Counts them.
+    pub(crate) fn made_in<'a>(&self, queues: impl IntoIterator<Item = &'a String>) {
+        let made = metrics::counter!(MADE);
         let mut untold = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let before = untold.len();
         for queue in queues {
+            made.increment(1);
             if !untold.contains(queue) {
                 untold.insert(queue.clone());
             }
@@ -50,6 +55,8 @@ impl Hints {
 /// # Errors
 /// None; it is a task as others.
 pub(crate) async fn tell(state: web::Data<ApiState>, stop: CancellationToken) -> Result<(), BoxError> {
+    // Shown before there is one: growth from nothing cannot be seen.
+    metrics::counter!(MADE).increment(0);
     loop {
         let is_over = tokio::select! {
             () = stop.cancelled() => true,
@@ -76,11 +83,11 @@ mod tests {
     #[test]
     fn a_queue_is_told_once_for_all_that_came_to_wait_in_it() {
         let hints = Hints::default();
-        hints.waiting_in(&["b".to_owned(), "a".to_owned()]);
-        hints.waiting_in(&["b".to_owned()]);
+        hints.made_in(&["b".to_owned(), "a".to_owned()]);
+        hints.made_in(&["b".to_owned()]);
         assert_eq!(hints.take(), ["a", "b"]);
         assert!(hints.take().is_empty());
-        hints.waiting_in(&["b".to_owned()]);
+        hints.made_in(&["b".to_owned()]);
         assert_eq!(hints.take(), ["b"]);
     }
 }

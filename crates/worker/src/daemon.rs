@@ -166,6 +166,8 @@ pub(crate) async fn run(
         let wake = Arc::new(Notify::new());
         let count_of_slots = usize::try_from(config.concurrency).unwrap_or(1);
         let slots = Arc::new(Semaphore::new(count_of_slots));
+        metrics::gauge!("sched_slots").set(f64::from(config.concurrency));
+        metrics::gauge!("sched_slots_busy").set(0.0);
         let (completer, completer_handle) =
             Completer::new(database.clone(), seen.clone(), wake.clone(), slots.clone());
         let pace = Arc::new(Pace::new(config.concurrency));

@@ -153,9 +153,7 @@ pub(crate) async fn retry_many(
             let entry =
                 auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &request.0);
             audit::write(conn, &[entry]).await?;
-            let mut queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
-            queues.sort_unstable();
-            queues.dedup();
+            let queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
             let refused = settled
                 .barred
                 .iter()
@@ -163,7 +161,7 @@ pub(crate) async fn retry_many(
             Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
         })
         .await?;
-    state.hints.waiting_in(written.extra.as_deref().unwrap_or_default());
+    state.hints.made_in(written.extra.as_deref().unwrap_or_default());
     Ok(written.response)
 }
 

@@ -83,7 +83,7 @@ async fn again(
         .await?;
     if let Some(Some(retry)) = written.extra {
         tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "A dispatch is run again.");
-        state.hints.waiting_in(&[retry.queue]);
+        state.hints.made_in(&[retry.queue]);
     }
     Ok(written.response)
 }

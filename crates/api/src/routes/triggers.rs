@@ -123,7 +123,7 @@ async fn still_is(conn: &mut Conn, tenant: TenantId, id: JobId, version: i64) ->
 /// Tells of a dispatch that is committed.
 fn tell(state: &State, job: JobId, dispatch: DispatchId, queue: String) {
     tracing::debug!(job.id = %job, dispatch.id = %dispatch, "Triggered a job.");
-    state.hints.waiting_in(&[queue]);
+    state.hints.made_in(&[queue]);
 }
 
 const fn quota(DispatchesUsedUp { limit, after_seconds }: DispatchesUsedUp) -> ApiError {

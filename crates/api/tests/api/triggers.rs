@@ -34,6 +34,18 @@ async fn a_trigger_makes_a_dispatch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dispatches_are_counted_and_duplicates_are_not() {
+    let app = TestApp::start().await;
+    app.with_jobs(&["report"]).await;
+    for _ in 0..2 {
+        assert_eq!(trigger(&app, "k", None).await.status, 202);
+    }
+    assert_eq!(app.send("POST", TRIGGER, &[], None).await.status, 202);
+    let text = app.get("/metrics").await.body;
+    assert!(text.lines().any(|line| line == "sched_dispatches_created_total 2"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_request_makes_is_in_its_trace() {
     let app = TestApp::start().await;
     app.with_jobs(&["report"]).await;

@@ -120,6 +120,7 @@ impl Vitals {
 /// first time otherwise.
 pub(super) fn describe() {
     metrics::counter!("sched_clock_jumps_total").increment(0);
+    metrics::counter!("sched_leader_changes_total").increment(0);
     metrics::counter!("sched_leader_heartbeat_failures_total").increment(0);
     for loss in Loss::ALL {
         metrics::counter!("sched_leader_lost_total", "reason" => loss.as_str()).increment(0);

@@ -33,10 +33,11 @@ pub struct Scope {
     pub stop: CancellationToken,
 }
 
-/// Shows the counters of what hardly ever happens before it first does, for alerts on their growth.
+/// Shows the counters of what may not happen for long before it first does, for alerts on their growth.
 pub fn show_counters() {
     losses::show_counters();
     self::notify::show_counters();
+    metrics::counter!("sched_dispatches_created_total").increment(0);
     metrics::counter!("sched_dispatches_expired_total").increment(0);
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
 }
