@@ -14,7 +14,8 @@ use crate::commands::{
     ApiKeysCommand, AuditCommand, CalendarsCommand, DeadLettersCommand, DispatchesCommand, EventsCommand,
     ExecutionsCommand, ExportArgs, FunctionsCommand, JobTypesCommand, JobsCommand, LeaderCommand,
     MaintenanceCommand, MembershipsCommand, NotificationsCommand, ProjectsCommand, QueuesCommand,
-    SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand, WorkersCommand,
+    SchedulersCommand, SchedulesCommand, SecretsCommand, TemplatesCommand, TenantsCommand, UsersCommand,
+    WorkersCommand,
 };
 use crate::output::Format;
 use crate::values::{duration, id, whole, within};
@@ -114,12 +115,12 @@ pub(crate) enum Command {
     /// List, show, pause and delete queues, and set their limits
     #[command(subcommand)]
     Queues(QueuesCommand),
-    /// List workers, and drain them
+    /// List and show workers, and drain them
     #[command(subcommand)]
     Workers(WorkersCommand),
-    /// List schedulers
+    /// List and show schedulers
     #[command(subcommand)]
-    Schedulers(AllCommand),
+    Schedulers(SchedulersCommand),
     /// Show which scheduler leads, or have another one lead
     #[command(subcommand)]
     Leader(LeaderCommand),
@@ -236,12 +237,6 @@ pub(crate) enum MigrateCommand {
         #[command(flatten)]
         database: DatabaseArgs,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AllCommand {
-    /// List them all
-    List,
 }
 
 #[derive(Debug, Args)]
@@ -374,6 +369,7 @@ mod tests {
                 "jobs",
                 "projects",
                 "queues",
+                "schedulers",
                 "secrets",
                 "templates",
                 "tenants",

@@ -24,6 +24,8 @@ struct Api {
     asked: Arc<Mutex<Vec<String>>>,
     /// Methods and conditions of the requests that had some.
     conditions: Arc<Mutex<Vec<String>>>,
+    /// Bodies of the requests that had one.
+    bodies: Arc<Mutex<Vec<String>>>,
 }
 
 impl Api {
@@ -34,11 +36,14 @@ impl Api {
         let kept = Arc::clone(&asked);
         let conditions = Arc::new(Mutex::new(Vec::new()));
         let kept_conditions = Arc::clone(&conditions);
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let kept_bodies = Arc::clone(&bodies);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let (asked, condition) = request(&mut stream);
+                let (asked, condition, body) = request(&mut stream);
                 kept_conditions.lock().unwrap().extend(condition);
+                kept_bodies.lock().unwrap().extend(Some(body).filter(|body| !body.is_empty()));
                 let (status, body) = answer(&asked);
                 kept.lock().unwrap().push(asked);
                 write!(
@@ -49,7 +54,7 @@ impl Api {
                 .unwrap();
             }
         });
-        Self { url, asked, conditions }
+        Self { url, asked, conditions, bodies }
     }
 
     /// One that has these answers, and 404 for all else.
@@ -89,8 +94,8 @@ impl Api {
     }
 }
 
-/// The first line of a request, and the condition that it sets.
-fn request(stream: &mut TcpStream) -> (String, Option<String>) {
+/// The first line of a request, the condition that it sets, and its body.
+fn request(stream: &mut TcpStream) -> (String, Option<String>, String) {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
@@ -104,13 +109,14 @@ fn request(stream: &mut TcpStream) -> (String, Option<String>) {
     // A connection that is closed with something unread takes the answer with it.
     let length =
         head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    reader.read_exact(&mut vec![0; length.unwrap_or(0)]).unwrap();
+    let mut body = vec![0; length.unwrap_or(0)];
+    reader.read_exact(&mut body).unwrap();
     let asked = head.first().unwrap().replace("/api/v1", "").replace(" HTTP/1.1", "");
     let condition = head.iter().find_map(|line| {
         let line = line.to_lowercase();
         line.starts_with("if-").then(|| format!("{} {line}", asked.split(' ').next().unwrap()))
     });
-    (asked, condition)
+    (asked, condition, text(&body).to_owned())
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -389,6 +395,85 @@ fn the_quotas_of_a_tenant_are_seen_where_they_are_set() {
     }
     assert!(api.printed("tenants list -o wide").contains("  jobs=5 running_dispatches=1  "));
     assert!(!api.printed("tenants list").contains("jobs=5"));
+}
+
+#[test]
+fn a_project_is_set_over_what_was_read_of_it_and_keeps_what_is_not_named() {
+    let project = json!({
+        "id": ID, "name": "billing", "display_name": "Billing", "description": "money", "is_paused": false,
+        "pause_reason": null, "created_at": AT, "updated_at": AT,
+    });
+    let api = Api::of(&[
+        ("GET /projects/billing", project.clone()),
+        ("PUT /projects/billing", project.clone()),
+        ("PUT /projects/new", project),
+    ]);
+    api.run(exit::OK, "projects set billing --display-name Bills");
+    api.run(exit::OK, "projects set billing --description all");
+    api.run(exit::OK, "projects set new");
+    let over = "PUT if-match: \"7\"";
+    assert_eq!(*api.conditions.lock().unwrap(), [over, over, "PUT if-none-match: *"]);
+    let written: Vec<Value> =
+        api.bodies.lock().unwrap().iter().map(|body| serde_json::from_str(body).unwrap()).collect();
+    assert_eq!(
+        written,
+        [
+            json!({"display_name": "Bills", "description": "money"}),
+            json!({"display_name": "Billing", "description": "all"}),
+            json!({"description": ""}),
+        ]
+    );
+}
+
+#[test]
+fn a_preview_of_a_job_is_shown_like_that_of_a_schedule() {
+    let fire = json!({"utc": "2026-11-22T08:00:00Z", "local": "2026-11-22T09:00:00+01:00", "note": null});
+    let moved = json!({
+        "utc": "2026-11-23T08:00:00Z", "local": "2026-11-23T09:00:00+01:00", "note": null, "moved_from": AT,
+    });
+    let preview =
+        json!({"fire_times": [fire, moved], "description": "At 09:00.", "warnings": ["timezone: changes"]});
+    let api = Api::of(&[
+        ("GET /jobs/report/preview?count=10", preview.clone()),
+        ("GET /jobs/report/preview?after=2026-11-22T12%3A00%3A00Z&count=2", preview.clone()),
+    ]);
+    let printed = api.printed("jobs preview report");
+    assert!(printed.starts_with("At 09:00.\n\n"), "{printed}");
+    assert!(printed.contains("2026-11-22T08:00:00Z  2026-11-22T09:00:00+01:00"), "{printed}");
+    assert_eq!(api.json(&format!("jobs preview report --after {AT} --count 2")), preview);
+}
+
+#[test]
+fn lists_of_workers_and_functions_pass_on_which_are_wanted() {
+    let none = page(&[], None);
+    let api = Api::of(&[
+        ("GET /workers?status=DRAINING&queue=mail", none.clone()),
+        ("GET /task-functions?name_prefix=re&queue=mail&handler_type=http&is_active=false&limit=200", none),
+    ]);
+    api.run(exit::OK, "workers list --status draining --queue mail");
+    api.run(exit::OK, "functions list --prefix re --queue mail --handler http --inactive");
+    api.run(exit::USAGE, "workers list --status asleep");
+}
+
+#[test]
+fn a_scheduler_is_shown_by_its_id() {
+    let scheduler = json!({
+        "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "is_leader": true, "term": 3, "leader_since": AT,
+        "lease_expired_seconds": null, "started_at": AT, "last_heartbeat": AT, "clock_offset_seconds": 0.001,
+        "step_down_requested_at": null,
+    });
+    let path = format!("GET /scheduler-instances/{ID}");
+    let api = Api::of(&[(&path, scheduler)]);
+    assert_eq!(line(&api.printed(&format!("schedulers get {ID}")), "Role"), "leader");
+}
+
+#[test]
+fn a_dispatch_is_created_as_a_job_is_triggered() {
+    let api = Api::of(&[("POST /jobs/report/trigger", json!({"dispatch_id": ID, "duplicate": false}))]);
+    for words in ["jobs trigger", "dispatches create"] {
+        assert_eq!(line(&api.printed(&format!("{words} report --args {{\"a\":1}}")), "Dispatch"), ID);
+    }
+    assert_eq!(*api.bodies.lock().unwrap(), [r#"{"task_args":{"a":1}}"#; 2]);
 }
 
 #[test]

@@ -1,12 +1,27 @@
 //! `schedulers`: the processes that decide what runs when.
 
+use clap::Subcommand;
 use sched_runtime::exit;
 use sched_wire::{Page, SchedulerInstance};
+use uuid::Uuid;
 
 use super::Session;
-use crate::cli::AllCommand;
 use crate::failure::CommandResult;
 use crate::output::{Column, offset, or_dash, time};
+use crate::values::id;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SchedulersCommand {
+    /// List them all
+    List,
+    /// Show one scheduler
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its id, as `schedctl schedulers list` shows it
+        #[arg(value_parser = id)]
+        id: Uuid,
+    },
+}
 
 const SCHEDULERS: &[Column<SchedulerInstance>] = &[
     Column::new("ID", |scheduler| scheduler.id.to_string()),
@@ -28,9 +43,17 @@ const SCHEDULERS: &[Column<SchedulerInstance>] = &[
     Column::wide("VERSION", |scheduler| scheduler.version.clone()),
 ];
 
-pub(super) async fn schedulers(command: AllCommand, session: &Session) -> CommandResult {
-    let AllCommand::List = command;
-    let page: Page<SchedulerInstance> = session.api()?.get(&["scheduler-instances"], &()).await?;
-    session.output.page(&page, SCHEDULERS, "no scheduler has registered")?;
+pub(super) async fn schedulers(command: SchedulersCommand, session: &Session) -> CommandResult {
+    match command {
+        SchedulersCommand::List => {
+            let page: Page<SchedulerInstance> = session.api()?.get(&["scheduler-instances"], &()).await?;
+            session.output.page(&page, SCHEDULERS, "no scheduler has registered")?;
+        }
+        SchedulersCommand::Get { id } => {
+            let path = ["scheduler-instances", &id.to_string()];
+            let scheduler: SchedulerInstance = session.api()?.get(&path, &()).await?;
+            session.output.whole(&scheduler, SCHEDULERS)?;
+        }
+    }
     Ok(exit::OK)
 }

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use sched_runtime::exit;
-use sched_wire::{Function, PageQuery, ReasonRequest};
+use sched_wire::{Function, FunctionsQuery, HandlerType, ReasonRequest};
 use serde_json::{Map, Value};
 
 use super::{Session, tell_of_more};
@@ -14,6 +14,18 @@ use crate::values::at_least_one;
 pub(crate) enum FunctionsCommand {
     /// List task functions by name
     List {
+        /// Only those whose name begins so
+        #[arg(long, value_name = "TEXT")]
+        prefix: Option<String>,
+        /// Only those whose dispatches wait in this queue unless the job names another
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        /// Only those that are run so: process, http, native and others
+        #[arg(long, value_name = "TYPE")]
+        handler: Option<HandlerType>,
+        /// Only those that accept no jobs
+        #[arg(long)]
+        inactive: bool,
         /// Most functions to list
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
@@ -90,10 +102,17 @@ pub(super) async fn run(command: FunctionsCommand, session: &Session) -> Command
     let api = session.api()?;
     let nothing = ReasonRequest::default();
     let function: Function = match command {
-        FunctionsCommand::List { limit } => {
-            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+        FunctionsCommand::List { prefix, queue, handler, inactive, limit } => {
+            let query = |limit, cursor| FunctionsQuery {
+                name_prefix: prefix.clone(),
+                queue: queue.clone(),
+                handler_type: handler,
+                is_active: inactive.then_some(false),
+                limit: Some(limit),
+                cursor,
+            };
             let functions = api.list(&["task-functions"], limit, query).await?;
-            session.output.page(&functions, COLUMNS, "there are no task functions")?;
+            session.output.page(&functions, COLUMNS, "there are no such task functions")?;
             tell_of_more(&functions, limit);
             return Ok(exit::OK);
         }

@@ -13,20 +13,20 @@ use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchStatus, ExplainQuery, Include, Job, JobsQuery,
-    Manifest, PauseRequest, TriggerRequest, Triggered,
+    Manifest, PauseRequest, Preview, PreviewQuery, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use self::args::{JobsListArgs, VersionArgs};
-use super::{Session, cancel, runs, tell_of_more};
+use super::{Session, cancel, runs, schedules, tell_of_more};
 use crate::api::{Api, ApiError};
 use crate::failure::{CommandResult, failure, too_late, usage};
 use crate::output::{Column, neutral, or_dash, tell, time, words};
 
 pub(crate) use self::applying::apply;
-pub(crate) use self::args::JobsCommand;
+pub(crate) use self::args::{JobsCommand, TriggerArgs};
 
 /// How often a dispatch that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -135,6 +135,11 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
         JobsCommand::Rollback { name, to, version } => {
             return life::roll_back(&name, to, &version, session).await;
         }
+        JobsCommand::Preview { name, after, count } => {
+            let query = PreviewQuery { after, count: Some(count) };
+            let preview: Preview = session.api()?.get(&["jobs", &name, "preview"], &query).await?;
+            return schedules::show(&preview.into(), session);
+        }
         JobsCommand::Explain { name, from, to, at } => {
             return explain::run(&name, &ExplainQuery { from, to, at }, session).await;
         }
@@ -157,29 +162,33 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             switch(session, &name, "disable", &version, &Map::new()).await?;
         }
         JobsCommand::Cancel { name, reason } => return cancel::of_job(&name, reason, session).await,
-        JobsCommand::Trigger { name, args, idempotency_key, wait, wait_timeout } => {
-            let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
-            let api = session.api()?;
-            let triggered = trigger(&api, &name, &request, idempotency_key.as_deref()).await?;
-            if !wait {
-                session.output.record(&triggered, TRIGGERED)?;
-                return Ok(exit::OK);
-            }
-            tell(&format!("waiting for dispatch {}", triggered.dispatch_id));
-            let dispatch = await_end(&api, triggered.dispatch_id, wait_timeout).await?;
-            let succeeded = dispatch.status == DispatchStatus::Completed;
-            let error = dispatch.error_message.clone();
-            session.output.row(&dispatch, runs::DISPATCHES)?;
-            if let Some(error) = error.filter(|_| !succeeded) {
-                tell(&format!(
-                    "it failed: {}; `schedctl executions list --job {name}` has its attempts",
-                    neutral::line(&error)
-                ));
-            }
-            return Ok(if succeeded { exit::OK } else { exit::FAILURE });
-        }
+        JobsCommand::Trigger(args) => return run_now(args, session).await,
     }
     Ok(exit::OK)
+}
+
+/// Creates a dispatch of a job, and waits for its end if that is asked for.
+pub(super) async fn run_now(args: TriggerArgs, session: &Session) -> CommandResult {
+    let TriggerArgs { name, args, idempotency_key, wait, wait_timeout } = args;
+    let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
+    let api = session.api()?;
+    let triggered = trigger(&api, &name, &request, idempotency_key.as_deref()).await?;
+    if !wait {
+        session.output.record(&triggered, TRIGGERED)?;
+        return Ok(exit::OK);
+    }
+    tell(&format!("waiting for dispatch {}", triggered.dispatch_id));
+    let dispatch = await_end(&api, triggered.dispatch_id, wait_timeout).await?;
+    let succeeded = dispatch.status == DispatchStatus::Completed;
+    let error = dispatch.error_message.clone();
+    session.output.row(&dispatch, runs::DISPATCHES)?;
+    if let Some(error) = error.filter(|_| !succeeded) {
+        tell(&format!(
+            "it failed: {}; `schedctl executions list --job {name}` has its attempts",
+            neutral::line(&error)
+        ));
+    }
+    Ok(if succeeded { exit::OK } else { exit::FAILURE })
 }
 
 /// What a list shows.

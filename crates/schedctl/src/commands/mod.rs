@@ -46,6 +46,7 @@ pub(crate) use calendars::CalendarsCommand;
 pub(crate) use dead_letters::DeadLettersCommand;
 pub(crate) use events::EventsCommand;
 pub(crate) use export::ExportArgs;
+pub(crate) use fleet::SchedulersCommand;
 pub(crate) use functions::FunctionsCommand;
 pub(crate) use identity::{
     ApiKeysCommand, DEV_ENVIRONMENT, MembershipsCommand, TenantsCommand, UsersCommand, ensure_dev_key,

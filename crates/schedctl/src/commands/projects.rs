@@ -1,4 +1,6 @@
 //! `projects`: listing, showing, setting, pausing and deleting them.
+//!
+//! `set` reads the project, changes what was asked for and writes it as a whole, over what it read and nothing else: what it does not name stays.
 
 use clap::Subcommand;
 use sched_runtime::exit;
@@ -24,16 +26,16 @@ pub(crate) enum ProjectsCommand {
         /// Its name
         name: String,
     },
-    /// Make a project, or change one; what is not named is as for a new one
+    /// Change a project, or make one; what is not named stays as it is
     Set {
         /// Its name
         name: String,
-        /// Name shown to people; the name without it
+        /// Name shown to people; that of a new project is its name without it
         #[arg(long, value_name = "TEXT")]
         display_name: Option<String>,
         /// What it is for
-        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-        description: String,
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
     },
     /// Stop dispatching and claiming anything of a project; fire times meanwhile are skipped
     Pause {
@@ -105,7 +107,24 @@ pub(super) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
             return Ok(exit::OK);
         }
         ProjectsCommand::Set { name, display_name, description } => {
-            api.put(&["projects", &name], &(), &ProjectSpec { display_name, description }).await?
+            let path = ["projects", name.as_str()];
+            let now: Option<(Project, _)> = match api.get_tagged(&path).await {
+                Ok(found) => Some(found),
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error.into()),
+            };
+            let kept = now.as_ref().map(|(project, _)| project);
+            let spec = ProjectSpec {
+                display_name: display_name.or_else(|| kept.map(|project| project.display_name.clone())),
+                description: description
+                    .or_else(|| kept.map(|project| project.description.clone()))
+                    .unwrap_or_default(),
+            };
+            match now {
+                Some((_, Some(tag))) => api.replace(&path, &tag, &spec).await?,
+                None => api.create(&path, &spec).await?,
+                Some((_, None)) => api.put(&path, &(), &spec).await?,
+            }
         }
         ProjectsCommand::Pause { name, reason } => {
             api.post(&["projects", &name, "pause"], None, &ReasonRequest { reason }).await?

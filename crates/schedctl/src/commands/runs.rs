@@ -11,7 +11,7 @@ use sched_wire::{
 use uuid::Uuid;
 
 use self::shown::{DISPATCH, EXECUTION};
-use super::{Session, cancel, tell_of_more};
+use super::{Session, cancel, jobs, tell_of_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
@@ -78,6 +78,7 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
             session.output.page(&items, DISPATCHES, "there are no such dispatches")?;
             tell_of_more(&items, limit);
         }
+        DispatchesCommand::Create(args) => return jobs::run_now(args, session).await,
         DispatchesCommand::Get { id } => {
             let dispatch: Dispatch = session.api()?.get(&["dispatches", &id.to_string()], &()).await?;
             session.output.whole(&dispatch, DISPATCH)?;

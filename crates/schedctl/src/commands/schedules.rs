@@ -12,6 +12,7 @@ mod simulate;
 
 use std::io::{self, BufReader, BufWriter};
 
+use chrono::{DateTime, FixedOffset, Utc};
 use sched_model::domain::schedule::{FireTime, Preview};
 use sched_runtime::exit;
 use serde::Serialize;
@@ -26,7 +27,7 @@ pub(crate) use args::SchedulesCommand;
 
 /// A preview as it is printed.
 #[derive(Debug, Serialize)]
-struct Shown {
+pub(super) struct Shown {
     fire_times: Vec<Fire>,
     description: String,
     warnings: Vec<String>,
@@ -59,14 +60,41 @@ impl From<Preview> for Shown {
     }
 }
 
+impl From<sched_wire::Preview> for Shown {
+    fn from(preview: sched_wire::Preview) -> Self {
+        Self {
+            fire_times: preview.fire_times.iter().map(Fire::from).collect(),
+            description: preview.description,
+            warnings: preview.warnings,
+        }
+    }
+}
+
+impl From<&sched_wire::FireTime> for Fire {
+    fn from(fire: &sched_wire::FireTime) -> Self {
+        Self::at(fire.utc, fire.local, fire.note.map(|note| note.as_str()), fire.moved_from)
+    }
+}
+
 impl From<&FireTime> for Fire {
     fn from(fire: &FireTime) -> Self {
+        Self::at(fire.utc, fire.local, fire.note.map(|note| note.as_str()), fire.moved_from)
+    }
+}
+
+impl Fire {
+    fn at(
+        utc: DateTime<Utc>,
+        local: DateTime<FixedOffset>,
+        note: Option<&'static str>,
+        moved_from: Option<DateTime<Utc>>,
+    ) -> Self {
         let format = chrono::SecondsFormat::AutoSi;
         Self {
-            utc: fire.utc.to_rfc3339_opts(format, true),
-            local: fire.local.to_rfc3339_opts(format, false),
-            note: fire.note.map(|note| note.as_str()),
-            moved_from: fire.moved_from.map(|from| from.to_rfc3339_opts(format, true)),
+            utc: utc.to_rfc3339_opts(format, true),
+            local: local.to_rfc3339_opts(format, false),
+            note,
+            moved_from: moved_from.map(|from| from.to_rfc3339_opts(format, true)),
         }
     }
 }
@@ -83,9 +111,13 @@ fn preview(args: &PreviewArgs, session: &Session) -> CommandResult {
         return stream(&args.settings(present()));
     }
     let question = args.question(present()).map_err(usage)?;
-    let shown = Shown::from(question.answer().map_err(usage)?);
+    show(&question.answer().map_err(usage)?.into(), session)
+}
+
+/// Prints what a schedule will do.
+pub(super) fn show(shown: &Shown, session: &Session) -> CommandResult {
     if !session.output.is_table() {
-        session.output.record(&shown, &[])?;
+        session.output.record(shown, &[])?;
         return Ok(exit::OK);
     }
     session.output.print(&format!("{}\n\n", neutral::line(&shown.description)))?;
@@ -109,6 +141,6 @@ fn stream(settings: &question::Settings) -> CommandResult {
     clippy::disallowed_methods,
     reason = "a person asks about schedules that nobody runs; only their default instant comes from here"
 )]
-fn present() -> chrono::DateTime<chrono::Utc> {
-    chrono::Utc::now()
+fn present() -> DateTime<Utc> {
+    Utc::now()
 }

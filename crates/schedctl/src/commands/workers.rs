@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit;
-use sched_wire::{Page, ReasonRequest, Worker, WorkerStatus};
+use sched_wire::{Page, ReasonRequest, UnknownWord, Worker, WorkerStatus, WorkersQuery};
 use uuid::Uuid;
 
 use super::Session;
@@ -21,8 +21,15 @@ const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkersCommand {
-    /// List workers
-    List,
+    /// List workers, the living first
+    List {
+        /// Only in this state: IDLE, BUSY, DRAINING or OFFLINE
+        #[arg(long, value_name = "STATUS", value_parser = status)]
+        status: Option<WorkerStatus>,
+        /// Only those that serve this queue
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+    },
     /// Show one worker
     #[command(visible_alias = "show")]
     Get {
@@ -75,8 +82,15 @@ const COLUMNS: &[Column<Worker>] = &[
 pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandResult {
     let api = session.api()?;
     match command {
-        WorkersCommand::List => {
-            session.output.page(&all(&api).await?, COLUMNS, "no worker has registered")?;
+        WorkersCommand::List { status, queue } => {
+            let query = WorkersQuery { status, queue };
+            let none = if query == WorkersQuery::default() {
+                "no worker has registered"
+            } else {
+                "no worker is like that"
+            };
+            let workers: Page<Worker> = api.get(&["workers"], &query).await?;
+            session.output.page(&workers, COLUMNS, none)?;
         }
         WorkersCommand::Get { id } => {
             let worker: Worker = api.get(&["workers", &id.to_string()], &()).await?;
@@ -100,6 +114,10 @@ pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandRe
         }
     }
     Ok(exit::OK)
+}
+
+fn status(text: &str) -> Result<WorkerStatus, UnknownWord> {
+    text.to_ascii_uppercase().parse()
 }
 
 async fn all(api: &Api) -> Result<Page<Worker>, exit::ExitError> {

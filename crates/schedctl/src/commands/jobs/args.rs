@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Subcommand};
-use sched_wire::{DispatchStatus, JobSort, JobStatus, JobType};
+use sched_wire::{DEFAULT_PREVIEW, DispatchStatus, JobSort, JobStatus, JobType, MAX_PREVIEW};
 
-use crate::values::{at_least_one, duration, whole};
+use crate::values::{at_least_one, duration, instant, whole, within};
 
 /// Which jobs to list, and how.
 #[derive(Debug, Args)]
@@ -129,6 +130,17 @@ pub(crate) enum JobsCommand {
         /// Name or id
         name: String,
     },
+    /// Show when a job will fire, what its schedule says in words, and what may surprise; with its calendars and bounds
+    Preview {
+        /// Name or id
+        name: String,
+        /// Show fire times after this instant, in RFC 3339; without it the present of the database
+        #[arg(long, value_name = "INSTANT", value_parser = instant)]
+        after: Option<DateTime<Utc>>,
+        /// How many fire times, at most 1000
+        #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_PREVIEW, value_parser = within(1, MAX_PREVIEW))]
+        count: usize,
+    },
     /// Explain why a job did, or did not, run: every fire time of a window with its one fate, and what its next run waits for; exit code
     /// 1 if one has none
     Explain {
@@ -191,22 +203,26 @@ pub(crate) enum JobsCommand {
         reason: Option<String>,
     },
     /// Run a job now, whatever its schedule says
-    Trigger {
-        /// Name or id
-        name: String,
-        /// Arguments instead of the job's own, a JSON object
-        #[arg(long, value_name = "JSON")]
-        args: Option<String>,
-        /// Triggering again with the same key makes no second dispatch
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-        /// Wait until it has ended; exit code 1 unless it succeeded
-        #[arg(long)]
-        wait: bool,
-        /// Longest wait of --wait
-        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
-        wait_timeout: Duration,
-    },
+    Trigger(TriggerArgs),
+}
+
+/// What to run now, and how.
+#[derive(Debug, Args)]
+pub(crate) struct TriggerArgs {
+    /// Name or id of the job
+    pub(crate) name: String,
+    /// Arguments instead of the job's own, a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) args: Option<String>,
+    /// Triggering again with the same key makes no second dispatch
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Wait until it has ended; exit code 1 unless it succeeded
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Longest wait of --wait
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    pub(crate) wait_timeout: Duration,
 }
 
 #[derive(Debug, Args)]

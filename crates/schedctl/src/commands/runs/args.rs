@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
+use crate::commands::jobs::TriggerArgs;
 use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]
@@ -46,6 +47,8 @@ pub(crate) enum DispatchesCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
         limit: usize,
     },
+    /// Create a dispatch of a job by hand, to run now: the same as `jobs trigger`
+    Create(TriggerArgs),
     /// Explain one dispatch: who made it and why, its attempts, and what it waits for
     Explain {
         /// Id of the dispatch
