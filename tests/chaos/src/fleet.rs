@@ -321,7 +321,8 @@ impl Keeper {
             || "it does not run".to_owned(),
             |id| format!("it runs as process {id} ({:?})", process_state(id)),
         );
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
         let skipped = log.lines().count().saturating_sub(SHOWN);
         let end: Vec<_> = log.lines().skip(skipped).collect();
         format!("{state} and wrote last:\n{}", end.join("\n"))

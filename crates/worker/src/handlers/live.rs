@@ -130,11 +130,20 @@ impl Live {
 
     /// Tells how far the work has come: `percent` from 0 to 100 where it is known.
     pub fn progress(&self, percent: Option<f32>, message: impl Into<String>) {
-        let mut message = message.into();
-        if let Some(scrubbing) = &self.scrubbing {
-            message = scrubbing.scrubber.scrub(&message).into_owned();
+        self.tell(LiveEvent::Progress { percent, message: self.without_secrets(message.into()) });
+    }
+
+    /// A text without the secrets of the attempt.
+    pub(super) fn without_secrets(&self, text: String) -> String {
+        match &self.scrubbing {
+            Some(scrubbing) => scrubbing.scrubber.scrub(&text).into_owned(),
+            None => text,
         }
-        self.tell(LiveEvent::Progress { percent, message });
+    }
+
+    /// Whether anybody hears what is told.
+    pub(super) const fn is_heard(&self) -> bool {
+        !matches!(self.to, To::Nobody)
     }
 
     /// Whether a piece of output that comes now would be taken. Asked by those who would otherwise prepare it in vain.

@@ -25,7 +25,7 @@ async fn a_program_tells_how_far_it_is() {
     let (bench, token) = (Bench::new(), token());
     let (live, mut told) = Live::channel(10);
     let command = format!(
-        r#"echo "40 half of it" > "$SCHED_PROGRESS_FILE"; read -r go < go; echo done >> "$SCHED_PROGRESS_FILE"; sleep {token}"#
+        r#"echo "40% half of it" > "$SCHED_PROGRESS_FILE"; read -r go < go; echo done >> "$SCHED_PROGRESS_FILE"; sleep {token}"#
     );
     let place = tempfile::tempdir().unwrap();
     nix::unistd::mkfifo(&place.path().join("go"), nix::sys::stat::Mode::S_IRWXU).unwrap();

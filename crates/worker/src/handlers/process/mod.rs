@@ -211,10 +211,13 @@ impl ProcessHandler {
         Ok(Self { place: Arc::new(place), launcher })
     }
 
-    /// Kills and reaps what attempts that were dropped have left; to be called every other second.
+    /// Kills and reaps what attempts that were dropped have left; to be called every other second, within the runtime.
     pub fn tidy(&self) {
         cgroups::tidy();
-        self.place.spares.tidy();
+        let unwanted = self.place.spares.unwanted();
+        if !unwanted.is_empty() {
+            drop(tokio::task::spawn_blocking(move || drop(unwanted)));
+        }
         let killed = strays::tidy();
         if killed > 0 {
             tracing::warn!(

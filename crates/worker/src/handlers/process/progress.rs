@@ -1,8 +1,9 @@
 //! How far a program says it is: a file of its own, looked at while it runs.
 //!
-//! A program writes a line into the file that `SCHED_PROGRESS_FILE` names, as often as it likes; the last line counts. It is a courtesy for those who
+//! A program writes a line into the file that `SCHED_PROGRESS_FILE` names, as often as it likes; the last whole line counts. It is a courtesy for those who
 //! watch: what is written between two looks, or in the last moment, is not told, and what is no line of text is passed over. The program may be hostile, so
-//! the file is opened as the result is, and no more than its end is read. A short attempt is never looked at.
+//! the file is opened as the result is, and no more than its end is read. Secrets are taken out of a line before anything is made of it, so a line that is
+//! not whole, at either end, is none. A short attempt is never looked at.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -21,6 +22,8 @@ use super::workspace::open_left;
 pub(super) const PROGRESS: &str = "progress";
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(1);
+/// The same where the file is another user's, whose rights are taken on for each look.
+const LOOK_AS_OWNER: Duration = Duration::from_secs(5);
 /// So much of the end of the file is read.
 const READ: u32 = 4096;
 
@@ -43,32 +46,36 @@ impl Follower {
 
     /// Tells what is new, until it is dropped.
     pub(super) async fn follow(self) -> Infallible {
-        let Some(folder) = self.folder else { return std::future::pending().await };
+        let Some(folder) = self.folder.filter(|_| self.live.is_heard()) else {
+            return std::future::pending().await;
+        };
         let (mut seen, mut told) = (None, None);
+        let pause = if self.owner.is_none() { LOOK } else { LOOK_AS_OWNER };
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause).await;
             let (folder, owner) = (folder.clone(), self.owner);
             let looked = tokio::task::spawn_blocking(move || look(&folder, owner, seen)).await;
             // A file that cannot be read tells nothing, now; the next may.
             let Ok(Ok(Some((as_it_was, line)))) = looked else { continue };
             seen = Some(as_it_was);
             if let Some(line) = line.filter(|line| told.as_ref() != Some(line)) {
-                self.live.progress(line.0, line.1.clone());
+                let (percent, message) = read(&self.live.without_secrets(line.clone()));
+                self.live.progress(percent, message);
                 told = Some(line);
             }
         }
     }
 }
 
-/// When a file was written, and how long it was then.
-type AsItWas = (i64, i64, u64);
+/// Which file it was, when it was written, and how long it was then.
+type AsItWas = (u64, i64, i64, u64);
 
-/// The last line of the file, if there is one and it is not as it was when it was `seen`.
+/// The last whole line of the file, if there is one and it is not as it was when it was `seen`.
 fn look(
     folder: &OwnedFd,
     owner: Option<(Uid, Gid)>,
     seen: Option<AsItWas>,
-) -> io::Result<Option<(AsItWas, Option<Told>)>> {
+) -> io::Result<Option<(AsItWas, Option<String>)>> {
     let open = || open_left(folder, PROGRESS, owner.map(|(uid, _)| uid));
     let opened = match owner {
         None => open(),
@@ -76,25 +83,34 @@ fn look(
     };
     let Some(mut file) = opened.map_err(io::Error::other)? else { return Ok(None) };
     let metadata = file.metadata()?;
-    let as_it_is = (metadata.mtime(), metadata.mtime_nsec(), metadata.len());
+    let as_it_is = (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len());
     if seen == Some(as_it_is) {
         return Ok(None);
     }
-    file.seek(SeekFrom::Start(metadata.len().saturating_sub(READ.into())))?;
+    let skipped = metadata.len().saturating_sub(READ.into());
+    file.seek(SeekFrom::Start(skipped))?;
     let mut end = Vec::new();
     file.take(READ.into()).read_to_end(&mut end)?;
-    Ok(Some((as_it_is, last_line(&end))))
+    Ok(Some((as_it_is, last_line(&end, skipped > 0))))
 }
 
-fn last_line(end: &[u8]) -> Option<Told> {
+/// The last whole line with something in it, of the end of a file that may begin `in_a_line`.
+fn last_line(end: &[u8], in_a_line: bool) -> Option<String> {
     let text = storable::text(end);
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let (whole, _) = text.rsplit_once('\n')?;
+    let whole = if in_a_line { whole.split_once('\n')?.1 } else { whole };
+    Some(whole.lines().map(str::trim).rfind(|line| !line.is_empty())?.to_owned())
+}
+
+/// What a line says: `40`, `40%` and `40% of the tables` have a percentage, `40 tables` has none.
+fn read(line: &str) -> Told {
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let percent = first.trim_end_matches('%').parse::<f32>().ok().filter(|percent| percent.is_finite());
-    Some(match percent {
+    let number = first.strip_suffix('%').or((rest.is_empty()).then_some(first));
+    let percent = number.and_then(|number| number.parse::<f32>().ok()).filter(|percent| percent.is_finite());
+    match percent {
         Some(percent) => (Some(percent.clamp(0.0, 100.0)), rest.trim_start().to_owned()),
         None => (None, line.to_owned()),
-    })
+    }
 }
 
 #[cfg(test)]
@@ -105,23 +121,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_counts_and_may_begin_with_a_percentage() {
-        for (text, told) in [
-            ("", None),
-            ("\n \n", None),
-            ("40", Some((Some(40.0), ""))),
-            ("40 half of it\n", Some((Some(40.0), "half of it"))),
-            ("12.5%  tables\n", Some((Some(12.5), "tables"))),
-            ("1 a\n2 b\n\n", Some((Some(2.0), "b"))),
-            ("loading", Some((None, "loading"))),
-            ("loading 3 of 4", Some((None, "loading 3 of 4"))),
-            ("150 much", Some((Some(100.0), "much"))),
-            ("-3 less", Some((Some(0.0), "less"))),
-            ("nan inf", Some((None, "nan inf"))),
-            ("1 a\u{0}b", Some((Some(1.0), "a\u{FFFD}b"))),
+    fn the_last_whole_line_counts() {
+        for (text, in_a_line, line) in [
+            ("", false, None),
+            ("40%", false, None),
+            ("\n \n", false, None),
+            ("a\n", false, Some("a")),
+            ("a\nb\n\n", false, Some("b")),
+            ("a\nsecr", false, Some("a")),
+            ("et\n", true, None),
+            ("et\nb\n", true, Some("b")),
+            ("a\u{0}b\n", false, Some("a\u{FFFD}b")),
         ] {
-            let told = told.map(|(percent, message)| (percent, message.to_owned()));
-            assert_eq!(last_line(text.as_bytes()), told, "{text:?}");
+            assert_eq!(last_line(text.as_bytes(), in_a_line).as_deref(), line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_may_be_or_begin_with_a_percentage() {
+        for (line, percent, message) in [
+            ("40", Some(40.0), ""),
+            ("12.5%  of the tables", Some(12.5), "of the tables"),
+            ("40 tables", None, "40 tables"),
+            ("3 of 7", None, "3 of 7"),
+            ("loading", None, "loading"),
+            ("150% much", Some(100.0), "much"),
+            ("-3", Some(0.0), ""),
+            ("nan", None, "nan"),
+        ] {
+            assert_eq!(read(line), (percent, message.to_owned()), "{line:?}");
         }
     }
 
@@ -131,9 +159,9 @@ mod tests {
         let folder = open_folder(dir.path()).unwrap();
         let path = dir.path().join(PROGRESS);
         assert_eq!(look(&folder, None, None).unwrap(), None);
-        fs::write(&path, "x".repeat(100_000) + "\n7 done\n").unwrap();
+        fs::write(&path, "x".repeat(100_000) + "\n7% done\n").unwrap();
         let (seen, line) = look(&folder, None, None).unwrap().unwrap();
-        assert_eq!(line, Some((Some(7.0), "done".to_owned())));
+        assert_eq!(line.as_deref(), Some("7% done"));
         assert_eq!(look(&folder, None, Some(seen)).unwrap(), None);
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", &path).unwrap();

@@ -39,7 +39,7 @@ pub(super) struct InUse(Arc<Spares>);
 
 /// A private directory that nobody uses. It is removed when this is dropped.
 #[derive(Debug)]
-struct Spare {
+pub(super) struct Spare {
     path: PathBuf,
     /// Device and number.
     file: (u64, u64),
@@ -82,12 +82,10 @@ impl Spares {
         Some(folder)
     }
 
-    /// Removes those that nobody has wanted for a while.
-    pub(super) fn tidy(&self) {
+    /// Those that nobody has wanted for a while; they are removed when they are dropped, which is work for a thread that may be blocked.
+    pub(super) fn unwanted(&self) -> Vec<Spare> {
         let is_unwanted = |spare: &mut Spare| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
-        // Bound before it is dropped: the lock is free by then.
-        let unwanted: Vec<Spare> = self.kept().extract_if(.., is_unwanted).collect();
-        drop(unwanted);
+        self.kept().extract_if(.., is_unwanted).collect()
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Spare>> {
@@ -119,7 +117,7 @@ impl Drop for Spare {
     fn drop(&mut self) {
         if !self.is_taken {
             // Nobody is there to be told; the next worker that starts here tries again.
-            let (Ok(()) | Err(_)) = fs::remove_dir_all(&self.path);
+            let (Ok(()) | Err(_)) = remove(&self.path);
         }
     }
 }
@@ -141,6 +139,15 @@ fn empty(path: &Path, folder: &impl AsFd) -> io::Result<(u64, u64)> {
         return Err(other());
     }
     Ok(id_of(&opened))
+}
+
+/// Removes a directory that is empty but for the one to work in, or else whatever was put in its place, and nothing that a link leads to.
+fn remove(path: &Path) -> io::Result<()> {
+    let is_folder = fs::symlink_metadata(path)?.is_dir();
+    let removed =
+        if is_folder { fs::remove_dir(path.join(WORK)) } else { Err(io::ErrorKind::NotADirectory.into()) };
+    // Looking for what is in it takes descriptors, of which there may be none.
+    removed.and_then(|()| fs::remove_dir(path)).or_else(|_| fs::remove_dir_all(path))
 }
 
 fn id_of(metadata: &Metadata) -> (u64, u64) {
@@ -204,10 +211,10 @@ mod tests {
         let root = root.path();
         let (a, b, c) = (used(root, "a", &spares), used(root, "b", &spares), used(root, "c", &spares));
         assert!(a.in_use.keep(&a.path, &a.folder) && b.in_use.keep(&b.path, &b.folder));
-        spares.tidy();
+        drop(spares.unwanted());
         assert_eq!(names(root).len(), 3, "not at once");
         spares.kept()[0].since = monotonic().checked_sub(UNWANTED_AFTER * 2).unwrap();
-        spares.tidy();
+        drop(spares.unwanted());
         assert!(!a.path.exists() && b.path.exists());
         drop((a, b, c, spares));
         assert_eq!(names(root), ["c"], "with their worker");

@@ -85,7 +85,9 @@ impl Workspace {
             Some(folder) => folder,
             None => {
                 DirBuilder::new().mode(0o700).create(&path)?;
-                open_folder(&path)?
+                open_folder(&path).inspect_err(|_| {
+                    let (Ok(()) | Err(_)) = fs::remove_dir(&path);
+                })?
             }
         };
         // From here on dropping it removes the directory.
@@ -189,6 +191,10 @@ impl Workspace {
 
     /// Keeps the directory for another attempt if the program has left it as it was. Tells whether it has.
     fn keep(&mut self) -> bool {
+        // Elsewhere nobody knows of everything that lives on.
+        if !cfg!(target_os = "linux") {
+            return false;
+        }
         let now = Look::at(&self.folder, &self.path).ok();
         if now.is_none() || now != self.filled || fs::remove_file(self.args_file()).is_err() {
             return false;
@@ -333,6 +339,36 @@ mod tests {
         assert_eq!(result_of(|path| fs::write(path, "[1]").unwrap()), Ok(Some(serde_json::json!([1]))));
         let nul = result_of(|path| fs::write(path, r#"{"a": "\u0000"}"#).unwrap());
         assert_eq!(nul, Ok(Some(serde_json::json!({"a": "\u{FFFD}"}))));
+    }
+
+    #[test]
+    fn a_directory_is_not_kept_while_something_of_its_attempt_survives() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+        let execution = Execution {
+            dispatch_id: Uuid::nil(),
+            tenant_id: Uuid::nil(),
+            job_id: Uuid::nil(),
+            execution_id: Uuid::nil(),
+            job_name: String::new(),
+            attempt: 1,
+            fire_time: chrono::DateTime::UNIX_EPOCH,
+            lateness_ms: 0,
+            catch_up: false,
+            idempotency_key: String::new(),
+            args: serde_json::json!({}),
+            timeout: std::time::Duration::ZERO,
+            traceparent: None,
+            handler_config: serde_json::json!({}),
+            live: Live::detached(),
+            secrets: super::super::super::Secrets::default(),
+        };
+        let _other = spares.used();
+        let there = || fs::read_dir(root.path()).unwrap().count();
+        for (survives, left) in [(true, 0), (false, usize::from(cfg!(target_os = "linux")))] {
+            let workspace = Workspace::create(root.path(), &execution, "1:2:3:x", None, &spares).unwrap();
+            assert_eq!(workspace.close_now(survives).notes, Vec::<String>::new());
+            assert_eq!(there(), left);
+        }
     }
 
     #[test]
