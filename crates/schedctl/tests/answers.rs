@@ -205,7 +205,7 @@ fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
     let api = Api::of(&[
         ("POST /jobs/nightly/pause", job("paused")),
         ("POST /apply", applied.clone()),
-        ("GET /workers", page(&[], None)),
+        ("GET /workers?limit=200", page(&[], None)),
         ("GET /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55", dispatch()),
         (
             "POST /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55/cancel",
@@ -447,10 +447,10 @@ fn a_preview_of_a_job_is_shown_like_that_of_a_schedule() {
 fn lists_of_workers_and_functions_pass_on_which_are_wanted() {
     let none = page(&[], None);
     let api = Api::of(&[
-        ("GET /workers?status=DRAINING&queue=mail", none.clone()),
+        ("GET /workers?status=DRAINING&queue=mail&limit=150", none.clone()),
         ("GET /task-functions?name_prefix=re&queue=mail&handler_type=http&is_active=false&limit=200", none),
     ]);
-    api.run(exit::OK, "workers list --status draining --queue mail");
+    api.run(exit::OK, "workers list --status draining --queue mail --limit 150");
     api.run(exit::OK, "functions list --prefix re --queue mail --handler http --inactive");
     api.run(exit::USAGE, "workers list --status asleep");
 }

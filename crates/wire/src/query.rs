@@ -162,6 +162,13 @@ pub struct WorkersQuery {
     /// Only those that serve this queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 200))]
+    pub limit: Option<u32>,
+    /// As in [`PageQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
 }
 
 /// Parameters of the list of dispatches.
@@ -223,6 +230,18 @@ pub struct ExecutionsQuery {
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ExecutionStatus>,
+    /// Only of jobs that run the task function with this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// Only of jobs that belonged to the project with this name when they ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// Only those that this worker ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Uuid>,
+    /// Only of dispatches that this has made, as in [`DispatchesQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<String>,
     /// The order, by when they were claimed, shortly before they started; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
@@ -287,6 +306,12 @@ pub struct JobExecutionsQuery {
     /// Only those that ended so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ExecutionStatus>,
+    /// Only those that this worker ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Uuid>,
+    /// Only of dispatches that this has made, as in [`DispatchesQuery`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub triggered_by: Option<String>,
     /// The order, by when they were claimed, shortly before they started; newest first when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<TimeSort>,
@@ -342,7 +367,23 @@ impl From<JobDispatchesQuery> for DispatchesQuery {
 
 impl From<JobExecutionsQuery> for ExecutionsQuery {
     fn from(query: JobExecutionsQuery) -> Self {
-        let JobExecutionsQuery { status, sort, since, until, total, limit, cursor } = query;
-        Self { job: None, dispatch: None, status, sort, since, until, total, limit, cursor }
+        let JobExecutionsQuery { status, worker, triggered_by, sort, since, until, total, limit, cursor } =
+            query;
+        let (job, dispatch, function, project) = (None, None, None, None);
+        Self {
+            job,
+            dispatch,
+            status,
+            function,
+            project,
+            worker,
+            triggered_by,
+            sort,
+            since,
+            until,
+            total,
+            limit,
+            cursor,
+        }
     }
 }

@@ -36,13 +36,7 @@ pub(super) async fn page(
     let which = DispatchesQuery { limit: None, cursor: None, total: None, ..query.clone() };
     let pages = Pages::of(&("dispatches", of, which), query.limit, query.cursor.as_deref())?;
     let after = pages.after_as()?.map(DispatchId);
-    let triggered_by: Option<Trigger> = match query.triggered_by.as_deref().map(str::parse).transpose() {
-        Ok(triggered_by) => triggered_by,
-        Err(error) => {
-            let error: UnknownWord = error;
-            return Err(ApiError::parameter("triggered_by", error.to_string()));
-        }
-    };
+    let triggered_by = maker(query.triggered_by.as_deref())?;
     let (rows, counted) = state
         .read(identity, "list_dispatches", async |conn: &mut Conn| {
             let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
@@ -72,8 +66,14 @@ pub(super) async fn page(
     Ok(web::Json(with_total(page, counted)))
 }
 
+/// What a filter says has made dispatches.
+pub(super) fn maker(word: Option<&str>) -> Result<Option<Trigger>, ApiError> {
+    let refused = |error: UnknownWord| ApiError::parameter("triggered_by", error.to_string());
+    word.map(str::parse).transpose().map_err(refused)
+}
+
 /// The function that a filter names.
-async fn function(
+pub(super) async fn function(
     conn: &mut Conn,
     tenant: TenantId,
     name: Option<&str>,
@@ -85,7 +85,7 @@ async fn function(
 }
 
 /// The project that a filter names.
-async fn project(
+pub(super) async fn project(
     conn: &mut Conn,
     tenant: TenantId,
     name: Option<&str>,

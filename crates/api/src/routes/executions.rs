@@ -3,9 +3,10 @@
 use actix_web::web;
 use sched_model::db::Conn;
 use sched_model::db::executions::{self, Execution, Filter};
-use sched_model::domain::ids::{DispatchId, ExecutionId, JobId, TenantId};
+use sched_model::domain::ids::{DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId};
 use sched_wire::{ExecutionOutput, ExecutionsQuery, Page, TimeSort};
 
+use super::dispatches::{function, maker, project};
 use super::jobs::listed_of;
 use super::{Answer, State, window};
 use crate::dto::{IntoDomain, show};
@@ -37,11 +38,25 @@ pub(super) async fn page(
     let oldest_first = query.sort == Some(TimeSort::CreatedAt);
     let id = of.and_then(|text| text.parse().ok()).map(JobId);
     let counts = query.total == Some(true);
-    let read = async |conn: &Conn| {
+    let triggered_by = maker(query.triggered_by.as_deref())?;
+    let read = async |conn: &Conn, function: Option<FunctionId>, project: Option<ProjectId>| {
         let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
         let dispatch = query.dispatch.map(DispatchId);
         let status = query.status.map(IntoDomain::into_domain);
-        let filter = Filter { job: id, dispatch, status, since, until, after, oldest_first };
+        let worker = query.worker.map(WorkerId);
+        let filter = Filter {
+            job: id,
+            dispatch,
+            status,
+            worker,
+            project,
+            function,
+            triggered_by,
+            since,
+            until,
+            after,
+            oldest_first,
+        };
         let mut rows = Vec::new();
         if id.is_some() {
             rows = executions::list(conn, tenant, &filter, pages.rows()).await?;
@@ -60,14 +75,24 @@ pub(super) async fn page(
         };
         Ok((rows, counted))
     };
-    // The attempts of a dispatch that is gone are looked for in the whole history.
-    let (rows, counted) = if query.dispatch.is_some() {
-        state.read_totals(identity, "list_executions", async |conn: &mut Conn| read(conn).await).await?
+    // Of these much history may have to be read for each that is found.
+    let is_rare = query.dispatch.is_some()
+        || query.worker.is_some()
+        || query.function.is_some()
+        || query.project.is_some()
+        || triggered_by.is_some();
+    let (rows, counted) = if is_rare {
+        let read = async |conn: &mut Conn| {
+            let function = function(conn, tenant, query.function.as_deref()).await?;
+            let project = project(conn, tenant, query.project.as_deref()).await?;
+            read(conn, function, project).await
+        };
+        state.read_totals(identity, "list_executions", read).await?
     } else if counts {
         // The plan of counting depends on what is counted.
-        state.read(identity, "list_executions", async |conn: &mut Conn| read(conn).await).await?
+        state.read(identity, "list_executions", async |conn: &mut Conn| read(conn, None, None).await).await?
     } else {
-        state.look(identity, "list_executions", read).await?
+        state.look(identity, "list_executions", async |conn: &Conn| read(conn, None, None).await).await?
     };
     let page = pages.page(rows, |execution| execution.id.to_string(), show::execution);
     Ok(web::Json(with_total(page, counted)))

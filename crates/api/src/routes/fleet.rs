@@ -7,6 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use sched_model::db::events::{self, NewEvent};
 use sched_model::db::instances::Instance;
+use sched_model::db::workers::Place;
 use sched_model::db::{Conn, audit, clock, instances, notify, overview, workers};
 use sched_model::domain::ids::{InstanceId, WorkerId};
 use sched_wire::{Page, SchedulerInstance, Status, StepDownRequest, Worker, WorkersQuery};
@@ -14,11 +15,12 @@ use serde_json::json;
 
 use super::resources::no_such;
 use super::{Answer, Id, State, auditing};
+use crate::cursor;
 use crate::dto::{IntoDomain, show};
 use crate::error::ApiError;
 use crate::extract::{self, Body, NoParameters, Query};
 use crate::identity::Identity;
-use crate::page::whole;
+use crate::page::{Pages, whole};
 use crate::reply::Reply;
 
 /// Most jobs that the status names of those the scheduler has disabled; it counts them all.
@@ -30,15 +32,41 @@ pub(crate) async fn workers(
     identity: Identity,
     Query(query): Query<WorkersQuery>,
 ) -> Answer<Page<Worker>> {
-    let status = query.status.map(IntoDomain::into_domain);
-    let queue = query.queue.as_deref();
-    let found =
-        state
-            .read(&identity, "list_workers", async |conn: &mut Conn| {
-                Ok(workers::list(conn, status, queue).await?)
-            })
-            .await?;
-    Ok(web::Json(whole(found, show::worker)))
+    let which = WorkersQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("workers", which), query.limit, query.cursor.as_deref())?;
+    let after = pages.after().map(place_of).transpose()?;
+    let filter =
+        workers::Filter { status: query.status.map(IntoDomain::into_domain), queue: query.queue, after };
+    let found = state
+        .read(&identity, "list_workers", async |conn: &mut Conn| {
+            Ok(workers::list(conn, &filter, pages.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), show::worker)))
+}
+
+/// A place among workers, as cursors hold it.
+fn key_of(place: Place) -> String {
+    let Place { offline_since, started_at, worker_id } = place;
+    let offline_since = offline_since.map_or(String::new(), |since| since.to_rfc3339());
+    format!("{offline_since}/{}/{worker_id}", started_at.to_rfc3339())
+}
+
+fn place_of(key: &str) -> Result<Place, ApiError> {
+    let read = || {
+        let [offline_since, started_at, worker_id] =
+            key.split('/').collect::<Vec<_>>().try_into().map_err(|_parts| ()).ok()?;
+        let offline_since = match offline_since {
+            "" => None,
+            since => Some(since.parse().ok()?),
+        };
+        Some(Place {
+            offline_since,
+            started_at: started_at.parse().ok()?,
+            worker_id: WorkerId(worker_id.parse().ok()?),
+        })
+    };
+    read().ok_or_else(cursor::broken)
 }
 
 /// `GET /workers/{id}`

@@ -163,6 +163,35 @@ async fn workers_and_schedulers_are_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn workers_come_page_by_page_the_living_first() {
+    let app = TestApp::start().await;
+    // Two living that started together, one that started later, and three that are gone, two of them at the same moment.
+    let register = "INSERT INTO worker_registration
+             (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, started_at, status, offline_since)
+         SELECT lpad(n::text, 32, '0')::uuid, n::text, 'p', 1, 'v', '{default}', 1, 30000, now() - make_interval(secs => 10 - started),
+             CASE WHEN gone IS NULL THEN 'IDLE' ELSE 'OFFLINE' END, now() - make_interval(secs => gone)
+         FROM (VALUES (1, 5, NULL), (2, 5, NULL), (3, 6, NULL), (4, 3, 1), (5, 1, 2), (6, 2, 2)) AS w (n, started, gone)";
+    app.db.client().await.batch_execute(register).await.unwrap();
+    let all = ["1", "2", "3", "4", "5", "6"];
+    assert_eq!(listed(&app, "workers", "hostname").await, all);
+    for limit in 1..=6 {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = app.get(&format!("/api/v1/workers?limit={limit}{cursor}")).await.json();
+            for worker in page["items"].as_array().unwrap() {
+                seen.push(worker["hostname"].as_str().unwrap().to_owned());
+            }
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(seen, all, "{limit} at once");
+        let elsewhere = app.get(&format!("/api/v1/workers?status=IDLE{cursor}")).await;
+        assert_eq!(elsewhere.status, if cursor.is_empty() { 200 } else { 400 }, "{}", elsewhere.body);
+    }
+    assert_eq!(listed(&app, "workers?status=OFFLINE&limit=2", "hostname").await, ["4", "5"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn functions_are_listed_by_name() {
     let app = TestApp::start().await;
     let function = |name: &str| crate::support::function(name);
@@ -183,9 +212,8 @@ async fn listed(app: &TestApp, path: &str, key: &str) -> Vec<String> {
     items.iter().map(|item| item[key].as_str().unwrap().to_owned()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn dispatches_are_filtered_and_sorted_both_ways() {
-    let app = TestApp::start().await;
+/// Jobs `a`, `b` and `c` with different functions, queues and projects, each triggered once.
+async fn with_runs(app: &TestApp) {
     for path in ["queues/fast", "projects/p"] {
         app.send("PUT", &format!("/api/v1/{path}"), &[("content-type", "application/json")], Some("{}"))
             .await;
@@ -198,6 +226,12 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
     for name in ["a", "b", "c"] {
         assert_eq!(app.post(&format!("/api/v1/jobs/{name}/trigger"), &json!({})).await.status, 202);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dispatches_are_filtered_and_sorted_both_ways() {
+    let app = TestApp::start().await;
+    with_runs(&app).await;
     let worker = "0193a000-0000-7000-8000-000000000001";
     let claimed = format!(
         "UPDATE job_dispatch d SET status = 'IN_PROGRESS', claimable_at = NULL, claimed_at = now(), worker_id = '{worker}',
@@ -263,6 +297,58 @@ async fn dispatches_are_filtered_and_sorted_both_ways() {
         [("triggered_by=nobody", 400), ("function=none", 404), ("project=none", 404), ("sort=job", 400)]
     {
         assert_eq!(app.get(&format!("/api/v1/dispatches?{filter}")).await.status, status, "{filter}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn executions_are_filtered_by_what_ran_them_and_when() {
+    let app = TestApp::start().await;
+    with_runs(&app).await;
+    let worker = "0193a000-0000-7000-8000-000000000001";
+    // Ids are of the time of the claim: c was claimed and started two hours before the others.
+    let ran = format!(
+        "INSERT INTO job_execution_log (id, tenant_id, project_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at,
+             completed_at, duration_ms, claim_token, triggered_by, worker_id)
+         SELECT (lpad(to_hex(1000 * extract(epoch FROM r.at)::bigint), 12, '0') || '70008000' || right(md5(j.name), 12))::uuid,
+             d.tenant_id, j.project_id, d.job_id, d.id, 1, 'COMPLETED', r.at, r.at, r.at, 0, 1,
+             CASE j.name WHEN 'b' THEN 'scheduler' ELSE 'api' END, CASE j.name WHEN 'a' THEN '{worker}'::uuid END
+         FROM job_dispatch d
+         JOIN scheduled_jobs j ON j.id = d.job_id
+         CROSS JOIN LATERAL (SELECT now() - CASE j.name WHEN 'c' THEN interval '2 h' WHEN 'b' THEN interval '2 s' ELSE interval '0 s' END) AS r (at)"
+    );
+    app.db.client().await.batch_execute(&ran).await.unwrap();
+    for (filter, jobs) in [
+        ("".to_owned(), vec!["a", "b", "c"]),
+        ("sort=created_at".to_owned(), vec!["c", "b", "a"]),
+        ("function=f".to_owned(), vec!["a", "c"]),
+        ("function=f&sort=created_at".to_owned(), vec!["c", "a"]),
+        ("project=p".to_owned(), vec!["c"]),
+        (format!("worker={worker}"), vec!["a"]),
+        ("worker=00000000-0000-0000-0000-000000000000".to_owned(), vec![]),
+        ("triggered_by=scheduler".to_owned(), vec!["b"]),
+        ("triggered_by=api&function=f&project=p".to_owned(), vec!["c"]),
+        ("since=-90m".to_owned(), vec!["a", "b"]),
+        ("since=-90m&sort=created_at".to_owned(), vec!["b", "a"]),
+        ("until=-90m".to_owned(), vec!["c"]),
+        ("until=-90m&sort=created_at".to_owned(), vec!["c"]),
+        ("job=b&triggered_by=scheduler".to_owned(), vec!["b"]),
+        ("job=b&triggered_by=api".to_owned(), vec![]),
+    ] {
+        assert_eq!(listed(&app, &format!("executions?{filter}"), "job").await, jobs, "{filter}");
+        let path = format!("/api/v1/executions?{filter}&total=true");
+        assert_eq!(app.get(&path).await.json()["total"], jobs.len(), "{filter}");
+    }
+    for (filter, count) in [(format!("worker={worker}"), 1), ("triggered_by=scheduler".to_owned(), 0)] {
+        assert_eq!(
+            listed(&app, &format!("jobs/a/executions?{filter}"), "job").await.len(),
+            count,
+            "{filter}"
+        );
+    }
+    for (filter, status) in
+        [("triggered_by=nobody", 400), ("function=none", 404), ("project=none", 404), ("worker=1", 400)]
+    {
+        assert_eq!(app.get(&format!("/api/v1/executions?{filter}")).await.status, status, "{filter}");
     }
 }
 

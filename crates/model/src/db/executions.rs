@@ -10,10 +10,12 @@ use super::schema::job_dispatch;
 use super::{Conn, DbResult};
 use crate::domain::attempt::AttemptOutcome;
 use crate::domain::dispatch::Trigger;
-use crate::domain::ids::{DispatchId, ExecutionId, JobId, TenantId, WorkerId, first_of};
+use crate::domain::ids::{
+    DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId, first_of,
+};
 use crate::domain::trace::TraceContext;
 
-/// Longer than any time between a claim and the start of what was claimed.
+/// Longer than any time between a claim and the start of what was claimed, and than any step of a clock between the two.
 const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
 
 /// A finished attempt as it is kept, with the name of its job.
@@ -71,6 +73,14 @@ pub struct Filter {
     pub dispatch: Option<DispatchId>,
     /// Only those that ended so.
     pub status: Option<AttemptOutcome>,
+    /// Only those that this worker ran.
+    pub worker: Option<WorkerId>,
+    /// Only of jobs that were of this project when they ran.
+    pub project: Option<ProjectId>,
+    /// Only of jobs that run this function now.
+    pub function: Option<FunctionId>,
+    /// Only of dispatches that this has made.
+    pub triggered_by: Option<Trigger>,
     /// Only those that started then or later.
     pub since: Option<DateTime<Utc>>,
     /// Only those that started before then.
@@ -88,11 +98,15 @@ macro_rules! list {
             $name = $file after "executions_page.sql", (
                 tenant: TenantId as SqlUuid,
                 $($job: JobId as SqlUuid,)?
-                after: ExecutionId as SqlUuid,
+                beyond: ExecutionId as SqlUuid,
                 since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
                 until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
                 status: Option<AttemptOutcome> as Nullable<Text>,
                 dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+                worker: Option<WorkerId> as Nullable<SqlUuid>,
+                project: Option<ProjectId> as Nullable<SqlUuid>,
+                function: Option<FunctionId> as Nullable<SqlUuid>,
+                triggered_by: Option<Trigger> as Nullable<Text>,
                 limit: i64 as BigInt,
             ) -> Columns
         }
@@ -110,28 +124,39 @@ list!(OldestOfJobFirst = "executions_of_job_oldest.sql", of a job);
 /// When the database cannot be asked.
 pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
     let job = job_of(conn, tenant, filter).await?;
-    let Filter { dispatch, status, since, until, after, oldest_first, .. } = *filter;
+    let (above, below) = bounds(filter);
+    let beyond = if filter.oldest_first { above } else { below };
+    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
     let conn = &mut { conn };
-    if oldest_first {
-        // Ids are of the time of the claim, shortly before the start: what is older need not be read.
-        let since_claim = since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
-        let bound = since_claim.map_or(Uuid::nil(), first_of);
-        let after = after.unwrap_or(ExecutionId(Uuid::nil())).max(ExecutionId(bound));
-        return Ok(match job {
-            Some(job) => {
-                let page = OldestOfJobFirst { tenant, job, after, since, until, status, dispatch, limit };
-                page.load(conn).await?
+    macro_rules! page {
+        ($statement:ident $(, $job:ident)?) => {
+            $statement {
+                tenant, $($job,)? beyond, since, until, status, dispatch, worker, project, function, triggered_by, limit,
             }
-            None => OldestFirst { tenant, after, since, until, status, dispatch, limit }.load(conn).await?,
-        });
+            .load(conn)
+            .await?
+        };
     }
-    let after = after.unwrap_or(ExecutionId(Uuid::max()));
-    Ok(match job {
-        Some(job) => {
-            ListOfJob { tenant, job, after, since, until, status, dispatch, limit }.load(conn).await?
-        }
-        None => List { tenant, after, since, until, status, dispatch, limit }.load(conn).await?,
+    Ok(match (job, filter.oldest_first) {
+        (Some(job), true) => page!(OldestOfJobFirst, job),
+        (Some(job), false) => page!(ListOfJob, job),
+        (None, true) => page!(OldestFirst),
+        (None, false) => page!(List),
     })
+}
+
+/// Between which ids what a filter means lies: ids are of the time of the claim, shortly before the start, so that what is older or newer
+/// need not be read.
+fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
+    let since_claim = filter.since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
+    let until_claim = filter.until.and_then(|until| until.checked_add_signed(CLAIM_TO_START));
+    let above = ExecutionId(since_claim.map_or(Uuid::nil(), first_of));
+    let below = ExecutionId(until_claim.map_or(Uuid::max(), first_of));
+    match filter.after {
+        Some(after) if filter.oldest_first => (above.max(after), below),
+        Some(after) => (above, below.min(after)),
+        None => (above, below),
+    }
 }
 
 /// The job whose attempts a filter means. The attempts of a dispatch are found among those of its job, as long as it is there.
@@ -151,10 +176,16 @@ async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Opti
 statement! {
     Count = "executions_count.sql", (
         tenant: TenantId as SqlUuid,
+        above: ExecutionId as SqlUuid,
+        below: ExecutionId as SqlUuid,
         since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         status: Option<AttemptOutcome> as Nullable<Text>,
         dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        worker: Option<WorkerId> as Nullable<SqlUuid>,
+        project: Option<ProjectId> as Nullable<SqlUuid>,
+        function: Option<FunctionId> as Nullable<SqlUuid>,
+        triggered_by: Option<Trigger> as Nullable<Text>,
         most: i64 as BigInt,
     ) -> BigInt
 }
@@ -163,10 +194,16 @@ statement! {
     CountOfJob = "executions_count_of_job.sql", (
         tenant: TenantId as SqlUuid,
         job: JobId as SqlUuid,
+        above: ExecutionId as SqlUuid,
+        below: ExecutionId as SqlUuid,
         since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
         status: Option<AttemptOutcome> as Nullable<Text>,
         dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        worker: Option<WorkerId> as Nullable<SqlUuid>,
+        project: Option<ProjectId> as Nullable<SqlUuid>,
+        function: Option<FunctionId> as Nullable<SqlUuid>,
+        triggered_by: Option<Trigger> as Nullable<Text>,
         most: i64 as BigInt,
     ) -> BigInt
 }
@@ -177,12 +214,21 @@ statement! {
 /// When the database cannot be asked.
 pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
     let job = job_of(conn, tenant, filter).await?;
-    let Filter { dispatch, status, since, until, .. } = *filter;
+    let (above, below) = bounds(&Filter { after: None, ..*filter });
+    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let conn = &mut { conn };
+    macro_rules! count {
+        ($statement:ident $(, $job:ident)?) => {
+            $statement {
+                tenant, $($job,)? above, below, since, until, status, dispatch, worker, project, function, triggered_by, most,
+            }
+            .get_result(conn)
+            .await?
+        };
+    }
     let found: i64 = match job {
-        Some(job) => {
-            CountOfJob { tenant, job, since, until, status, dispatch, most }.get_result(&mut { conn }).await?
-        }
-        None => Count { tenant, since, until, status, dispatch, most }.get_result(&mut { conn }).await?,
+        Some(job) => count!(CountOfJob, job),
+        None => count!(Count),
     };
     Ok(usize::try_from(found).unwrap_or(0))
 }

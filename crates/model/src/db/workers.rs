@@ -272,23 +272,61 @@ pub async fn living(conn: &mut Conn) -> DbResult<u64> {
     Ok(u64::try_from(count).unwrap_or(0))
 }
 
-/// Registered workers, the living first: all, or those in a state, or those that serve a queue.
+/// Which workers to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only in this state.
+    pub status: Option<WorkerStatus>,
+    /// Only those that serve this queue.
+    pub queue: Option<String>,
+    /// Only those behind this one in the order: the last of the page before.
+    pub after: Option<Place>,
+}
+
+/// Where a worker stands in the list: the living by when they started, then those that are gone, the latest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Place {
+    pub offline_since: Option<DateTime<Utc>>,
+    pub started_at: DateTime<Utc>,
+    pub worker_id: WorkerId,
+}
+
+impl Worker {
+    /// Where it stands in the list.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let Self { offline_since, started_at, worker_id, .. } = *self;
+        Place { offline_since, started_at, worker_id }
+    }
+}
+
+/// Registered workers that a filter means, the living first, at most `limit`.
 ///
 /// # Errors
 /// When the database cannot be asked.
-pub async fn list(
-    conn: &mut Conn,
-    status: Option<WorkerStatus>,
-    queue: Option<&str>,
-) -> DbResult<Vec<Worker>> {
+pub async fn list(conn: &mut Conn, filter: &Filter, limit: i64) -> DbResult<Vec<Worker>> {
     use worker_registration as w;
-    let order = (w::offline_since.desc().nulls_first(), w::started_at.asc());
-    let mut query = w::table.order(order).limit(10_000).select(Worker::as_select()).into_boxed();
-    if let Some(status) = status {
+    let order = (w::offline_since.desc().nulls_first(), w::started_at.asc(), w::worker_id.asc());
+    let mut query = w::table.order(order).limit(limit).select(Worker::as_select()).into_boxed();
+    if let Some(status) = filter.status {
         query = query.filter(w::status.eq(status));
     }
-    if let Some(queue) = queue {
-        query = query.filter(w::queues.contains(vec![queue.to_owned()]));
+    if let Some(queue) = &filter.queue {
+        query = query.filter(w::queues.contains(vec![queue]));
+    }
+    if let Some(Place { offline_since, started_at, worker_id }) = filter.after {
+        let started_later =
+            w::started_at.gt(started_at).or(w::started_at.eq(started_at).and(w::worker_id.gt(worker_id)));
+        query = match offline_since {
+            None => query.filter(w::offline_since.is_not_null().or(started_later)),
+            Some(since) => query.filter(
+                w::offline_since
+                    .lt(since)
+                    .or(w::offline_since.eq(since).and(started_later))
+                    .assume_not_null(),
+            ),
+        };
     }
     Ok(query.load(conn).await?)
 }

@@ -399,7 +399,7 @@ async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
         .sql(&format!(
             "INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at, duration_ms,
                                             claim_token, triggered_by)
-             SELECT gen_random_uuid(), '{tenant}', md5((n % 300)::text)::uuid, gen_random_uuid(), 1, 'COMPLETED', now(), now(), now(), 1, n, 'api'
+             SELECT gen_random_uuid(), '{tenant}', md5((n % 30)::text)::uuid, gen_random_uuid(), 1, 'COMPLETED', now(), now(), now(), 1, n, 'api'
              FROM generate_series(1, 30000) AS n;
              ANALYZE;
              SET ROLE sched_api;
@@ -408,11 +408,17 @@ async fn a_page_of_executions_is_read_in_order_however_long_the_history_is() {
         ))
         .await;
     let (tenant, nobody, last) = (crate::fixture::TENANT, Uuid::nil(), Uuid::max());
-    let types = "uuid, timestamptz, timestamptz, text, uuid, bigint";
+    let types = "uuid, timestamptz, timestamptz, text, uuid, uuid, uuid, uuid, text, bigint";
     let (all, of_job) = (format!("uuid, {types}"), format!("uuid, uuid, {types}"));
-    // Newest first after the greatest id, oldest first after the least.
-    for (place, end) in [last, nobody].into_iter().enumerate() {
-        let rest = format!("'{end}', NULL, NULL, NULL, NULL, 51");
+    let filters = [
+        "NULL, NULL, NULL, NULL, NULL, NULL".to_owned(),
+        format!("'FAILED', NULL, '{nobody}', '{nobody}', '{nobody}', 'api'"),
+    ];
+    // Newest first after the greatest id, oldest first after the least; with no filter and with several.
+    for (place, end, filters) in
+        [(0, last, &filters[0]), (0, last, &filters[1]), (1, nobody, &filters[0]), (1, nobody, &filters[1])]
+    {
+        let rest = format!("'{end}', NULL, NULL, {filters}, 51");
         let asked = [
             (EXECUTIONS[place], &all, format!("'{tenant}', {rest}"), "_pkey"),
             (EXECUTIONS_OF_JOB[place], &of_job, format!("'{tenant}', '{nobody}', {rest}"), "_job_id_id_idx"),

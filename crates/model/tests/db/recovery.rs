@@ -232,8 +232,12 @@ async fn workers_long_gone_are_removed_once_they_hold_nothing() {
     assert_eq!(recover(&world).await.len(), 1);
     assert_eq!(recovery::forget_finished_claims(&mut conn).await.unwrap(), 1);
     assert_eq!(workers::remove_stale(&mut conn, hour).await.unwrap(), [holding]);
-    let mut left: Vec<WorkerId> =
-        workers::list(&mut conn, None, None).await.unwrap().iter().map(|w| w.worker_id).collect();
+    let mut left: Vec<WorkerId> = workers::list(&mut conn, &workers::Filter::default(), 10)
+        .await
+        .unwrap()
+        .iter()
+        .map(|w| w.worker_id)
+        .collect();
     left.sort();
     let mut expected = [living, fresh];
     expected.sort();

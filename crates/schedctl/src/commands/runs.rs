@@ -105,11 +105,27 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
 
 pub(super) async fn executions(command: ExecutionsCommand, session: &Session) -> CommandResult {
     match command {
-        ExecutionsCommand::List { job, dispatch, status, since, until, oldest_first, limit } => {
+        ExecutionsCommand::List {
+            job,
+            dispatch,
+            status,
+            function,
+            project,
+            worker,
+            triggered_by,
+            since,
+            until,
+            oldest_first,
+            limit,
+        } => {
             let query = |limit, cursor| ExecutionsQuery {
                 job: job.clone(),
                 dispatch,
                 status,
+                function: function.clone(),
+                project: project.clone(),
+                worker,
+                triggered_by: triggered_by.clone(),
                 sort: oldest_first.then_some(TimeSort::CreatedAt),
                 since: since.clone(),
                 until: until.clone(),

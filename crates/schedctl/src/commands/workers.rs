@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::Subcommand;
 use sched_runtime::clock::monotonic;
 use sched_runtime::exit;
-use sched_wire::{Page, ReasonRequest, UnknownWord, Worker, WorkerStatus, WorkersQuery};
+use sched_wire::{ReasonRequest, UnknownWord, Worker, WorkerStatus, WorkersQuery};
 use uuid::Uuid;
 
-use super::Session;
+use super::{Session, tell_of_more};
 use crate::api::Api;
 use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, tell, time, words};
-use crate::values::{duration, id};
+use crate::values::{at_least_one, duration, id};
 
 /// Time between two looks of `--wait`.
 const LOOK: Duration = Duration::from_millis(500);
@@ -29,6 +29,9 @@ pub(crate) enum WorkersCommand {
         /// Only those that serve this queue
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
+        /// Most workers to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
+        limit: usize,
     },
     /// Show one worker
     #[command(visible_alias = "show")]
@@ -82,15 +85,17 @@ const COLUMNS: &[Column<Worker>] = &[
 pub(super) async fn run(command: WorkersCommand, session: &Session) -> CommandResult {
     let api = session.api()?;
     match command {
-        WorkersCommand::List { status, queue } => {
-            let query = WorkersQuery { status, queue };
-            let none = if query == WorkersQuery::default() {
+        WorkersCommand::List { status, queue, limit } => {
+            let none = if status.is_none() && queue.is_none() {
                 "no worker has registered"
             } else {
                 "no worker is like that"
             };
-            let workers: Page<Worker> = api.get(&["workers"], &query).await?;
+            let query =
+                |limit, cursor| WorkersQuery { status, queue: queue.clone(), limit: Some(limit), cursor };
+            let workers = api.list(&["workers"], limit, query).await?;
             session.output.page(&workers, COLUMNS, none)?;
+            tell_of_more(&workers, limit);
         }
         WorkersCommand::Get { id } => {
             let worker: Worker = api.get(&["workers", &id.to_string()], &()).await?;
@@ -120,10 +125,6 @@ fn status(text: &str) -> Result<WorkerStatus, UnknownWord> {
     text.to_ascii_uppercase().parse()
 }
 
-async fn all(api: &Api) -> Result<Page<Worker>, exit::ExitError> {
-    Ok(api.get(&["workers"], &()).await?)
-}
-
 async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError> {
     Ok(api.post(&["workers", &id.to_string(), what], None, &ReasonRequest::default()).await?)
 }
@@ -147,10 +148,13 @@ async fn until(
             return Err(failure(anyhow::anyhow!(text)));
         }
         tokio::time::sleep(LOOK).await;
-        let found = all(api).await?.items.into_iter().find(|one| one.id == worker.id);
-        match found.filter(|one| one.status != WorkerStatus::Offline) {
-            Some(found) => worker = found,
-            None => return Ok(None),
+        match api.get(&["workers", &worker.id.to_string()], &()).await {
+            Ok(found) => worker = found,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        if worker.status == WorkerStatus::Offline {
+            return Ok(None);
         }
     }
     Ok(Some(worker))

@@ -3,7 +3,12 @@ WHERE p.tenant_id = $1
   AND p.id > $2
   AND p.started_at >= coalesce($3::timestamptz, '-infinity')
   AND p.started_at < coalesce($4::timestamptz, 'infinity')
-  AND coalesce(p.status = $5::text, true)
-  AND coalesce(p.dispatch_id = $6::uuid, true)
+  AND CASE WHEN coalesce(p.status = $5::text, true)
+            AND coalesce(p.dispatch_id = $6::uuid, true)
+            AND coalesce(coalesce(p.worker_id::text, '') = $7::uuid::text, true)
+            AND coalesce(coalesce(p.project_id::text, '') = $8::uuid::text, true)
+            AND coalesce(coalesce(j.task_function_id::text, '') = $9::uuid::text, true)
+            AND coalesce(p.triggered_by = $10::text, true)
+      THEN true ELSE false END
 ORDER BY p.id
-LIMIT $7
+LIMIT $11

@@ -6,12 +6,12 @@ SELECT p.id, p.job_id, j.name, p.dispatch_id, p.attempt, p.status, p.scheduled_f
             THEN (SELECT coalesce(d.traceparent, '') FROM job_dispatch d WHERE d.id = p.dispatch_id AND d.tenant_id = p.tenant_id) END,
        p.metrics, NULL::text
 FROM (
-    SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
-           l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by, l.metrics
+    SELECT l.id, l.tenant_id, l.project_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms,
+           l.exit_code, l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by, l.metrics
     FROM job_execution_log l
     UNION ALL
-    SELECT l.id, l.tenant_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms, l.exit_code,
-           l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by, l.metrics
+    SELECT l.id, l.tenant_id, l.project_id, l.job_id, l.dispatch_id, l.attempt, l.status, l.scheduled_for, l.started_at, l.completed_at, l.duration_ms,
+           l.exit_code, l.result, l.error_class, l.error_message, l.output_bytes, l.worker_id, l.triggered_by, l.metrics
     FROM maintenance.job_execution_log l
 ) AS p
 LEFT JOIN scheduled_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.job_id

@@ -111,6 +111,18 @@ pub(crate) enum ExecutionsCommand {
         /// Only those that ended so
         #[arg(long, value_name = "STATUS", value_parser = execution_status)]
         status: Option<ExecutionStatus>,
+        /// Only of jobs that run this task function
+        #[arg(long, value_name = "NAME")]
+        function: Option<String>,
+        /// Only of jobs that belonged to this project when they ran
+        #[arg(long, value_name = "NAME")]
+        project: Option<String>,
+        /// Only those that this worker ran
+        #[arg(long, value_name = "ID", value_parser = id)]
+        worker: Option<Uuid>,
+        /// Only of dispatches that this has made: scheduler, manual, api, retry, dependency or backfill
+        #[arg(long, value_name = "WHAT")]
+        triggered_by: Option<String>,
         /// Only those that started then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         since: Option<String>,
