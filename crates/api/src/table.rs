@@ -93,6 +93,13 @@ fn identity() -> Vec<Path> {
                 api_keys::get,
                 says("Show an API key, by its id or prefix: with keys:read any of the tenant, otherwise one's own").ok::<wire::ApiKey>(),
             )
+            .patch(
+                Needs::Identity,
+                api_keys::patch,
+                says("Rename an API key, or have it do less or end sooner: with keys:write any of the tenant, otherwise one's own")
+                    .takes::<wire::ApiKeyPatch>()
+                    .ok::<wire::ApiKey>(),
+            )
             .delete(
                 Needs::Identity,
                 api_keys::revoke,

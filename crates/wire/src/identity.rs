@@ -286,6 +286,22 @@ pub struct ApiKeySpec {
     pub of_tenant: bool,
 }
 
+/// What is to be different about an API key, which may come to do less and to end sooner, and never the other way round. What is left out stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKeyPatch {
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it may do from now on: one or more of the scopes it has, or any if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    pub scopes: Option<Vec<String>>,
+    /// When it ends: in the future, and no later than it does now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
 /// An API key that was just made, with the one showing of its text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NewApiKey {

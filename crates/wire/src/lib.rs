@@ -40,8 +40,8 @@ pub use fleet::{QuarantinedJob, QueueStatus, SchedulerInstance, Status, StepDown
 pub use function::Function;
 pub use health::{Health, HealthComponent, HealthState, Metrics, MetricsQuery};
 pub use identity::{
-    ApiKey, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, OwnSession, PasswordChange, Session,
-    SignIn, Tenant, TenantPatch, TenantSpec, User, UserPatch, UserSpec,
+    ApiKey, ApiKeyPatch, ApiKeySpec, Me, Membership, MembershipSpec, NewApiKey, OwnSession, PasswordChange,
+    Session, SignIn, Tenant, TenantPatch, TenantSpec, User, UserPatch, UserSpec,
 };
 pub use job::{FieldChange, Job, JobDeleted, JobVersion, PauseRequest, RestoreRequest, RollbackRequest};
 pub use job_type::{JobTypeInfo, JobTypeSpec};

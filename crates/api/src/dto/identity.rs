@@ -216,17 +216,39 @@ const MOST_SCOPES: usize = 32;
 
 /// The scopes of a key to be made; `None` when it names none.
 pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec<Mistake>> {
-    let mut mistakes = Vec::new();
-    if let Err(what) = check_display_name(&spec.name) {
-        mistakes.push(Mistake::invalid("/name", what));
+    let mut mistakes = named(Some(&spec.name));
+    let scopes = read_scopes(&spec.scopes, spec.of_tenant, &mut mistakes);
+    if mistakes.is_empty() { Ok(scopes) } else { Err(mistakes) }
+}
+
+/// The scopes that a key is to be left with; `None` when it keeps those it has.
+pub(crate) fn scopes_left(patch: &wire::ApiKeyPatch) -> Result<Option<Permissions>, Vec<Mistake>> {
+    let mut mistakes = named(patch.name.as_deref());
+    let Some(words) = &patch.scopes else {
+        return if mistakes.is_empty() { Ok(None) } else { Err(mistakes) };
+    };
+    if words.is_empty() {
+        let message = "must name at least one of the scopes it has; to take all away revoke the key";
+        mistakes.push(Mistake::invalid("/scopes", message));
     }
-    if spec.scopes.len() > MOST_SCOPES {
-        return Err(vec![Mistake::invalid("/scopes", format!("names more than {MOST_SCOPES}"))]);
+    let scopes = read_scopes(words, false, &mut mistakes);
+    if mistakes.is_empty() { Ok(scopes) } else { Err(mistakes) }
+}
+
+fn named(name: Option<&str>) -> Vec<Mistake> {
+    collect([name.map(|name| check_display_name(name).map_err(|what| ("/name", what)))])
+}
+
+/// The scopes that are meant; what is wrong with them is added to the mistakes.
+fn read_scopes(words: &[String], is_of_tenant: bool, mistakes: &mut Vec<Mistake>) -> Option<Permissions> {
+    if words.len() > MOST_SCOPES {
+        mistakes.push(Mistake::invalid("/scopes", format!("names more than {MOST_SCOPES}")));
+        return None;
     }
     let mut scopes = BTreeSet::new();
-    for (index, word) in spec.scopes.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         match word.parse::<Permission>() {
-            Ok(scope) if spec.of_tenant && scope.least_role().is_none() => mistakes.push(Mistake::invalid(
+            Ok(scope) if is_of_tenant && scope.least_role().is_none() => mistakes.push(Mistake::invalid(
                 format!("/scopes/{index}"),
                 "is of the installation, which no key of a tenant may operate",
             )),
@@ -234,10 +256,7 @@ pub(crate) fn scopes(spec: &wire::ApiKeySpec) -> Result<Option<Permissions>, Vec
             Err(error) => mistakes.push(Mistake::invalid(format!("/scopes/{index}"), error.to_string())),
         }
     }
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    Ok((!scopes.is_empty()).then(|| scopes.into_iter().collect()))
+    (!scopes.is_empty()).then(|| scopes.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -1,23 +1,24 @@
-//! API keys: making, listing, revoking.
+//! API keys: making, listing, changing, revoking.
 //!
 //! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
 //! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. Whoever acts as a person has keys of their own,
 //! whatever their role, but a bounded number; those of others take a permission, which a key that is bounded to scopes needs for every one. A token
-//! lives for minutes and cannot be taken back: it makes no key without that permission. A revoked key is refused by this process at once and by
+//! lives for minutes and cannot be taken back: it makes no key without that permission. A change never lets a key do more or last longer, since who
+//! has its text may not be who changes it; so whoever may revoke a key may change it. A revoked key is refused by this process at once and by
 //! all others within five seconds.
 
 use actix_web::{HttpResponse, web};
 use chrono::{DateTime, Utc};
-use sched_model::db::api_keys::{self, NewApiKey, Revoked, Revoker};
+use sched_model::db::api_keys::{self, Changed, KeyChange, NewApiKey, Revoked, Revoker};
 use sched_model::db::{Conn, DbError, audit};
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permission, Permissions, SECRET_BYTES};
 use sched_model::domain::ids::UserId;
-use sched_wire::{ApiKeySpec, Page, PageQuery};
+use sched_wire::{ApiKeyPatch, ApiKeySpec, Page, PageQuery};
 use secrecy::ExposeSecret as _;
 
 use super::auditing::people;
 use super::{Answer, Id, State};
-use crate::dto::identity::{api_key, scopes};
+use crate::dto::identity::{api_key, scopes, scopes_left};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::{Identity, Known};
@@ -188,9 +189,7 @@ fn no_longer(
 ) -> Result<Option<DateTime<Utc>>, ApiError> {
     match (maker, asked) {
         (Some(maker), Some(asked)) if asked > maker => {
-            let message =
-                format!("must not lie behind {}, when the key ends that makes it", maker.to_rfc3339());
-            Err(ApiError::Refused(vec![Mistake::invalid("/expires_at", message)]))
+            Err(no_later(maker, "when the key ends that makes it"))
         }
         (maker, asked) => Ok(asked.or(maker)),
     }
@@ -213,6 +212,82 @@ fn refused(error: DbError) -> ApiError {
     }
 }
 
+/// `PATCH /api-keys/{id-or-prefix}`
+pub(crate) async fn patch(
+    state: State,
+    identity: Identity,
+    request: Id,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.as_str().to_owned() };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let patch: ApiKeyPatch =
+        mistake::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+    let scopes = scopes_left(&patch).map_err(ApiError::Refused)?;
+    let change = KeyChange { name: patch.name.as_deref(), scopes, expires_at: patch.expires_at };
+    let by = revoker(identity.known(), &request.0.source);
+    let written = state
+        .write(&identity, &request.0, "change_api_key", async |conn: &mut Conn| {
+            let changed = api_keys::change(conn, tenant, &key, change, by).await.map_err(refused)?;
+            let after = match changed {
+                Changed::Now { before, after } => {
+                    if before != after {
+                        let entry = people::of_api_key(tenant, Some(&before), Some(&after), &request.0);
+                        audit::write(conn, &[entry]).await?;
+                    }
+                    *after
+                }
+                Changed::Over => return Err(over()),
+                Changed::Wider(scope) => return Err(wider(scope)),
+                Changed::Longer(end) => return Err(no_later(end, "when it ends now")),
+                Changed::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
+                Changed::NoSuchKey => return Err(no_such_key()),
+            };
+            let prefix = after.key_prefix.clone();
+            let found = api_keys::by_name(conn, tenant, None, &prefix).await?.ok_or_else(no_such_key)?;
+            Ok::<_, ApiError>((Reply::ok(&api_key(found.0, found.1))?, prefix))
+        })
+        .await?;
+    if let Some(prefix) = written.extra {
+        // What it may do is known for a while.
+        state.identities.forget(&prefix);
+        tracing::info!(api_key = prefix, "Changed an API key.");
+    }
+    Ok(written.response)
+}
+
+/// As whom somebody revokes and changes keys.
+fn revoker<'a>(known: &Known, source: &'a str) -> Revoker<'a> {
+    // Who may take the role from an owner may take the key.
+    let may_owners = known.permissions.has(Permission::MembersWrite);
+    let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
+        Whose::All => (known.user, true),
+        Whose::Own(user) => (Some(user), false),
+        Whose::Nobodys => (None, false),
+    };
+    Revoker { user, may_others, may_owners, source }
+}
+
+fn over() -> ApiError {
+    let message = "the key is revoked or has expired, and stays so; make a new one".to_owned();
+    ApiError::Refused(vec![Mistake { reason: Reason::Inactive, pointer: String::new(), message }])
+}
+
+fn wider(scope: Permission) -> ApiError {
+    let message = format!("the key does not have {scope} and never comes to do more; make a new one");
+    ApiError::Refused(vec![Mistake::invalid("/scopes", message)])
+}
+
+fn no_later(end: DateTime<Utc>, what: &str) -> ApiError {
+    let message = format!("must not lie behind {}, {what}", end.to_rfc3339());
+    ApiError::Refused(vec![Mistake::invalid("/expires_at", message)])
+}
+
 /// `DELETE /api-keys/{id-or-prefix}`
 pub(crate) async fn revoke(
     state: State,
@@ -226,15 +301,7 @@ pub(crate) async fn revoke(
     if key.contains('\0') {
         return Err(no_such_key());
     }
-    let known = identity.known();
-    // Who may take the role from an owner may take the key.
-    let may_owners = known.permissions.has(Permission::MembersWrite);
-    let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
-        Whose::All => (known.user, true),
-        Whose::Own(user) => (Some(user), false),
-        Whose::Nobodys => (None, false),
-    };
-    let by = Revoker { user, may_others, may_owners, source: &request.0.source };
+    let by = revoker(identity.known(), &request.0.source);
     let written = state
         .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
             let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {

@@ -88,6 +88,7 @@ fn probes() -> Vec<(&'static str, &'static str, Kind, Value)> {
         ("GET", "/api-keys", List, none.clone()),
         ("POST", "/api-keys", Writes, json!({"name": MARK, "of_tenant": true, "scopes": ["keys:read"]})),
         ("GET", "/api-keys/{key}", One, none.clone()),
+        ("PATCH", "/api-keys/{key}", One, json!({"name": "other"})),
         ("DELETE", "/api-keys/{key}", One, none.clone()),
         ("GET", "/memberships", List, none.clone()),
         ("GET", "/memberships/{email}", One, none.clone()),

@@ -166,6 +166,69 @@ async fn owners_keys_are_revoked_by_owners_and_everybody_revokes_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_comes_to_do_less_and_to_end_sooner_and_never_the_other_way_round() {
+    let app = TestApp::start().await;
+    let admin = member(&app, "admin@example.com", "default", "admin").await;
+    let end = "2099-06-30T00:00:00Z";
+    let spec = json!({"name": "x", "scopes": ["jobs:read", "jobs:trigger", "keys:read"], "expires_at": end});
+    let (key, made) = make_key(&app, &admin, &spec).await;
+    let path = format!("/api-keys/{}", made["prefix"].as_str().unwrap());
+    let change = async |by: &str, body: Value| ask(&app, by, "PATCH", &path, &body).await;
+    let read = async |by: &str| app.send("GET", "/api/v1/jobs", &[("authorization", by)], None).await.status;
+
+    let renamed = change(&admin, json!({"name": "deploy"})).await;
+    assert_eq!(renamed.status, 200, "{}", renamed.body);
+    let renamed = renamed.json();
+    assert_eq!((&renamed["name"], &renamed["scopes"]), (&json!("deploy"), &made["scopes"]));
+    assert_eq!((&renamed["expires_at"], &renamed["user"]), (&json!(end), &json!("admin@example.com")));
+    assert_eq!(read(&key).await, 200);
+    for (body, pointer, says) in [
+        (json!({"scopes": ["jobs:read", "jobs:write"]}), "/scopes", "jobs:write"),
+        (json!({"scopes": []}), "/scopes", "revoke"),
+        (json!({"scopes": ["jobs:fly"]}), "/scopes/0", "jobs:fly"),
+        (json!({"expires_at": "2099-06-30T00:00:01Z"}), "/expires_at", "2099-06-30"),
+        (json!({"expires_at": "2001-01-01T00:00:00Z"}), "/expires_at", "future"),
+        (json!({"name": ""}), "/name", ""),
+        (json!({"of_tenant": true}), "/of_tenant", ""),
+    ] {
+        let refused = change(&admin, body.clone()).await;
+        assert_eq!((refused.status, pointers(&refused.json())), (422, vec![pointer.to_owned()]), "{body}");
+        assert!(refused.body.contains(says), "{}", refused.body);
+    }
+    let (sooner, fewer) = ("2098-01-01T00:00:00Z", json!(["keys:read"]));
+    let changed = change(&admin, json!({"scopes": fewer, "expires_at": sooner})).await.json();
+    assert_eq!((&changed["scopes"], &changed["expires_at"]), (&fewer, &json!(sooner)));
+    assert_eq!(read(&key).await, 403, "at once");
+    let back = change(&admin, json!({"scopes": ["jobs:read"]})).await;
+    assert_eq!(back.status, 422, "{}", back.body);
+    let entries = "SELECT count(*) FROM audit_log WHERE action = 'change_api_key'
+         AND before ->> 'name' IS NOT NULL AND after ->> 'name' = 'deploy'";
+    assert_eq!(app.count(entries).await, 2, "one for each change that was made");
+    assert_eq!(change(&admin, json!({"name": "deploy"})).await.status, 200);
+    assert_eq!(app.count(entries).await, 2, "what changes nothing is no change");
+
+    // Whose keys are whose is as when they are revoked.
+    assert_eq!(
+        change(&key, json!({"name": "own"})).await.status,
+        404,
+        "one that is bounded stands for nobody"
+    );
+    let viewer = member(&app, "viewer@example.com", "default", "viewer").await;
+    assert_eq!(change(&viewer, json!({"name": "other"})).await.status, 404);
+    assert_eq!(change(bearer(), json!({"name": "an owner's"})).await.status, 200);
+    let (_, of_owner) = make_key(&app, bearer(), &json!({"name": "o"})).await;
+    let of_owner = format!("/api-keys/{}", of_owner["id"].as_str().unwrap());
+    let refused = ask(&app, &admin, "PATCH", &of_owner, &json!({"name": "x"})).await;
+    assert!(refused.status == 403 && refused.body.contains("members:write"), "{}", refused.body);
+    let bounded = ask(&app, bearer(), "PATCH", &of_owner, &json!({"scopes": ["runs:read"]})).await;
+    assert_eq!(bounded.json()["scopes"], json!(["runs:read"]), "one that had none gets some");
+
+    assert_eq!(ask(&app, &admin, "DELETE", &path, &json!({})).await.status, 204);
+    let over = change(&admin, json!({"name": "again"})).await;
+    assert!(over.status == 409 && over.body.contains("make a new one"), "{} {}", over.status, over.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_active_owner_and_the_last_active_operator_are_not_shut_out() {
     let app = TestApp::start().await;
     let code = async |path: &str| {

@@ -1,4 +1,4 @@
-//! API keys: made, found by what is shown, listed, revoked. Their text is nowhere here, only its hash.
+//! API keys: made, found by what is shown, listed, changed, revoked. Their text is nowhere here, only its hash.
 //!
 //! A key is found by one read of one index, with everything that decides what it may do, because every request needs it. When it was
 //! last used is noted once a minute at most. Revoking keeps the row, so that the audit log names something that is still there.
@@ -10,7 +10,7 @@ use diesel_async::RunQueryDsl;
 
 use super::schema::{api_keys, memberships, users};
 use super::{Conn, DbResult, clock};
-use crate::domain::identity::{ApiKey, Permissions, Role, Standing, scopes_of};
+use crate::domain::identity::{ApiKey, Permission, Permissions, Role, Standing, scopes_of};
 use crate::domain::identity::{KeyHash, UnknownRingKey};
 use crate::domain::ids::{ApiKeyId, TenantId, UserId};
 use crate::domain::secret::SecretKeys;
@@ -277,14 +277,14 @@ pub enum Revoked {
     NoSuchKey,
 }
 
-/// Who revokes a key.
+/// Who revokes or changes a key.
 #[derive(Debug, Clone, Copy)]
 pub struct Revoker<'a> {
     /// The user, whose own keys are theirs to revoke.
     pub user: Option<UserId>,
     /// Whether those of others are, too.
     pub may_others: bool,
-    /// Whether keys of owners may be revoked, as owners may.
+    /// Whether keys of owners are, as they are an owner's.
     pub may_owners: bool,
     /// How it is called in the row.
     pub source: &'a str,
@@ -296,6 +296,123 @@ pub struct Revoker<'a> {
 /// When the database cannot be asked.
 pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_>) -> DbResult<Revoked> {
     use api_keys as k;
+    let found = match hold(conn, tenant, key, by).await? {
+        Ok(found) => found,
+        Err(Barred::OfAnOwner) => return Ok(Revoked::OfAnOwner),
+        Err(Barred::NoSuchKey) => return Ok(Revoked::NoSuchKey),
+    };
+    if found.revoked_at.is_some() {
+        return Ok(Revoked::Before(found));
+    }
+    let changed = diesel::update(k::table.find((tenant, found.id)))
+        .set((k::revoked_at.eq(clock::clock_timestamp().nullable()), k::revoked_src.eq(by.source)))
+        .returning(ApiKeyRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok(Revoked::Now(changed))
+}
+
+/// What is to be different about a key: it may be called otherwise, do less, and end sooner. What is `None` stays.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct KeyChange<'a> {
+    /// What it is for.
+    pub name: Option<&'a str>,
+    /// What it may do, of what it may do now.
+    pub scopes: Option<Permissions>,
+    /// When it ends, no later than it does now.
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// It is so now.
+    Now {
+        /// What it was.
+        before: Box<ApiKeyRecord>,
+        /// What it is.
+        after: Box<ApiKeyRecord>,
+    },
+    /// It cannot be used any more, and a change does not alter that.
+    Over,
+    /// It does not have this scope now.
+    Wider(Permission),
+    /// It ends sooner now.
+    Longer(DateTime<Utc>),
+    /// It is the key of an owner of the tenant, and who asks is none.
+    OfAnOwner,
+    /// The tenant has no such key.
+    NoSuchKey,
+}
+
+/// Changes a key, named by its id or its prefix. It never comes to do more or to last longer, so that who may take it away may change it, whatever
+/// they may do themselves.
+///
+/// # Errors
+/// A constraint when it would end before it began (`api_keys_expires_after_created_check`).
+pub async fn change(
+    conn: &mut Conn,
+    tenant: TenantId,
+    key: &str,
+    change: KeyChange<'_>,
+    by: Revoker<'_>,
+) -> DbResult<Changed> {
+    use api_keys as k;
+    let before = match hold(conn, tenant, key, by).await? {
+        Ok(found) => found,
+        Err(Barred::OfAnOwner) => return Ok(Changed::OfAnOwner),
+        Err(Barred::NoSuchKey) => return Ok(Changed::NoSuchKey),
+    };
+    let is_expired = match before.expires_at {
+        Some(end) => end <= clock::now(conn).await?,
+        None => false,
+    };
+    if before.revoked_at.is_some() || is_expired {
+        return Ok(Changed::Over);
+    }
+    if let (Some(has), Some(wanted)) = (scopes_of(&before.scopes), change.scopes)
+        && let Some(scope) = wanted.iter().find(|scope| !has.has(*scope))
+    {
+        return Ok(Changed::Wider(scope));
+    }
+    if let (Some(end), Some(wanted)) = (before.expires_at, change.expires_at)
+        && wanted > end
+    {
+        return Ok(Changed::Longer(end));
+    }
+    let scopes = match change.scopes {
+        Some(scopes) => scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),
+        None => before.scopes.clone(),
+    };
+    let values = (
+        k::name.eq(change.name.unwrap_or(&before.name)),
+        k::scopes.eq(scopes),
+        k::expires_at.eq(change.expires_at.or(before.expires_at)),
+    );
+    let after = diesel::update(k::table.find((tenant, before.id)))
+        .set(values)
+        .returning(ApiKeyRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok(Changed::Now { before: Box::new(before), after: Box::new(after) })
+}
+
+/// Why somebody may not take a key away or change it.
+enum Barred {
+    /// It is the key of an owner of the tenant, and they are none.
+    OfAnOwner,
+    /// The tenant has no such key, or none that is theirs to know.
+    NoSuchKey,
+}
+
+/// The key that somebody wants to take away or change, locked.
+async fn hold(
+    conn: &mut Conn,
+    tenant: TenantId,
+    key: &str,
+    by: Revoker<'_>,
+) -> DbResult<Result<ApiKeyRecord, Barred>> {
+    use api_keys as k;
     let own = k::table.filter(k::tenant_id.eq(tenant));
     let found: Option<ApiKeyRecord> = match key.parse::<ApiKeyId>() {
         Ok(id) => own.filter(k::id.eq(id)).select(ApiKeyRecord::as_select()).for_update().first(conn).await,
@@ -305,23 +422,16 @@ pub async fn revoke(conn: &mut Conn, tenant: TenantId, key: &str, by: Revoker<'_
     }
     .optional()?;
     let is_theirs = |key: &ApiKeyRecord| by.may_others || (by.user.is_some() && key.user_id == by.user);
-    let Some(found) = found.filter(is_theirs) else { return Ok(Revoked::NoSuchKey) };
-    if found.revoked_at.is_some() {
-        return Ok(Revoked::Before(found));
-    }
+    let Some(found) = found.filter(is_theirs) else { return Ok(Err(Barred::NoSuchKey)) };
     if let Some(user) = found.user_id
+        && found.revoked_at.is_none()
         && by.user != Some(user)
         && !by.may_owners
         && role_of(conn, tenant, user).await? == Some(Role::Owner)
     {
-        return Ok(Revoked::OfAnOwner);
+        return Ok(Err(Barred::OfAnOwner));
     }
-    let changed = diesel::update(k::table.find((tenant, found.id)))
-        .set((k::revoked_at.eq(clock::clock_timestamp().nullable()), k::revoked_src.eq(by.source)))
-        .returning(ApiKeyRecord::as_returning())
-        .get_result(conn)
-        .await?;
-    Ok(Revoked::Now(changed))
+    Ok(Ok(found))
 }
 
 async fn role_of(conn: &mut Conn, tenant: TenantId, user: UserId) -> DbResult<Option<Role>> {

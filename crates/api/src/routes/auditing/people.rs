@@ -31,7 +31,11 @@ pub(in super::super) fn of_api_key(
     AuditEntry {
         tenant_id: Some(tenant),
         actor: by.actor.clone(),
-        action: if after.is_some() { "create_api_key" } else { "revoke_api_key" },
+        action: match (before, after) {
+            (None, _) => "create_api_key",
+            (Some(_), Some(_)) => "change_api_key",
+            (Some(_), None) => "revoke_api_key",
+        },
         target_type: "api_key",
         target_id: id.unwrap_or_default(),
         before: before.map(shown),

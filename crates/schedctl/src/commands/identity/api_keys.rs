@@ -1,4 +1,4 @@
-//! `api-keys`: making, listing, revoking.
+//! `api-keys`: making, listing, changing, revoking.
 //!
 //! The text of a new key is printed once, or written to a file that only its owner may read; the file is made first, so that no key
 //! works that could not be kept.
@@ -16,7 +16,7 @@ use sched_model::domain::identity::{Permission, check_display_name, check_enviro
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::exit::{self, ExitError};
 use sched_runtime::private_file;
-use sched_wire::{ApiKey, ApiKeySpec, NewApiKey, PageQuery};
+use sched_wire::{ApiKey, ApiKeyPatch, ApiKeySpec, NewApiKey, PageQuery};
 use secrecy::ExposeSecret as _;
 
 use super::super::{Session, tell_of_more};
@@ -46,6 +46,13 @@ pub(crate) enum ApiKeysCommand {
     Get {
         /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
         key: String,
+    },
+    /// Rename a key, or have it do less or end sooner; every API knows within five seconds
+    Set {
+        /// Its id, or its prefix such as `sched_live_abcdefghijklmnop`
+        key: String,
+        #[command(flatten)]
+        change: ChangeArgs,
     },
     /// Revoke a key for good; every API refuses it within five seconds
     Revoke {
@@ -84,6 +91,20 @@ pub(crate) struct CreateArgs {
     secrets_key_file: Option<PathBuf>,
     #[command(flatten)]
     direct: DirectArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct ChangeArgs {
+    /// What it is for
+    #[arg(long)]
+    name: Option<String>,
+    /// One thing it may still do, of those it may do now; may be repeated
+    #[arg(long = "scope", value_name = "SCOPE")]
+    scopes: Vec<Permission>,
+    /// When it ends, no later than it does now, such as 2027-01-31T00:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    expires_at: Option<DateTime<Utc>>,
 }
 
 const LIST: &[Column<ApiKey>] = &[
@@ -131,12 +152,25 @@ pub(crate) async fn run(command: ApiKeysCommand, session: &Session) -> CommandRe
             let key: ApiKey = session.api()?.get(&["api-keys", &key], &()).await?;
             session.output.whole(&key, LIST)?;
         }
+        ApiKeysCommand::Set { key, change } => {
+            let patch = ApiKeyPatch {
+                name: change.name,
+                scopes: (!change.scopes.is_empty()).then(|| words_of(&change.scopes)),
+                expires_at: change.expires_at,
+            };
+            let key: ApiKey = session.api()?.patch(&["api-keys", &key], &patch).await?;
+            session.output.record(&key, LIST)?;
+        }
         ApiKeysCommand::Revoke { key } => {
             session.api()?.delete(&["api-keys", &key], &()).await?;
             tell("revoked");
         }
     }
     Ok(exit::OK)
+}
+
+fn words_of(scopes: &[Permission]) -> Vec<String> {
+    scopes.iter().map(|scope| scope.to_string()).collect()
 }
 
 async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
@@ -182,7 +216,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<(), ExitError> {
         None => {
             let spec = ApiKeySpec {
                 name: args.name,
-                scopes: args.scopes.iter().map(|scope| scope.to_string()).collect(),
+                scopes: words_of(&args.scopes),
                 expires_at: args.expires_at,
                 of_tenant: args.of_tenant,
             };

@@ -1,0 +1,1 @@
+REVOKE UPDATE (name, scopes, expires_at) ON api_keys FROM sched_api;
