@@ -14,6 +14,8 @@ use crate::fixture::{TENANT, World};
 
 /// Far less than one waits for a connection.
 const AT_ONCE: Duration = Duration::from_secs(2);
+/// Far longer than a read may take to end.
+const SLEEP: Duration = Duration::from_secs(60);
 /// A tenant that has nothing.
 const OTHER: TenantId = TenantId(Uuid::from_u128(0xac3e));
 /// The name under which the server shows the connection.
@@ -100,6 +102,24 @@ async fn a_read_that_nobody_waits_for_any_more_leaves_no_transaction_behind() {
     assert!(finds_the_job(&pool, TENANT).await);
     let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {before}");
     world.wait_for_count("its session is over", &sessions, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_end_does_not_come_keeps_its_connection_from_nobody_for_long() {
+    let (world, pool) = world().await;
+    let busy = async |conn: &Conn| {
+        // The server goes on with what nobody waits for; the end stands in line behind it.
+        let sleep = format!("SELECT pg_sleep({})", SLEEP.as_secs());
+        assert!(tokio::time::timeout(Duration::from_millis(200), run(conn, &sleep)).await.is_err());
+        Ok::<_, DbError>(())
+    };
+    let conn = pool.conn().await.unwrap();
+    let before = backend(&world).await;
+    read_in(conn, Scope::tenant(TENANT), "test_read", &busy).await.unwrap();
+    let found = tokio::time::timeout(SLEEP / 2, finds_the_job(&pool, TENANT)).await;
+    assert!(found.expect("the pool makes a connection in its place"));
+    let conn = pool.conn().await.unwrap();
+    run(&conn, &format!("DO $$ BEGIN ASSERT pg_backend_pid() <> {before}; END $$")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
