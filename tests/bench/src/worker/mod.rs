@@ -8,6 +8,7 @@ mod cpu;
 mod crowd;
 mod drain;
 mod fleet;
+mod floor;
 mod history;
 mod hosted;
 mod http;

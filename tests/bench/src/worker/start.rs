@@ -16,6 +16,7 @@ use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{JobId, TenantId};
 
 use super::backlog::{self, Function};
+use super::floor;
 use super::hosted::{self, Hosted, Program};
 use super::peers::Peers;
 use crate::curves::{Curve, Shown};
@@ -46,8 +47,10 @@ pub(super) async fn measure(bench: &Bench<'_>, peers: Option<&Peers>) -> anyhow:
         all.extend(waits);
     }
     worker.stop().await;
+    let floor = floor::measure(&db, count, APART).await?;
     let reference = Reference::none("from the commit, other processes, default settings");
     let figure = Figure::new("start_p50", "ms", &p50, reference, Bar::AtMost(1.0))
+        .also("a bare notification, answered by a bare commit: median", median(&floor), "ms")
         .curve(Curve::distribution(Shown::Waits, "sched", &all));
     let Some(peers) = peers else {
         return Ok(vec![figure.also("99th percentile", median(&p99), "ms").also(

@@ -1,0 +1,57 @@
+//! What no worker on this machine starts faster than: a notification that reaches another connection, which then commits one change.
+//!
+//! Nothing of ours is in it: bare connections of one process, an empty notification, one prepared update of one row. As in the row
+//! beside which it stands, the system is idle before each, so that whoever is woken has slept.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+
+use crate::sql::Db;
+
+/// Milliseconds from the sending of a notification to the answer of the commit that it has caused.
+pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::Result<Vec<f64>> {
+    db.run("CREATE TABLE bench.floor (n bigint NOT NULL); INSERT INTO bench.floor VALUES (0)").await?;
+    let (told, mut notifications) = mpsc::unbounded_channel();
+    let (listener, sender, writer) =
+        (connect(db, Some(told)).await?, connect(db, None).await?, connect(db, None).await?);
+    listener.batch_execute("LISTEN bench_floor").await?;
+    let change = writer.prepare("UPDATE bench.floor SET n = n + 1").await?;
+    let notify = sender.prepare("NOTIFY bench_floor").await?;
+    let mut waits = Vec::new();
+    for position in 0..=count {
+        tokio::time::sleep(apart).await;
+        let begun = sched_runtime::clock::monotonic();
+        sender.execute(&notify, &[]).await?;
+        notifications.recv().await.context("the listening connection has ended")?;
+        writer.execute(&change, &[]).await?;
+        // The first one warms up.
+        if position > 0 {
+            waits.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    db.run("DROP TABLE bench.floor").await?;
+    Ok(waits)
+}
+
+/// A connection that tells of its notifications.
+async fn connect(db: &Db, told: Option<mpsc::UnboundedSender<()>>) -> anyhow::Result<Client> {
+    let (client, mut connection) = tokio_postgres::connect(db.url(), NoTls).await?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ends with its client; a failure shows in the client's next call"
+    )]
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let (AsyncMessage::Notification(_), Some(told)) = (message, &told)
+                && told.send(()).is_err()
+            {
+                return;
+            }
+        }
+    });
+    Ok(client)
+}
