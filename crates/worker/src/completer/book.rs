@@ -65,3 +65,35 @@ pub(super) fn by_claim(batch: &[Message]) -> HashMap<i64, usize> {
     }
     ends
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_released_with_the_last_of_its_dispatches() {
+        let book = ClaimBook::default();
+        book.expect(1, 3);
+        book.expect(2, 1);
+        let first = HashMap::from([(1, 2), (2, 1)]);
+        assert_eq!(book.finished_by(&first), [2]);
+        assert!(!book.stored(&first, &[2]));
+        let second = HashMap::from([(1, 1), (7, 1)]);
+        assert_eq!(book.finished_by(&second), [1]);
+        assert!(!book.stored(&second, &[1]));
+        assert!(book.finished_by(&HashMap::new()).is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_two_writers_finish_at_once_is_released_afterwards() {
+        let book = ClaimBook::default();
+        book.expect(1, 5);
+        let (one, other) = (HashMap::from([(1, 2)]), HashMap::from([(1, 3)]));
+        assert!(book.finished_by(&one).is_empty());
+        assert!(book.finished_by(&other).is_empty(), "the first is not stored yet");
+        assert!(!book.stored(&one, &[]));
+        assert!(book.stored(&other, &[]), "nobody has released it");
+        assert_eq!(book.finished_by(&HashMap::new()), [1]);
+        assert!(book.finished_by(&HashMap::new()).is_empty());
+    }
+}

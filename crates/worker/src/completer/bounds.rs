@@ -1,11 +1,13 @@
 //! What the completer gathers and keeps, without a database.
 
-use sched_model::db::DatabaseSettings;
-use sched_model::db::attempts::OutputChunk;
-use sched_model::domain::attempt::Verdict;
-use sched_model::domain::ids::{ExecutionId, JobId, TenantId};
+use sched_model::db::attempts::{OutputChunk, Record};
+use sched_model::db::{DatabaseSettings, DbError};
+use sched_model::domain::attempt::{AttemptOutcome, Verdict};
+use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
 use uuid::Uuid;
 
+use super::patience::Patience;
 use super::*;
 
 /// An attempt that wrote that many bytes.
