@@ -3,10 +3,12 @@
 //! Reading only; nothing is bound or connected here. Every mistake is recorded in the values and told with the others.
 
 mod jwt;
+mod stuck;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use sched_model::db::stuck::Thresholds;
 use sched_model::domain::identity::check_environment;
 use sched_model::domain::schedule::Zone;
 use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
@@ -94,7 +96,8 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// All groups of settings of this daemon.
-pub const GROUPS: &[&[Setting]] = &[config::DATABASE, config::SECRETS, SETTINGS, jwt::SETTINGS];
+pub const GROUPS: &[&[Setting]] =
+    &[config::DATABASE, config::SECRETS, SETTINGS, stuck::SETTINGS, jwt::SETTINGS];
 
 /// The settings, read and checked.
 #[derive(Debug, Clone)]
@@ -127,6 +130,8 @@ pub struct Config {
     pub default_timezone: String,
     /// Silence after which a leader is none.
     pub leader_lease: Duration,
+    /// From when on a dry run takes an attempt for stuck.
+    pub stuck: Thresholds,
 }
 
 impl Config {
@@ -192,6 +197,7 @@ impl Config {
             session_lifetime,
             default_timezone,
             leader_lease,
+            stuck: stuck::read(values),
         }
     }
 

@@ -141,6 +141,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
         sessions,
         default_timezone: config.default_timezone,
         leader_lease: config.leader_lease,
+        stuck: config.stuck,
         secret_keys,
         identities: Identities::new(config.key_environment, config.request_rate, tokens),
         allowed_hosts: config.allowed_hosts,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sched_model::db::stuck::Thresholds;
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
@@ -46,6 +47,7 @@ pub(crate) struct Setup {
     pub(crate) sessions: Sessions,
     pub(crate) default_timezone: String,
     pub(crate) leader_lease: Duration,
+    pub(crate) stuck: Thresholds,
     pub(crate) secret_keys: Option<SecretKeys>,
     pub(crate) identities: Identities,
     pub(crate) allowed_hosts: Vec<String>,
@@ -70,6 +72,8 @@ pub(crate) struct ApiState {
     pub(crate) default_timezone: String,
     /// Silence after which a leader is none.
     pub(crate) leader_lease: Duration,
+    /// From when on a dry run takes an attempt for stuck.
+    pub(crate) stuck: Thresholds,
     secret_keys: Option<SecretKeys>,
     /// Places of clients that follow output.
     pub(crate) followers: Places,
@@ -108,6 +112,7 @@ impl ApiState {
             sessions,
             default_timezone,
             leader_lease,
+            stuck,
             secret_keys,
             identities,
             allowed_hosts,
@@ -121,6 +126,7 @@ impl ApiState {
             sessions,
             default_timezone,
             leader_lease,
+            stuck,
             secret_keys,
             followers: Places::new(FOLLOWERS),
             listeners: Places::new(LISTENERS),

@@ -85,7 +85,7 @@ pub(crate) enum Command {
     /// Follow what happens, list it, or wait for it
     #[command(subcommand)]
     Events(EventsCommand),
-    /// List, show, explain, cancel and retry dispatches: fire times and triggers to be executed
+    /// List, show, explain, cancel and retry dispatches, fire times and triggers to be executed; end attempts that are stuck
     #[command(subcommand)]
     Dispatches(DispatchesCommand),
     /// List, show, retry and discard dead letters: dispatches that were given up for good

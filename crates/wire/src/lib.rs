@@ -23,6 +23,7 @@ mod queue;
 mod quota;
 mod run;
 mod secret;
+mod stuck;
 mod template;
 mod words;
 
@@ -61,12 +62,14 @@ pub use queue::{Queue, QueueDefinition, QueueSpec, Rate};
 pub use quota::{QuotaUse, Quotas, QuotasPatch, Usage};
 pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, TriggerRequest, Triggered};
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
+pub use stuck::{ResetStuckRequest, StuckAttempt, StuckAttempts};
 pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec};
 pub use words::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, ChannelKind, DeadLetterChoice,
     DeadLetterState, DeliveryStatus, DispatchStatus, DstGap, DstOverlap, EndReason, EventType,
     ExecutionStatus, FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind,
-    MisfirePolicy, Occasion, OverlapPolicy, ResetReason, Scope, TimeSort, UnknownWord, WorkerStatus,
+    MisfirePolicy, Occasion, OverlapPolicy, ResetReason, Scope, StuckReason, TimeSort, UnknownWord,
+    WorkerStatus,
 };
 
 /// Base path of every route.

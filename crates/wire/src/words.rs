@@ -197,6 +197,18 @@ words! {
 }
 
 words! {
+    /// Why an attempt is stuck.
+    StuckReason {
+        /// Its worker has been silent for longer than its lease, or is given up.
+        WorkerLost = "worker_lost",
+        /// Its worker lives, and has not ended it though its time is over.
+        Overdue = "overdue",
+        /// No claim names it, and its worker is gone or its time over.
+        ClaimMissing = "claim_missing",
+    }
+}
+
+words! {
     /// What a job is at the moment; of several the one that says most.
     JobStatus {
         /// Its schedule fires.

@@ -10,7 +10,9 @@ use sched_model::db::functions::{Function, FunctionSettings};
 use sched_model::db::instances::Instance;
 use sched_model::db::jobs::{Job, JobStatus};
 use sched_model::db::live::Progress;
+use sched_model::db::losses::Cause;
 use sched_model::db::overview::{Counts, Quarantined, Waiting};
+use sched_model::db::stuck::StuckAttempt;
 use sched_model::db::workers::Worker;
 use sched_model::domain::changes::differences;
 use sched_model::domain::dependency::After;
@@ -383,6 +385,25 @@ pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) 
         term: instance.term.map(|term| term.0),
         step_down_requested_at: asked_to_step_down_at,
         clock_offset_seconds: instance.clock_offset_seconds,
+    }
+}
+
+/// An attempt that a reset would end.
+pub(crate) fn stuck_attempt(stuck: StuckAttempt) -> wire::StuckAttempt {
+    wire::StuckAttempt {
+        dispatch_id: stuck.dispatch_id.0,
+        tenant: stuck.tenant,
+        job: stuck.job,
+        attempt: stuck.attempt,
+        claimed_at: stuck.claimed_at,
+        worker_id: stuck.worker_id.0,
+        hostname: stuck.hostname,
+        reason: match stuck.cause {
+            Cause::WorkerLost { .. } => wire::StuckReason::WorkerLost,
+            Cause::Overdue { .. } => wire::StuckReason::Overdue,
+            Cause::Stray => wire::StuckReason::ClaimMissing,
+        },
+        becomes: stuck.becomes.into_wire(),
     }
 }
 

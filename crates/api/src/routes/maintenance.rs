@@ -1,12 +1,13 @@
 //! Maintenance: having the leader look at once at what it would look at by itself, or has to be asked for.
 //!
 //! A tick is for who changed rows past the API; a reset is for attempts that nobody ends. Nothing is decided or changed here: the leader does it, in
-//! its own fenced transactions. The hint follows the commit of its entry in the audit log and may be lost; then it is asked for again.
+//! its own fenced transactions. A dry run of a reset reads what it would find, asks no leader and needs none. The hint follows the commit of its entry in the audit log and may be lost; then it is asked for again.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use sched_model::db::audit::AuditEntry;
-use sched_model::db::{Conn, audit, clock, instances, notify};
+use sched_model::db::{Conn, audit, clock, instances, notify, stuck};
+use sched_wire::{ResetStuckRequest, StuckAttempts};
 use serde_json::json;
 
 use super::{Id, State};
@@ -15,6 +16,9 @@ use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query};
 use crate::identity::Identity;
 use crate::reply::Reply;
+
+/// Most attempts that a dry run tells of.
+const MOST_STUCK: i64 = 500;
 
 /// `POST /maintenance/tick`
 pub(crate) async fn tick(
@@ -40,12 +44,28 @@ pub(crate) async fn reset_stuck(
     _: Query<NoParameters>,
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
-    let NoParameters {} = body.read_or_default()?;
+    let ResetStuckRequest { dry_run } = body.read_or_default()?;
+    if dry_run {
+        return tell_stuck(&state, &identity).await;
+    }
     let (response, is_new) = ask(&state, &identity, &request, "request_reset_stuck").await?;
     if is_new {
         state.hint("the leader", async |conn: &mut Conn| notify::recovery_requested(conn).await).await;
     }
     Ok(response)
+}
+
+/// What a reset would end, and nothing else.
+async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, ApiError> {
+    let found = state
+        .read_installation(identity, "tell_stuck", async |conn: &mut Conn| {
+            Ok(stuck::find(conn, state.stuck, MOST_STUCK).await?)
+        })
+        .await?;
+    let attempts: Vec<_> = found.into_iter().map(show::stuck_attempt).collect();
+    let count = attempts.len();
+    let count_is_at_least = i64::try_from(count).is_ok_and(|count| count >= MOST_STUCK);
+    Ok(HttpResponse::Ok().json(StuckAttempts { dry_run: true, count, count_is_at_least, attempts }))
 }
 
 /// Notes that somebody asks the leader for something; answers with the leader, and whether it is to be told.

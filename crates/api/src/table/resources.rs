@@ -307,7 +307,9 @@ fn of_the_installation() -> Vec<Path> {
         at("/maintenance/reset-stuck").post(
             P::SystemOperate,
             maintenance::reset_stuck,
-            says("Have the leader end attempts that nobody ends")
+            says("Have the leader end attempts that nobody ends, or say which it would")
+                .may_take::<wire::ResetStuckRequest>()
+                .ok::<wire::StuckAttempts>()
                 .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
         ),
         at("/job-types").get(

@@ -179,6 +179,56 @@ async fn metrics_count_jobs_and_runs_by_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
+    let app = TestApp::start_with(&[("WORKER_OFFLINE_THRESHOLD", "20s"), ("MAX_RETRY_ATTEMPTS", "1")]).await;
+    app.with_jobs(&["kept", "again", "never"]).await;
+    let retried = json!({"retry_policy": {"max_attempts": 3}});
+    let headers = [("content-type", "application/json")];
+    let patched = app.send("PATCH", "/api/v1/jobs/again", &headers, Some(&retried.to_string())).await;
+    assert_eq!(patched.status, 200, "{}", patched.body);
+    let mut ids = Vec::new();
+    for name in ["kept", "again", "never"] {
+        let triggered = app.post(&format!("/api/v1/jobs/{name}/trigger"), &json!({})).await.json();
+        ids.push(triggered["dispatch_id"].as_str().unwrap().to_owned());
+    }
+    // Each runs on a worker of its own; two of those have been silent for longer than the setting says.
+    let running = "
+        INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, last_heartbeat)
+            SELECT md5(j.name)::uuid, 'host-' || j.name, 'x', 1, 'v', '{default}', 1, 5000,
+                   now() - CASE j.name WHEN 'kept' THEN 10 ELSE 25 END * interval '1 second'
+            FROM scheduled_jobs j WHERE j.name IN ('kept', 'again', 'never');
+        UPDATE job_dispatch d SET status = 'IN_PROGRESS', worker_id = md5(j.name)::uuid, claimed_at = now(), claim_token = 1, claimable_at = NULL, attempt = 1
+            FROM scheduled_jobs j WHERE j.id = d.job_id;
+        INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds) SELECT worker_id, ARRAY[id], '{60}' FROM job_dispatch";
+    app.db.client().await.batch_execute(running).await.unwrap();
+    let rows = "SELECT md5(string_agg(d::text, ',' ORDER BY d.id)) FROM job_dispatch d";
+    let rows = async || app.db.client().await.query_one(rows, &[]).await.unwrap().get::<_, String>(0);
+    let before = rows().await;
+    let told = app.post("/api/v1/maintenance/reset-stuck", &json!({"dry_run": true})).await;
+    assert_eq!(told.status, 200, "{}", told.body);
+    let told = told.json();
+    assert_eq!(
+        (&told["dry_run"], &told["count"], &told["count_is_at_least"]),
+        (&json!(true), &json!(2), &json!(false))
+    );
+    let mut attempts = told["attempts"].as_array().unwrap().clone();
+    attempts.sort_by_key(|attempt| attempt["job"].to_string());
+    for (attempt, (job, id, becomes)) in
+        attempts.iter().zip([("again", &ids[1], "PENDING"), ("never", &ids[2], "TIMEOUT")])
+    {
+        let wanted = json!({
+            "dispatch_id": id, "tenant": "default", "job": job, "attempt": 1, "claimed_at": attempt["claimed_at"],
+            "worker_id": attempt["worker_id"], "hostname": format!("host-{job}"), "reason": "worker_lost", "becomes": becomes,
+        });
+        assert_eq!(*attempt, wanted);
+    }
+    assert_eq!(rows().await, before, "nothing was changed");
+    assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'request_reset_stuck'").await, 0);
+    let unknown = app.post("/api/v1/maintenance/reset-stuck", &json!({"dry_runs": true})).await;
+    assert_eq!(unknown.status, 422, "{}", unknown.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_leader_is_asked_to_look_if_there_is_one() {
     let app = TestApp::start().await;
     for (what, action) in [("tick", "request_tick"), ("reset-stuck", "request_reset_stuck")] {

@@ -322,7 +322,7 @@ pub async fn was_ended(
 }
 
 /// The state of a running dispatch after an event. A verdict never holds an event that a running dispatch refuses.
-fn status_after(event: DispatchEvent) -> DispatchStatus {
+pub(super) fn status_after(event: DispatchEvent) -> DispatchStatus {
     DispatchStatus::InProgress.apply(event).unwrap_or(DispatchStatus::DeadLetter)
 }
 

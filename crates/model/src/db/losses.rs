@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::attempts::{Ended, Record};
+use super::attempts::{Ended, Record, status_after};
 use super::events::{self, NewEvent};
 use super::recovery::{self, OpenAttempt};
 use super::{Conn, DbResult, notify, tick, transact};
@@ -110,6 +110,11 @@ impl Losses {
         let lost: Vec<Lost> = lost.into_iter().filter_map(after).collect();
         events::append(conn, &lost.iter().flat_map(Lost::events).collect::<Vec<_>>()).await?;
         Ok(lost)
+    }
+
+    /// What the dispatch of a running attempt would be once this were ended as lost, if nobody wants it cancelled.
+    pub(super) fn foresee(self, attempt: OpenAttempt, cause: Cause) -> DispatchStatus {
+        status_after(self.decide(attempt, cause).verdict.event)
     }
 
     fn decide(self, attempt: OpenAttempt, cause: Cause) -> Lost {

@@ -64,6 +64,7 @@ pub mod retries;
 pub mod secrets;
 pub mod sessions;
 pub mod sign_ins;
+pub mod stuck;
 pub mod system;
 pub mod templates;
 pub mod tenants;

@@ -82,7 +82,7 @@ pub struct Found {
 }
 
 #[derive(Queryable)]
-struct Row {
+pub(super) struct Row {
     dispatch_id: DispatchId,
     tenant_id: TenantId,
     project_id: Option<ProjectId>,
@@ -99,13 +99,13 @@ struct Row {
 }
 
 #[rustfmt::skip]
-type Columns = (
+pub(super) type Columns = (
     SqlUuid, SqlUuid, Nullable<SqlUuid>, SqlUuid, Text, BigInt, Int4, Int4, Int4, Timestamptz, Timestamptz, SqlUuid,
     Nullable<Jsonb>,
 );
 
 impl Row {
-    fn into_open(self) -> OpenAttempt {
+    pub(super) fn into_open(self) -> OpenAttempt {
         let count = |value: i32| u32::try_from(value).unwrap_or(0);
         OpenAttempt {
             retry_policy: stored_policy(self.retry_policy, || {

@@ -137,6 +137,7 @@ async fn tables_without_a_tenant_are_behind_it_too_and_views_ask_for_whom() {
         "find_api_key t t",
         "find_member t t",
         "find_session t t",
+        "find_stuck t t",
         "find_usage t t",
         "find_user t t",
         "forgive_sign_in t t",

@@ -52,6 +52,7 @@ mod secrets;
 mod sessions;
 mod settings_rules;
 mod step_down;
+mod stuck;
 mod system;
 mod tick;
 mod timetables;

@@ -26,6 +26,7 @@ mod runs;
 mod schedules;
 mod secrets;
 mod status;
+mod stuck;
 mod templates;
 mod workers;
 

@@ -11,7 +11,7 @@ use sched_wire::{
 use uuid::Uuid;
 
 use self::shown::{DISPATCH, EXECUTION};
-use super::{Session, cancel, jobs, tell_of_more};
+use super::{Session, cancel, jobs, stuck, tell_of_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 
@@ -96,6 +96,7 @@ pub(super) async fn dispatches(command: DispatchesCommand, session: &Session) ->
         DispatchesCommand::Cancel { id, reason, wait } => {
             return cancel::dispatch(id, reason, &wait, session).await;
         }
+        DispatchesCommand::ResetStuck(args) => return stuck::reset(args, session).await,
         DispatchesCommand::Retry { id, wait } => {
             return cancel::retry(&["dispatches"], id, &wait, session).await;
         }

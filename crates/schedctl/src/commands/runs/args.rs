@@ -7,6 +7,7 @@ use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
 use crate::commands::jobs::TriggerArgs;
+use crate::commands::stuck::ResetStuckArgs;
 use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]
@@ -75,6 +76,12 @@ pub(crate) enum DispatchesCommand {
         #[command(flatten)]
         wait: WaitArgs,
     },
+    /// Have the leader look at once for attempts whose workers are gone or that should have ended, and end them as lost; or say which
+    ///
+    /// Their dispatches are run again as their retry policies say. The leader finds nearly all of it by itself within seconds; by this
+    /// command it also looks for attempts that no worker's claim names, which nothing but a change of tables by hand brings about, and ends
+    /// those that are still so after a lease of workers. Nothing that a living worker may still run is touched.
+    ResetStuck(ResetStuckArgs),
     /// Run a dispatch again that failed, timed out, was cancelled or given up
     ///
     /// A new dispatch does, with the fire time and the arguments of the old one, as its job and function are now. Asking again gives the

@@ -1,0 +1,40 @@
+//! Attempts that nobody ends: what a dry run tells of them, and having the leader end them.
+
+use sched_runtime::exit;
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::{AT, ID, OTHER};
+
+#[test]
+fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
+    let attempt = json!({
+        "dispatch_id": ID, "tenant": "default", "job": "nightly", "attempt": 2, "claimed_at": AT, "worker_id": OTHER, "hostname": null,
+        "reason": "worker_lost", "becomes": "PENDING",
+    });
+    let mut dead = attempt.clone();
+    (dead["job"], dead["hostname"], dead["becomes"]) = (Value::Null, json!("h7"), json!("DEAD_LETTER"));
+    let found = json!({"dry_run": true, "count": 2, "count_is_at_least": false, "attempts": [attempt, dead]});
+    let api = Api::of(&[("POST /maintenance/reset-stuck", found.clone())]);
+    for words in ["dispatches reset-stuck", "maintenance reset-stuck"] {
+        let told = api.run(exit::OK, &format!("{words} --dry-run"));
+        let rows: Vec<Vec<&str>> =
+            text(&told.stdout).lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[1], [ID, "nightly", "2", AT, OTHER, "worker_lost", "PENDING"]);
+        assert_eq!(rows[2][1..], ["-", "2", AT, "h7", "worker_lost", "DEAD_LETTER"]);
+        let said =
+            "2 attempts are stuck; the dispatches of 1 would wait to be run again; nothing was changed\n";
+        assert_eq!(text(&told.stderr), said);
+        assert_eq!(api.json(&format!("{words} --dry-run")), found);
+    }
+    assert_eq!(*api.bodies.lock().unwrap(), [r#"{"dry_run":true}"#; 4]);
+    let leader = json!({
+        "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "is_leader": true, "term": 3, "leader_since": AT,
+        "lease_expired_seconds": null, "started_at": AT, "last_heartbeat": AT, "clock_offset_seconds": null,
+        "step_down_requested_at": null,
+    });
+    let api = Api::of(&[("POST /maintenance/reset-stuck", leader)]);
+    let asked = api.run(exit::OK, "dispatches reset-stuck");
+    assert!(text(&asked.stderr).contains("h (process 7), was asked to look for lost attempts"));
+    assert_eq!(*api.bodies.lock().unwrap(), ["{}"]);
+}

@@ -1,0 +1,1 @@
+DROP FUNCTION find_stuck(double precision, double precision, double precision, bigint);
