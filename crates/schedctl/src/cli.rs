@@ -72,7 +72,7 @@ pub(crate) enum Command {
     /// Show or change the database's schema
     #[command(subcommand)]
     Migrate(MigrateCommand),
-    /// Apply, list, show, edit, explain, pause, trigger, cancel, delete and restore jobs
+    /// Apply, make, list, show, edit, explain, pause, trigger, cancel, delete and restore jobs
     #[command(subcommand)]
     Jobs(JobsCommand),
     /// Print what there is as a jobs file, which `jobs apply` takes: queues, calendars, functions, templates, jobs, notification channels and rules
@@ -94,7 +94,7 @@ pub(crate) enum Command {
     /// List and show executions, finished attempts at a dispatch, and their output
     #[command(subcommand)]
     Executions(ExecutionsCommand),
-    /// List, show, pause, deactivate and delete task functions
+    /// Make, list, show, edit, pause, deactivate and delete task functions
     #[command(subcommand)]
     Functions(FunctionsCommand),
     /// List, show, make, pause and delete projects: groups of jobs
@@ -318,6 +318,11 @@ mod tests {
             ("events list --dispatch nope", "--dispatch", "must be an id"),
             ("logs nope", "<ID>", "must be an id"),
             ("jobs list --limit 0", "--limit", "1 or more"),
+            ("jobs create j --function f --timeout 0s", "--timeout", "a whole number of seconds"),
+            ("jobs create j --function f --cron @daily --interval 5m", "--interval", "cannot be used with"),
+            ("jobs create j", "--function", "required"),
+            ("functions create f --config []", "--config", "must be a JSON object"),
+            ("functions create f", "PROGRAM", "required"),
             ("jobs rollback j --to x", "--to", "must be a whole number"),
             ("metrics --hours 1000", "--hours", "from 1 to 744"),
             ("dev --api-port x", "--api-port", "must be a whole number"),

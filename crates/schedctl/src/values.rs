@@ -55,6 +55,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_not_said| "must be a length of time such as `90s`, `5min` or `1h 30m`".to_owned())
 }
 
+/// A length of time as a whole number of seconds, 1 or more.
+pub(crate) fn seconds(text: &str) -> Result<i32, String> {
+    let length = duration(text)?;
+    let whole =
+        i32::try_from(length.as_secs()).ok().filter(|seconds| *seconds > 0 && length.subsec_nanos() == 0);
+    whole.ok_or_else(|| "must be a whole number of seconds, 1 or more".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +84,9 @@ mod tests {
             (id("nope").unwrap_err(), "must be an id"),
             (instant("tomorrow").unwrap_err(), "2030-01-31T09:00:00Z"),
             (duration("soon").unwrap_err(), "`5min`"),
+            (seconds("soon").unwrap_err(), "`5min`"),
+            (seconds("1500ms").unwrap_err(), "a whole number of seconds"),
+            (seconds("100years").unwrap_err(), "a whole number of seconds"),
         ] {
             assert!(error.contains(said), "{error}");
         }
@@ -85,5 +96,6 @@ mod tests {
     fn instants_and_lengths_of_time_are_read() {
         assert_eq!(instant("2030-01-31T10:00:00+01:00"), instant("2030-01-31T09:00:00Z"));
         assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(seconds("5min"), Ok(300));
     }
 }

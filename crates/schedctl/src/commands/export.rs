@@ -20,7 +20,7 @@ use crate::failure::{CommandResult, failure};
 use crate::output::tell;
 
 /// What the API shows in place of a value that may be a secret.
-const HIDDEN: &str = "(hidden)";
+pub(super) const HIDDEN: &str = "(hidden)";
 
 /// What is exported.
 #[derive(Debug, Args)]
@@ -54,17 +54,19 @@ pub(super) async fn run(args: ExportArgs, session: &Session) -> CommandResult {
 
 /// The names of functions of which something is not shown.
 fn functions_with_hidden(manifest: &Manifest) -> Vec<String> {
-    fn holds(value: &Value) -> bool {
-        match value {
-            Value::String(text) => text == HIDDEN,
-            Value::Array(items) => items.iter().any(holds),
-            Value::Object(fields) => fields.values().any(holds),
-            Value::Null | Value::Bool(_) | Value::Number(_) => false,
-        }
-    }
     let functions = manifest.task_functions.iter();
-    let hidden = functions.filter(|function| function.handler_config.values().any(holds));
+    let hidden = functions.filter(|function| function.handler_config.values().any(holds_hidden));
     hidden.map(|function| function.name.clone()).collect()
+}
+
+/// Whether something in a value is not shown.
+pub(super) fn holds_hidden(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text == HIDDEN,
+        Value::Array(items) => items.iter().any(holds_hidden),
+        Value::Object(fields) => fields.values().any(holds_hidden),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// The fields of an item, in the order in which the API documents them.

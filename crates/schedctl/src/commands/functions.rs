@@ -1,10 +1,13 @@
-//! `functions`: listing, showing and deleting task functions, and their switches. They are written by `jobs apply`.
+//! `functions`: listing, showing and deleting task functions, and their switches; `writing` makes and changes them, as `jobs apply` does with many.
+
+mod writing;
 
 use clap::Subcommand;
 use sched_runtime::exit;
 use sched_wire::{Function, FunctionsQuery, HandlerType, ReasonRequest};
 use serde_json::{Map, Value};
 
+use self::writing::CreateArgs;
 use super::{Session, tell_of_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, or_dash, tell, time};
@@ -33,6 +36,17 @@ pub(crate) enum FunctionsCommand {
     /// Show one task function
     #[command(visible_alias = "show")]
     Get {
+        /// Its name
+        name: String,
+    },
+    /// Make a task function, from flags, from a file or from both; refused if there is one of that name
+    ///
+    /// `schedctl functions create tidy -- /usr/bin/tidy --all` makes one of the type process, `--url` one of the type http.
+    Create(Box<CreateArgs>),
+    /// Change a task function in an editor (`VISUAL` or `EDITOR`), as YAML
+    ///
+    /// Nothing is written over a change that somebody else makes in the meantime; the text is kept then, and when it is refused.
+    Edit {
         /// Its name
         name: String,
     },
@@ -116,6 +130,8 @@ pub(super) async fn run(command: FunctionsCommand, session: &Session) -> Command
             tell_of_more(&functions, limit);
             return Ok(exit::OK);
         }
+        FunctionsCommand::Create(args) => return writing::create(*args, session).await,
+        FunctionsCommand::Edit { name } => return writing::edit(&name, session).await,
         FunctionsCommand::Delete { name } => {
             api.delete(&["task-functions", &name], &()).await?;
             tell(&format!("deleted task function {name}"));

@@ -1,8 +1,9 @@
-//! `jobs`: listing, showing, pausing and triggering them; `applying` writes what files describe, `explain` says what became of fires, `life` changes,
+//! `jobs`: listing, showing, pausing and triggering them; `create` makes one, `applying` writes what files describe, `explain` says what became of fires, `life` changes,
 //! deletes and restores them.
 
 mod applying;
 mod args;
+mod create;
 mod explain;
 mod life;
 
@@ -121,6 +122,7 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> CommandResul
             let job: Job = session.api()?.get(&["jobs", &name], &()).await?;
             session.output.record(&job, GET)?;
         }
+        JobsCommand::Create(args) => return create::run(*args, session).await,
         JobsCommand::Edit { name } => return life::edit(&name, session).await,
         JobsCommand::Delete { name, version, yes } => {
             return life::delete(&name, &version, yes, session).await;

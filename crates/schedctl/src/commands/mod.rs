@@ -7,6 +7,8 @@ mod audit;
 mod calendars;
 mod cancel;
 mod dead_letters;
+mod draft;
+mod editing;
 mod events;
 mod export;
 mod fleet;

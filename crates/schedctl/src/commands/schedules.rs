@@ -24,6 +24,8 @@ use crate::output::{Column, PrintError, neutral, or_dash, tell};
 use args::PreviewArgs;
 
 pub(crate) use args::SchedulesCommand;
+pub(super) use args::{kind, period};
+pub(super) use question::cron_config;
 
 /// A preview as it is printed.
 #[derive(Debug, Serialize)]

@@ -12,6 +12,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use sched_wire::Manifest;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::mistakes::{self, Mistake, Where};
@@ -41,6 +43,16 @@ pub(super) fn text(path: &Path) -> Result<String, Mistake> {
 
 /// Most mistakes told of one file.
 const MOST_MISTAKES: usize = 20;
+
+/// The fields of the one thing in a file that holds no lists of them.
+pub(super) fn fields(path: &Path) -> Result<Map<String, Value>, Mistake> {
+    let text = text(path)?;
+    let read = if is_json(path) { json(&text) } else { yaml(&text) };
+    read.map_err(|Fault { at, message, .. }| Mistake {
+        place: Where { file: Some(path.to_owned()), position: at, ..Where::default() },
+        message,
+    })
+}
 
 /// What a parser objects to.
 struct Fault {
@@ -100,7 +112,7 @@ struct Wrong {
 /// The manifest in `text`, or what is wrong first.
 fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wrong>> {
     let outline = Outline::of(text);
-    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let is_json = is_json(path);
     let read = if is_json { json(text) } else { yaml(text) };
     match read {
         Ok(manifest) => Ok((manifest, outline)),
@@ -164,7 +176,11 @@ fn has_anchor(line: &str) -> bool {
     })
 }
 
-fn json(text: &str) -> Result<Manifest, Fault> {
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     serde_json::from_str(text).map_err(|error| {
         let at = Position { line: error.line() as u64, column: error.column() as u64 };
         let message = error.to_string();
@@ -174,7 +190,7 @@ fn json(text: &str) -> Result<Manifest, Fault> {
     })
 }
 
-fn yaml(text: &str) -> Result<Manifest, Fault> {
+fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let error = error.without_snippet();

@@ -60,9 +60,15 @@ impl Api {
 
     #[track_caller]
     pub(crate) fn run(&self, code: u8, arguments: &str) -> Output {
+        self.run_with(code, arguments, &[])
+    }
+
+    #[track_caller]
+    pub(crate) fn run_with(&self, code: u8, arguments: &str, variables: &[(&str, String)]) -> Output {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
         command.env_clear().env("SCHED_API_URL", &self.url).current_dir(folder.path());
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         let done = command.args(arguments.split(' ')).output().unwrap();
         assert_eq!(
             done.status.code(),

@@ -6,6 +6,7 @@
 
 mod api;
 mod stuck;
+mod writing;
 
 use sched_runtime::exit;
 use serde_json::{Value, json};

@@ -129,6 +129,31 @@ async fn dead_letters_are_retried_by_filter_once_what_killed_them_is_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_function_and_a_job_are_made_from_the_command_line_once_and_run() {
+    let system = Installation::with(1, 1).await;
+    let function = ["functions", "create", "greet", "--timeout", "1min", "--", "/bin/echo", "hello", "-n"];
+    assert_eq!(system.schedctl(&function).await.status.code(), Some(0));
+    let job = ["jobs", "create", "greet", "--function", "greet", "--cron", "0 9 * * MON-FRI", "-o", "json"];
+    let made = printed(&system.schedctl(&job).await);
+    assert_eq!(
+        (&made["job_type"], &made["schedule_config"]["expression"], &made["version"]),
+        (&json!("cron"), &json!("0 9 * * MON-FRI"), &json!(1))
+    );
+    for (again, said) in
+        [(&function[..], "task function named \"greet\" exists"), (&job[..], "job named \"greet\" exists")]
+    {
+        let refused = system.schedctl(again).await;
+        assert_eq!(refused.status.code(), Some(7), "{refused:?}");
+        assert!(refused.stderr.contains(said), "{refused:?}");
+    }
+    let ran = system.schedctl(&["dispatches", "create", "greet", "--wait"]).await;
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let stuck = printed(&system.schedctl(&["dispatches", "reset-stuck", "--dry-run", "-o", "json"]).await);
+    assert_eq!(stuck, json!({"dry_run": true, "count": 0, "count_is_at_least": false, "attempts": []}));
+    system.check_invariants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn files_are_rehearsed_applied_exported_and_pruned_from_the_command_line() {
     let system = Installation::with(0, 0).await;
     let folder = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use clap::{ArgAction, Args, Subcommand};
 use sched_wire::{DEFAULT_PREVIEW, DispatchStatus, JobSort, JobStatus, JobType, MAX_PREVIEW};
 
+use super::create::CreateArgs;
 use crate::values::{at_least_one, duration, instant, whole, within};
 
 /// Which jobs to list, and how.
@@ -78,6 +79,8 @@ pub(crate) enum JobsCommand {
     Schema,
     /// List jobs
     List(JobsListArgs),
+    /// Make a job, from flags, from a file or from both; refused if there is one of that name
+    Create(Box<CreateArgs>),
     /// Change the settings of a job in an editor (`VISUAL` or `EDITOR`), as YAML
     ///
     /// Nothing is written over a change that somebody else makes in the meantime; the text is kept then, and when it is refused.

@@ -1,33 +1,20 @@
 //! Changing a job in an editor, deleting and restoring it, and what it was.
 //!
-//! An edit begins at a version and is written over that version alone. The text that was typed is never lost: the file it stands in is
-//! removed only when the API has taken it, or when nothing was changed.
+//! An edit begins at a version and is written over that version alone.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, fs};
-
-use anyhow::{Context as _, anyhow};
-use sched_runtime::config::{ProcessEnvironment, Source as _};
-use sched_runtime::exit::{self, ExitError};
+use anyhow::anyhow;
+use sched_runtime::exit;
 use sched_wire::{
     FieldChange, Job, JobDeleted, JobSpec, JobVersion, Page, PageQuery, RestoreRequest, RollbackRequest,
 };
 use serde_json::Value;
-use uuid::Uuid;
 
+use super::super::editing::{self, yaml};
 use super::args::VersionArgs;
 use super::{LIST, Session, tell_of_more};
-use crate::api::ApiError;
 use crate::consent::{self, Unattended};
-use crate::failure::{CommandResult, failure, usage};
+use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, tell, time};
-
-/// What is edited with when nobody says.
-const EDITOR: &str = "vi";
 
 const VERSIONS: &[Column<JobVersion>] = &[
     Column::new("VERSION", |version| version.version.to_string()),
@@ -111,7 +98,7 @@ pub(super) async fn restore(name: &str, new_name: Option<String>, session: &Sess
 }
 
 pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
-    let api = session.api()?;
+    let (api, path) = (session.api()?, ["jobs", name]);
     let query = PageQuery { limit: Some(1), cursor: None };
     let page: Page<JobVersion> = api.get(&["jobs", name, "versions"], &query).await?;
     let latest = page
@@ -119,58 +106,12 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
         .into_iter()
         .next()
         .ok_or_else(|| failure(anyhow!("the job has no version to begin at")))?;
-    let before = yaml(&latest.settings)?;
-    let path = write(&before)?;
-    let edited = open(&path).and_then(|()| fs::read_to_string(&path).map_err(failure));
-    let kept = |error: ExitError| {
-        tell(&format!("the text is kept in {}", path.display()));
-        error
-    };
-    let text = edited.map_err(kept)?;
-    if text == before {
-        fs::remove_file(&path).map_err(failure)?;
-        tell("nothing was changed");
-        return Ok(exit::OK);
-    }
-    let spec: JobSpec = serde_saphyr::from_str(&text)
-        .map_err(|error| kept(usage(anyhow::Error::new(error).context("the text describes no job"))))?;
     let tag = format!("\"{}\"", latest.version);
-    let written: Result<Job, ApiError> = api.replace(&["jobs", name], &tag, &spec).await;
-    let job = written.map_err(|error| {
-        if matches!(&error, ApiError::Refused(problem) if problem.code == "version_mismatch") {
-            tell(&format!(
-                "somebody else has changed the job since version {}; nothing was written",
-                latest.version
-            ));
-        }
-        kept(error.into())
-    })?;
-    fs::remove_file(&path).map_err(failure)?;
-    session.output.row(&job, LIST)?;
+    let write = async |spec: &JobSpec| api.replace(&path, &tag, spec).await;
+    if let Some(job) = editing::edit("job", &latest.settings, write).await? {
+        session.output.row::<Job>(&job, LIST)?;
+    }
     Ok(exit::OK)
-}
-
-fn yaml(spec: &JobSpec) -> Result<String, ExitError> {
-    serde_saphyr::to_string(spec).map_err(failure)
-}
-
-/// A new file with the text, for its user alone: arguments of a job are nobody else's business.
-fn write(text: &str) -> Result<PathBuf, ExitError> {
-    let path = env::temp_dir().join(format!("schedctl-{}.yaml", Uuid::new_v4()));
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("could not write {}", path.display())).map_err(failure)?;
-    Ok(path)
-}
-
-/// Opens the file in the user's editor and waits for its end.
-fn open(path: &Path) -> Result<(), ExitError> {
-    let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(|name| ProcessEnvironment.get(name));
-    let editor = chosen.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| EDITOR.to_owned());
-    // The variable may hold arguments, as in `code --wait`; the shell takes it apart as everywhere else.
-    let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path).status();
-    let status = status.with_context(|| format!("could not start the editor {editor:?}")).map_err(failure)?;
-    if status.success() { Ok(()) } else { Err(failure(anyhow!("the editor {editor:?} ended with {status}"))) }
 }
 
 #[cfg(test)]
@@ -185,16 +126,5 @@ mod tests {
         let told = changes(&[change("/a", None, Some(json!("x"))), change("/b", Some(json!(1)), None)]);
         assert_eq!(told.as_deref(), Some("/a: nothing -> \"x\", /b: 1 -> nothing"));
         assert_eq!(changes(&[]), None);
-    }
-
-    #[test]
-    fn what_is_edited_is_read_back_as_it_was() {
-        let spec: JobSpec = serde_json::from_value(json!({
-            "name": "a", "function": "f", "job_type": "cron", "schedule_config": {"expression": "0 9 * * *"},
-            "task_args": {"text": "a: b\n# no comment", "n": 1.5}, "description": "yes",
-        }))
-        .unwrap();
-        let again: JobSpec = serde_saphyr::from_str(&yaml(&spec).unwrap()).unwrap();
-        assert_eq!(again, spec);
     }
 }

@@ -107,7 +107,7 @@ impl PreviewArgs {
 /// then lists what is allowed.
 ///
 /// Several schedules are of the kind of the first.
-fn kind(config: &Value) -> JobType {
+pub(in crate::commands) fn kind(config: &Value) -> JobType {
     let config = config.pointer("/any_of/0").unwrap_or(config);
     let has = |key: &str| config.get(key).is_some();
     if ["expression", "second", "minute", "hour", "day", "month", "day_of_week"].into_iter().any(has) {
@@ -126,7 +126,7 @@ fn json_value(text: &str) -> Result<Value, serde_json::Error> {
 }
 
 /// A duration as `schedule_config` of an interval: days and weeks alone are calendar time, all else is elapsed time.
-fn period(text: &str) -> Result<Value, String> {
+pub(in crate::commands) fn period(text: &str) -> Result<Value, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write a duration such as `90m`, `1h 30m` or `2d`"))?;
     if duration.subsec_nanos() != 0 {

@@ -116,7 +116,7 @@ fn hash_key_of(job: Option<&str>) -> String {
 }
 
 /// A crontab expression as `schedule_config`.
-pub(super) fn cron_config(expression: &str, seconds: bool) -> Value {
+pub(in crate::commands) fn cron_config(expression: &str, seconds: bool) -> Value {
     if seconds {
         json!({ "expression": expression, "seconds": true })
     } else {

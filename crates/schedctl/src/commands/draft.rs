@@ -1,0 +1,127 @@
+//! What is to be made: the fields in a file, and over them those that flags name.
+//!
+//! Both become the type that the API takes, so a field or a word that is none is refused before anything is sent. What the fields mean is for the API
+//! to judge. Reads the file, and nothing else.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use sched_runtime::exit::ExitError;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::failure::usage;
+use crate::manifest;
+
+/// A thing that is not complete yet.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    fields: Map<String, Value>,
+}
+
+impl Draft {
+    /// What the file says, if there is one; `-` is standard input.
+    ///
+    /// # Errors
+    /// When the file describes no one thing.
+    pub(super) fn read(file: Option<&Path>) -> Result<Self, ExitError> {
+        Ok(Self { fields: file.map(manifest::fields).transpose()?.unwrap_or_default() })
+    }
+
+    /// Sets a field where `value` says something.
+    pub(super) fn set(&mut self, field: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.fields.insert(field.to_owned(), value.into());
+        }
+    }
+
+    /// Sets a field of a field that is an object, and keeps the others that it has.
+    pub(super) fn set_in(&mut self, field: &str, inner: &str, value: Option<impl Into<Value>>) {
+        let Some(value) = value else { return };
+        let outer = self.fields.entry(field).or_insert_with(|| Value::Object(Map::new()));
+        match outer {
+            Value::Object(fields) => {
+                fields.insert(inner.to_owned(), value.into());
+            }
+            // No such field is anything else, which the type says.
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {}
+        }
+    }
+
+    /// Sets a field of which nothing is said yet.
+    pub(super) fn set_default(&mut self, field: &str, value: &str) {
+        self.fields.entry(field).or_insert_with(|| value.into());
+    }
+
+    /// The thing, a `kind`, as the API takes it.
+    ///
+    /// # Errors
+    /// When a field is missing, unknown or of another type.
+    pub(super) fn done<T: DeserializeOwned>(self, kind: &str) -> Result<T, ExitError> {
+        let lists = ["jobs", "task_functions"];
+        if let Some(list) = lists.into_iter().find(|list| self.fields.contains_key(*list)) {
+            return Err(usage(anyhow!(
+                "the file has the list {list:?}, as `schedctl jobs apply` takes it; the fields of one {kind} are needed here"
+            )));
+        }
+        let made = serde_json::from_value(Value::Object(self.fields));
+        made.with_context(|| format!("this makes no {kind}")).map_err(usage)
+    }
+}
+
+/// A flag that holds a JSON object.
+///
+/// # Errors
+/// When it holds something else.
+pub(super) fn object(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
+        Ok(_) => Err("must be a JSON object such as '{\"region\": \"north\"}'".to_owned()),
+        Err(error) => Err(format!("is no JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_runtime::exit::USAGE;
+    use sched_wire::JobSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    fn draft(fields: &Value) -> Draft {
+        Draft { fields: fields.as_object().unwrap().clone() }
+    }
+
+    #[test]
+    fn flags_stand_over_the_file_and_the_rest_of_it_stays() {
+        let mut draft = draft(&json!({
+            "name": "a", "function": "f", "job_type": "manual", "queue": "io", "retry_policy": {"max_attempts": 2, "backoff_seconds": 7},
+        }));
+        draft.set("name", Some("b"));
+        draft.set("queue", None::<&str>);
+        draft.set_in("retry_policy", "max_attempts", Some(5));
+        draft.set_default("job_type", "cron");
+        let spec: JobSpec = draft.done("job").unwrap();
+        let policy = spec.retry_policy.unwrap();
+        assert_eq!((spec.name.as_str(), spec.queue.as_deref()), ("b", Some("io")));
+        assert_eq!((policy.max_attempts, policy.backoff_seconds), (5, 7));
+    }
+
+    #[test]
+    fn what_makes_no_such_thing_is_wrong_usage() {
+        for (fields, said) in [
+            (json!({"name": "a", "job_type": "manual"}), "missing field `function`"),
+            (
+                json!({"name": "a", "function": "f", "job_type": "manual", "colour": 1}),
+                "unknown field `colour`",
+            ),
+            (json!({"jobs": []}), "`schedctl jobs apply` takes it"),
+        ] {
+            let error = draft(&fields).done::<JobSpec>("job").unwrap_err();
+            assert_eq!(error.code(), USAGE);
+            assert!(error.describe().contains(said), "{}", error.describe());
+        }
+        assert!(object("[1]").is_err() && object("{").is_err() && object("{}").is_ok());
+    }
+}

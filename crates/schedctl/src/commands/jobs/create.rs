@@ -1,0 +1,129 @@
+//! `jobs create`: making a job from flags, from a file, or from both.
+//!
+//! A job of that name that is there already is refused by the API, so nothing is written over. Many things at once, and things that may be there,
+//! are for `jobs apply`.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use clap::Args;
+use sched_model::domain::schedule::JobType;
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{Job, JobSpec};
+use serde_json::{Value, json};
+
+use super::super::draft::{Draft, object};
+use super::super::schedules::{cron_config, kind, period};
+use super::{LIST, Session};
+use crate::failure::CommandResult;
+use crate::values::{instant, seconds, whole, within};
+
+/// What to make.
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its name; without it the one in the file
+    #[arg(required_unless_present = "file")]
+    name: Option<String>,
+    /// YAML or JSON file with the fields of one job, as `jobs edit` shows them; `-` for standard input; what flags say stands over it
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The task function that it runs
+    #[arg(long, value_name = "NAME", required_unless_present = "file")]
+    function: Option<String>,
+    #[command(flatten)]
+    schedule: ScheduleArgs,
+    /// Time zone of the schedule by its IANA name; the API's without it
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<String>,
+    /// Arguments of every run, a JSON object
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    args: Option<Value>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Its project; `default` without it
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Queue of its dispatches; the function's without it
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Priority of its dispatches, 0 runs first, 100 last; the queue's without it
+    #[arg(long, value_name = "PRIORITY", value_parser = within(0_i16, 100), allow_negative_numbers = true)]
+    priority: Option<i16>,
+    /// Longest run of an attempt, such as `5min`; the function's without it
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    timeout: Option<i32>,
+    /// Attempts in all, 1 for no retry; those of the function's policy without it
+    #[arg(long, value_name = "COUNT", value_parser = whole::<u32>)]
+    max_attempts: Option<u32>,
+    /// Make it disabled: its schedule does not fire until it is enabled
+    #[arg(long)]
+    disabled: bool,
+}
+
+/// When it is to fire; by triggers alone without any of these.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("schedule"))]
+struct ScheduleArgs {
+    /// Crontab expression or nickname, such as `0 9 * * MON-FRI`
+    #[arg(long, value_name = "EXPR", group = "schedule", allow_hyphen_values = true)]
+    cron: Option<String>,
+    /// Distance between fires, such as `90m`; days and weeks keep the time on the clock
+    #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period)]
+    interval: Option<Value>,
+    /// The one instant at which it fires, in RFC 3339
+    #[arg(long, value_name = "INSTANT", group = "schedule", value_parser = instant)]
+    at: Option<DateTime<Utc>>,
+    /// `schedule_config` of the job, a JSON object
+    #[arg(long, value_name = "JSON", group = "schedule", value_parser = object)]
+    config: Option<Value>,
+    /// Crontab expressions begin with a field for the second: six fields in all
+    #[arg(long, requires = "cron")]
+    seconds: bool,
+    /// Kind of schedule that --config describes: cron, interval, oneoff or manual; without it the keys tell
+    #[arg(long = "type", value_name = "TYPE", id = "job_type", requires = "config")]
+    job_type: Option<JobType>,
+}
+
+impl ScheduleArgs {
+    /// The kind of schedule and what it holds, if a flag says so.
+    fn chosen(self) -> Option<(JobType, Value)> {
+        let Self { cron, interval, at, config, seconds, job_type } = self;
+        let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds)));
+        let interval = interval.map(|period| (JobType::Interval, period));
+        let once = at
+            .map(|at| (JobType::OneOff, json!({"run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true)})));
+        let config = config.map(|config| (job_type.unwrap_or_else(|| kind(&config)), config));
+        cron.or(interval).or(once).or(config)
+    }
+}
+
+impl CreateArgs {
+    fn spec(self) -> Result<JobSpec, ExitError> {
+        let mut draft = Draft::read(self.file.as_deref())?;
+        draft.set("name", self.name);
+        draft.set("function", self.function);
+        if let Some((job_type, config)) = self.schedule.chosen() {
+            draft.set("job_type", Some(job_type.as_str()));
+            draft.set("schedule_config", Some(config));
+        }
+        draft.set_default("job_type", JobType::Manual.as_str());
+        draft.set("timezone", self.timezone);
+        draft.set("task_args", self.args);
+        draft.set("description", self.description);
+        draft.set("project", self.project);
+        draft.set("queue", self.queue);
+        draft.set("priority", self.priority);
+        draft.set("timeout_seconds", self.timeout);
+        draft.set_in("retry_policy", "max_attempts", self.max_attempts);
+        draft.set("is_enabled", self.disabled.then_some(false));
+        draft.done("job")
+    }
+}
+
+pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
+    let spec = args.spec()?;
+    let job: Job = session.api()?.post(&["jobs"], None, &spec).await?;
+    session.output.row(&job, LIST)?;
+    Ok(exit::OK)
+}

@@ -1,0 +1,198 @@
+//! Making jobs and functions from flags and files, and changing functions in an editor.
+
+use std::path::Path;
+
+use sched_runtime::exit;
+use serde_json::{Value, json};
+
+use crate::api::{Api, line, problem, text};
+use crate::{AT, OTHER, job};
+
+/// The bodies that were sent.
+fn sent(api: &Api) -> Vec<Value> {
+    api.bodies.lock().unwrap().iter().map(|body| serde_json::from_str(body).unwrap()).collect()
+}
+
+fn function(config: Value) -> Value {
+    json!({
+        "id": OTHER, "name": "tidy", "display_name": "Tidy", "description": "", "handler_type": "process", "handler_config": config,
+        "queue": "default", "default_timeout_seconds": 300, "retry_policy": null, "args_schema": null, "is_active": true,
+        "is_paused": false, "pause_reason": null, "is_system": false, "created_at": AT, "updated_at": AT,
+    })
+}
+
+#[test]
+fn a_job_is_made_from_flags_a_file_or_both() {
+    let api = Api::of(&[("POST /jobs", job("enabled"))]);
+    let printed = api.printed("jobs create nightly --function report");
+    assert!(printed.contains("nightly") && printed.contains("enabled"), "{printed}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.yaml");
+    let described = "name: hourly\nfunction: report\njob_type: interval\nschedule_config: {hours: 1}\ntask_args: {region: north}\n\
+                     retry_policy: {max_attempts: 2, backoff_seconds: 7}\n";
+    std::fs::write(&file, described).unwrap();
+    api.run(exit::OK, &format!("jobs create -f {}", file.display()));
+    api.run(
+        exit::OK,
+        &format!(
+            "jobs create daily -f {} --cron @daily --timezone Europe/Berlin --args {{\"a\":1}} --queue io --priority 7 --timeout 5min \
+             --max-attempts 4 --project p --disabled",
+            file.display()
+        ),
+    );
+    api.run(exit::OK, "jobs create once --function f --at 2030-01-31T10:00:00+01:00");
+    api.run(exit::OK, "jobs create often --function f --config {\"minutes\":5}");
+    let sent = sent(&api);
+    let some = |body: &Value, fields: &[&str]| -> Value {
+        fields.iter().map(|field| ((*field).to_owned(), body[*field].clone())).collect()
+    };
+    let common = ["name", "function", "job_type", "schedule_config", "is_enabled"];
+    let first = json!({"name": "nightly", "function": "report", "job_type": "manual", "schedule_config": {}, "is_enabled": true});
+    assert_eq!(some(&sent[0], &common), first);
+    assert_eq!(
+        some(&sent[1], &common[..4]),
+        json!({"name": "hourly", "function": "report", "job_type": "interval", "schedule_config": {"hours": 1}})
+    );
+    let more = ["timezone", "task_args", "queue", "priority", "timeout_seconds", "project"];
+    assert_eq!(
+        some(&sent[2], &more),
+        json!({"timezone": "Europe/Berlin", "task_args": {"a": 1}, "queue": "io", "priority": 7, "timeout_seconds": 300, "project": "p"})
+    );
+    assert_eq!(
+        some(&sent[2], &common),
+        json!({"name": "daily", "function": "report", "job_type": "cron", "schedule_config": {"expression": "@daily"}, "is_enabled": false})
+    );
+    assert_eq!(
+        some(&sent[2]["retry_policy"], &["max_attempts", "backoff_seconds"]),
+        json!({"max_attempts": 4, "backoff_seconds": 7})
+    );
+    assert_eq!(
+        some(&sent[3], &["job_type", "schedule_config"]),
+        json!({"job_type": "oneoff", "schedule_config": {"run_at": "2030-01-31T09:00:00Z"}})
+    );
+    assert_eq!(
+        some(&sent[4], &["job_type", "schedule_config"]),
+        json!({"job_type": "interval", "schedule_config": {"minutes": 5}})
+    );
+}
+
+#[test]
+fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
+    let taken = "a job named \"nightly\" exists already";
+    let api = Api::new(move |_| (409, problem(409, "already_exists", taken)));
+    let refused = api.run(exit::REFUSED, "jobs create nightly --function report");
+    assert!(text(&refused.stderr).contains(taken), "{}", text(&refused.stderr));
+    api.run(exit::REFUSED, "functions create tidy -- /bin/true");
+    assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-none-match: *"]);
+    let asked = api.asked.lock().unwrap().len();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content, said) in [
+        ("list.yaml", "jobs: []\n", "`schedctl jobs apply` takes it"),
+        ("field.yaml", "name: a\nfunction: f\ncolour: red\n", "unknown field `colour`"),
+        ("twice.yaml", "name: a\nname: b\n", "twice.yaml:2:1: the key `name` stands here twice"),
+        ("broken.json", "{\"name\": ", "broken.json:1:"),
+    ] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, content).unwrap();
+        let refused = api.run(exit::USAGE, &format!("jobs create -f {}", file.display()));
+        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+    }
+    api.run(exit::USAGE, "jobs create -f missing.yaml");
+    api.run(exit::USAGE, "functions create tidy --config {}");
+    assert_eq!(api.asked.lock().unwrap().len(), asked, "nothing was sent");
+}
+
+#[test]
+fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
+    let made = function(json!({"program": "/bin/tidy"}));
+    let api = Api::of(&[("PUT /task-functions/tidy", made.clone()), ("PUT /task-functions/hook", made)]);
+    let printed =
+        api.printed("functions create tidy --queue io --timeout 1h --max-attempts 1 -- /bin/tidy --all -v");
+    assert_eq!(line(&printed, "Handler"), "process");
+    api.run(exit::OK, "functions create hook --url https://example.com/ --description calls");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("function.yaml");
+    std::fs::write(
+        &file,
+        "name: hook\nhandler_type: http\nhandler_config: {url: https://a.example/, method: PUT}\n",
+    )
+    .unwrap();
+    api.run(exit::OK, &format!("functions create tidy -f {} --url https://b.example/", file.display()));
+    api.run(exit::OK, "functions create tidy --handler native --config {\"handler\":\"tidy\"}");
+    let sent = sent(&api);
+    let handling =
+        |index: usize| (&sent[index]["name"], &sent[index]["handler_type"], &sent[index]["handler_config"]);
+    assert_eq!(
+        handling(0),
+        (&json!("tidy"), &json!("process"), &json!({"program": "/bin/tidy", "args": ["--all", "-v"]}))
+    );
+    assert_eq!(
+        (&sent[0]["queue"], &sent[0]["default_timeout_seconds"], &sent[0]["retry_policy"]["max_attempts"]),
+        (&json!("io"), &json!(3600), &json!(1))
+    );
+    assert_eq!(handling(1), (&json!("hook"), &json!("http"), &json!({"url": "https://example.com/"})));
+    assert_eq!(
+        handling(2),
+        (&json!("tidy"), &json!("http"), &json!({"url": "https://b.example/", "method": "PUT"}))
+    );
+    assert_eq!(handling(3), (&json!("tidy"), &json!("native"), &json!({"handler": "tidy"})));
+    assert!(api.conditions.lock().unwrap().iter().all(|condition| condition == "PUT if-none-match: *"));
+}
+
+/// An editor that replaces a text in what it is given.
+fn editor(folder: &Path, from: &str, to: &str) -> String {
+    let script = folder.join("edit.sh");
+    std::fs::write(&script, format!("sed 's|{from}|{to}|' \"$1\" > \"$1.new\" && mv \"$1.new\" \"$1\"\n"))
+        .unwrap();
+    format!("sh {}", script.display())
+}
+
+#[test]
+fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let edit = |api: &Api, code: u8, from: &str, to: &str| {
+        let variables =
+            [("EDITOR", editor(folder.path(), from, to)), ("TMPDIR", folder.path().display().to_string())];
+        api.run_with(code, "functions edit tidy", &variables)
+    };
+    let kept = || {
+        let names = std::fs::read_dir(folder.path()).unwrap();
+        names
+            .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("schedctl-"))
+            .count()
+    };
+    let shown = function(json!({"program": "/bin/tidy", "env": {"A": "(hidden)"}}));
+    let api =
+        Api::of(&[("GET /task-functions/tidy", shown.clone()), ("PUT /task-functions/tidy", shown.clone())]);
+    let same = edit(&api, exit::OK, "nowhere", "x");
+    assert!(text(&same.stderr).contains("nothing was changed") && api.bodies.lock().unwrap().is_empty());
+    let edited = edit(&api, exit::OK, "(hidden)", "shown");
+    assert!(
+        text(&edited.stderr).contains("are not shown: put them where \"(hidden)\" stands"),
+        "{}",
+        text(&edited.stderr)
+    );
+    assert_eq!(*api.conditions.lock().unwrap(), ["PUT if-match: \"7\""]);
+    let written = json!({
+        "name": "tidy", "display_name": "Tidy", "handler_type": "process", "handler_config": {"program": "/bin/tidy", "env": {"A": "shown"}},
+        "queue": "default", "default_timeout_seconds": 300,
+    });
+    assert_eq!(sent(&api), [written]);
+    assert_eq!(kept(), 0);
+    // Whatever goes wrong, what was typed is there still.
+    let api = Api::new(move |asked| match asked {
+        "GET /task-functions/tidy" => (200, shown.to_string()),
+        _ => (412, problem(412, "version_mismatch", "it is at \"8\" by now")),
+    });
+    let refused = edit(&api, exit::REFUSED, "(hidden)", "shown");
+    let told = text(&refused.stderr);
+    assert!(
+        told.contains("somebody else has changed the task function in the meantime")
+            && told.contains("the text is kept in "),
+        "{told}"
+    );
+    assert_eq!(kept(), 1);
+    let wrong = edit(&api, exit::USAGE, "handler_type", "handler");
+    assert!(text(&wrong.stderr).contains("the text describes no task function"), "{}", text(&wrong.stderr));
+    assert_eq!(kept(), 2);
+}
