@@ -58,6 +58,12 @@ impl ExitError {
         self.code
     }
 
+    /// The error itself.
+    #[must_use]
+    pub fn source(&self) -> &(dyn Error + Send + Sync + 'static) {
+        self.source.as_ref()
+    }
+
     /// The error with all its causes, on one line.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -63,6 +63,9 @@ pub(crate) struct Globals {
     /// How data is printed on standard output
     #[arg(short, long, global = true, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
+    /// Repeat a command that only reads every so many seconds, 2 unless said, until Ctrl-C; elsewhere than on a terminal each change is printed
+    #[arg(long, global = true, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = within(1_u64, 86_400))]
+    pub(crate) watch: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,8 +10,10 @@ mod manifest;
 mod output;
 mod place;
 mod values;
+mod watch;
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
@@ -22,8 +24,12 @@ use sched_runtime::exit::{self, ExitError};
 /// # Errors
 /// When the command fails, with the exit code that its failure means.
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Result<u8, ExitError> {
-    match cli::Cli::try_parse_from(args) {
-        Ok(cli) => commands::run(cli).await,
+    let args: Vec<OsString> = args.into_iter().collect();
+    match cli::Cli::try_parse_from(&args) {
+        Ok(cli) => match cli.globals.watch {
+            Some(seconds) => watch::run(&args, Duration::from_secs(seconds), cli.globals.output).await,
+            None => commands::run(cli).await,
+        },
         Err(error) => {
             // With the terminal gone there is nobody left to tell; the code still says it.
             let _ = error.print();

@@ -215,7 +215,14 @@ mod tests {
     use crate::output::Format;
 
     fn globals() -> Globals {
-        Globals { api_url: None, api_key: None, api_key_file: None, data_dir: None, output: Format::Table }
+        Globals {
+            api_url: None,
+            api_key: None,
+            api_key_file: None,
+            data_dir: None,
+            output: Format::Table,
+            watch: None,
+        }
     }
 
     fn describe(dir: &Path) {

@@ -4,6 +4,7 @@
 //! have no lines and no colour when they do not go to a terminal, and nothing foreign in them reaches a terminal
 //! unescaped. A reader that closes the pipe early (`| head`) ends the output and is no error.
 
+mod captured;
 mod cells;
 pub(crate) mod neutral;
 mod table;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 use crate::failure::failure;
 
+pub(crate) use captured::{Captured, captured};
 pub(crate) use cells::{duration, offset, or_dash, time, words};
 pub(crate) use table::{Column, Lines};
 
@@ -132,6 +134,9 @@ impl Output {
 
     /// Text that is what it is in every format.
     pub(crate) fn print(self, text: &str) -> Result<(), ExitError> {
+        if captured::takes_printed(text) {
+            return Ok(());
+        }
         let mut output = io::stdout().lock();
         match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(PrintError::Io(error))),
@@ -174,8 +179,10 @@ fn json<T: Serialize>(value: &T) -> Result<String, PrintError> {
 
 /// One line for people, on standard error.
 pub(crate) fn tell(text: &str) {
-    // With standard error gone there is nobody left to tell.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    if !captured::takes_told(text) {
+        // With standard error gone there is nobody left to tell.
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
 }
 
 /// Whether colours are welcome where there is a terminal; see <https://no-color.org>.

@@ -66,10 +66,9 @@ impl Api {
     #[track_caller]
     pub(crate) fn run_with(&self, code: u8, arguments: &str, variables: &[(&str, String)]) -> Output {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
-        command.env_clear().env("SCHED_API_URL", &self.url).current_dir(folder.path());
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
-        let done = command.args(arguments.split(' ')).output().unwrap();
+        let mut command = self.command(arguments);
+        command.current_dir(folder.path()).envs(variables.iter().map(|(name, value)| (name, value)));
+        let done = command.output().unwrap();
         assert_eq!(
             done.status.code(),
             Some(code.into()),
@@ -78,6 +77,13 @@ impl Api {
             text(&done.stderr)
         );
         done
+    }
+
+    /// The program, about to be run in the folder of the tests, where no installation is.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedctl"));
+        command.env_clear().env("SCHED_API_URL", &self.url).args(arguments.split(' '));
+        command
     }
 
     #[track_caller]

@@ -6,6 +6,7 @@
 
 mod api;
 mod stuck;
+mod watching;
 mod writing;
 
 use sched_runtime::exit;
