@@ -139,7 +139,7 @@ pub(crate) enum Command {
     /// List, show, make and pause tenants, and set their quotas: organisations that share the installation and see nothing of each other
     #[command(subcommand)]
     Tenants(TenantsCommand),
-    /// List, show and make users, and shut them out; the first one with --direct
+    /// List, show, make and name users, and shut them out; the first one with --direct
     #[command(subcommand)]
     Users(UsersCommand),
     /// List who is what in the tenant, and change that

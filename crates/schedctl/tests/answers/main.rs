@@ -208,6 +208,20 @@ fn an_execution_a_queue_and_a_user_are_got_by_their_routes() {
 }
 
 #[test]
+fn a_user_is_given_another_name_and_nothing_else() {
+    let user = json!({
+        "id": OTHER, "email": "bob@example.com", "display_name": "Bobby", "is_active": true, "is_system_operator": false,
+        "last_login_at": null, "created_at": AT,
+    });
+    let api = Api::of(&[("PATCH /users/bob@example.com", user)]);
+    assert_eq!(line(&api.printed("users set bob@example.com --name Bobby"), "Name"), "Bobby");
+    assert_eq!(*api.bodies.lock().unwrap(), [r#"{"display_name":"Bobby"}"#]);
+    api.run(exit::USAGE, "users set bob@example.com --name \t");
+    api.run(exit::USAGE, "users set bob@example.com");
+    assert_eq!(api.asked.lock().unwrap().len(), 1);
+}
+
+#[test]
 fn events_tell_their_job_and_where_to_go_on() {
     let named = event(1, json!({"job_name": "nightly", "attempt": 1}));
     let unnamed = event(2, json!({"attempt": 2}));

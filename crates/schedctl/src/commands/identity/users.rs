@@ -35,6 +35,14 @@ pub(crate) enum UsersCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
         limit: usize,
     },
+    /// Change what people call a user; the address stays
+    Set {
+        /// Address of the user
+        email: String,
+        /// Name for people
+        #[arg(long, value_name = "TEXT")]
+        name: String,
+    },
     /// Give a user another password, which ends their sessions: through the API for who operates the installation, or with --direct
     SetPassword(SetPasswordArgs),
     /// Let a user sign in again, and take their keys
@@ -152,13 +160,17 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
             let user: User = session.api()?.get(&["users", &email], &()).await?;
             session.output.whole(&user, USERS)?;
         }
+        UsersCommand::Set { email, name } => {
+            check_display_name(&name).map_err(|what| usage(anyhow!("the name {what}")))?;
+            let patch = UserPatch { display_name: Some(name), ..UserPatch::default() };
+            change(session, &email, &patch).await?;
+        }
         UsersCommand::SetPassword(args) => set_password(args, session).await?,
         UsersCommand::Activate { email } => switch(session, &email, "activate").await?,
         UsersCommand::Deactivate { email } => switch(session, &email, "deactivate").await?,
         UsersCommand::SetOperator { email, is_operator } => {
             let patch = UserPatch { is_system_operator: Some(is_operator), ..UserPatch::default() };
-            let user: User = session.api()?.patch(&["users", &email], &patch).await?;
-            session.output.record(&user, USERS)?;
+            change(session, &email, &patch).await?;
         }
         UsersCommand::Delete { email } => {
             session.api()?.delete(&["users", &email], &()).await?;
@@ -166,6 +178,11 @@ pub(crate) async fn run(command: UsersCommand, session: &Session) -> CommandResu
         }
     }
     Ok(exit::OK)
+}
+
+async fn change(session: &Session, email: &str, patch: &UserPatch) -> Result<(), ExitError> {
+    let user: User = session.api()?.patch(&["users", email], patch).await?;
+    session.output.record(&user, USERS)
 }
 
 async fn switch(session: &Session, email: &str, action: &str) -> Result<(), ExitError> {
