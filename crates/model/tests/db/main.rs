@@ -57,5 +57,6 @@ mod system;
 mod tick;
 mod timetables;
 mod triggers;
+mod views;
 mod waiting;
 mod waits;

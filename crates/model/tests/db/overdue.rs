@@ -14,16 +14,16 @@ use sched_model::domain::attempt::AttemptOutcome;
 /// For claims that do not say how long their dispatches may run.
 const UNKNOWN: Duration = Duration::from_secs(600);
 
-async fn overdue(world: &World) -> Vec<OverdueAttempt> {
+pub(crate) async fn overdue(world: &World) -> Vec<OverdueAttempt> {
     recovery::overdue(&mut world.conn().await, UNKNOWN, 100).await.unwrap()
 }
 
-async fn ids(world: &World) -> Vec<DispatchId> {
+pub(crate) async fn ids(world: &World) -> Vec<DispatchId> {
     overdue(world).await.iter().map(|found| found.attempt.dispatch_id).collect()
 }
 
 /// Makes what has been claimed so far that many seconds older.
-async fn age(world: &World, seconds: i64) {
+pub(crate) async fn age(world: &World, seconds: i64) {
     world
         .sql(&format!(
             "UPDATE job_dispatch SET claimed_at = claimed_at - {seconds} * interval '1 second' WHERE status = 'IN_PROGRESS';
@@ -33,7 +33,7 @@ async fn age(world: &World, seconds: i64) {
 }
 
 /// One running attempt of a job with that time-out; the function of it has a grace of that many seconds, or none of its own.
-async fn running(world: &World, timeout: Option<i32>, grace: Option<i32>) -> Claimed {
+pub(crate) async fn running(world: &World, timeout: Option<i32>, grace: Option<i32>) -> Claimed {
     let job = world
         .save(&sched_model::domain::job::JobSettings { timeout_seconds: timeout, ..settings("slow") })
         .await

@@ -200,7 +200,7 @@ async fn a_trigger_expires_as_its_job_says() {
     assert_eq!(world.rows(spans).await, [["00:01:30"], ["-"]]);
 }
 
-async fn unserved(world: &World) -> Vec<String> {
+pub(crate) async fn unserved(world: &World) -> Vec<String> {
     waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
 }
 
@@ -219,7 +219,7 @@ async fn note(world: &World) -> (Vec<String>, Vec<(String, bool)>) {
     )
 }
 
-async fn serve(world: &World, worker: WorkerId, queue: &str, status: &str) {
+pub(crate) async fn serve(world: &World, worker: WorkerId, queue: &str, status: &str) {
     world
         .sql(&format!(
             "UPDATE worker_registration SET queues = '{{{queue}}}', status = '{status}',

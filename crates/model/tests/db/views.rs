@@ -1,0 +1,368 @@
+//! The operators' views: what is stuck, how busy workers are, what is done, what was missed; and that all are documented and cheap.
+
+use std::path::Path;
+
+use sched_model::db::recovery;
+
+use crate::fixture::{QUEUE, TENANT, World};
+use crate::overdue;
+use crate::recovery::{expire, silence};
+use crate::waiting::{serve, unserved};
+
+/// An id as the daemons make them for an instant.
+const ID_AT: &str = "(lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(n::text), 1, 3) || '8'
+                      || substr(md5(n::text), 4, 15))::uuid";
+
+/// Gives workers a lease that holds while a test runs.
+async fn lease(world: &World) {
+    world.sql("UPDATE worker_registration SET lease_ms = 30000").await;
+}
+
+/// Each reason for which dispatches are stuck, and since how many seconds the longest of them.
+async fn stuck(world: &World) -> Vec<Vec<String>> {
+    world.rows("SELECT reason, max(extract(epoch FROM stuck_for))::bigint FROM stuck_dispatches GROUP BY reason ORDER BY reason").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_is_stuck_past_its_limit_and_overdue_when_the_leader_says_so() {
+    // Time-out, grace, the ages at which it is within its limit, past it, and overdue.
+    for (timeout, grace, ages) in [(5, 1, [2, 20, 40]), (3_600, 0, [3_500, 3_950, 3_970])] {
+        let world = World::new().await;
+        let claimed = overdue::running(&world, Some(timeout), Some(grace)).await;
+        lease(&world).await;
+        let mut age = 0;
+        for (wanted, reason) in ages.into_iter().zip([None, Some("past_limit"), Some("overdue")]) {
+            overdue::age(&world, wanted - age).await;
+            age = wanted;
+            let found = stuck(&world).await;
+            let reasons: Vec<&str> = found.iter().map(|row| row[0].as_str()).collect();
+            assert_eq!(reasons, reason.into_iter().collect::<Vec<_>>(), "at {age} of {timeout}");
+            let ids = overdue::ids(&world).await;
+            assert_eq!(
+                !ids.is_empty(),
+                reason == Some("overdue"),
+                "the leader thinks otherwise at {age} of {timeout}"
+            );
+        }
+        let past: i64 = stuck(&world).await[0][1].parse().unwrap();
+        let limit = i64::from(timeout + grace);
+        assert!((age - limit..age - limit + 20).contains(&past), "since {past} seconds");
+        let row = world.rows("SELECT dispatch_id, worker_id, job_name, queue, status, attempt, hostname FROM stuck_dispatches").await;
+        let (dispatch, worker) =
+            (claimed.dispatch_id.to_string(), world.text("SELECT worker_id FROM worker_registration").await);
+        assert_eq!(row, [[dispatch.as_str(), worker.as_str(), "slow", QUEUE, "IN_PROGRESS", "1", "test"]]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_that_do_not_say_have_ten_minutes_and_the_latest_claim_counts() {
+    let world = World::new().await;
+    overdue::running(&world, Some(5), None).await;
+    lease(&world).await;
+    world.sql("UPDATE worker_claims SET limit_seconds = NULL").await;
+    overdue::age(&world, 590).await;
+    assert!(stuck(&world).await.is_empty());
+    overdue::age(&world, 100).await;
+    assert_eq!(stuck(&world).await[0][0], "overdue");
+    assert_eq!(overdue::ids(&world).await.len(), 1);
+    // Claimed again by the same worker, with an hour; the earlier claim is still there.
+    world
+        .sql(
+            "INSERT INTO worker_claims (worker_id, dispatch_ids, limit_seconds) SELECT worker_id, dispatch_ids, '{3600}' FROM worker_claims;
+             UPDATE job_dispatch SET claimed_at = now()",
+        )
+        .await;
+    assert!(stuck(&world).await.is_empty());
+    world.sql("UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now(), claimed_at = now() - interval '1 day'").await;
+    assert!(stuck(&world).await.is_empty(), "it has ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_silent_worker_holds_is_stuck_before_and_after_it_is_given_up() {
+    let world = World::new().await;
+    let claimed = world.running("lost").await;
+    lease(&world).await;
+    let worker = world.text("SELECT worker_id FROM worker_registration").await.parse().unwrap();
+    let worker = sched_model::domain::ids::WorkerId(worker);
+    silence(&world, worker, 20).await;
+    assert!(stuck(&world).await.is_empty(), "within its lease");
+    // From the past and, where clocks were set, from the future.
+    for seconds in [40, -40] {
+        silence(&world, worker, seconds).await;
+        assert_eq!(stuck(&world).await.concat()[0], "worker_silent", "{seconds}");
+        let is_silent = world.text("SELECT is_silent FROM worker_utilisation").await;
+        assert_eq!(is_silent, "t");
+    }
+    silence(&world, worker, 40).await;
+    assert_eq!(expire(&world).await, [worker]);
+    assert_eq!(stuck(&world).await.concat()[0], "worker_offline");
+    let lost = recovery::lost_attempts(&mut world.conn().await, 10).await.unwrap();
+    assert_eq!(lost.iter().map(|lost| lost.dispatch_id).collect::<Vec<_>>(), [claimed.dispatch_id]);
+    world.sql("UPDATE job_dispatch SET status = 'PENDING', claimable_at = now()").await;
+    assert!(stuck(&world).await.is_empty(), "it waits again, and not for long");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_stuck_where_the_leader_says_that_nobody_serves_its_queue() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    for queue in ["a", "b", "expired", "later", "line", "new"] {
+        world.queue(queue).await;
+        world.dispatches(job.id, queue, 2).await;
+    }
+    world
+        .sql(
+            "UPDATE job_dispatch SET claimable_at = now() + interval '1 hour' WHERE queue = 'later';
+             UPDATE job_dispatch SET claimable_at = 'infinity' WHERE queue = 'line';
+             UPDATE job_dispatch SET claimable_at = now() WHERE queue = 'new';
+             UPDATE job_dispatch SET expires_at = now() - interval '1 second' WHERE queue = 'expired'",
+        )
+        .await;
+    let worker = world.worker().await;
+    lease(&world).await;
+    let waits = async || {
+        let rows = world
+            .rows("SELECT DISTINCT queue FROM stuck_dispatches WHERE reason = 'unserved' ORDER BY queue")
+            .await;
+        rows.concat()
+    };
+    for (status, stuck) in
+        [("IDLE", vec!["a"]), ("BUSY", vec!["a"]), ("DRAINING", vec!["a", "b"]), ("OFFLINE", vec!["a", "b"])]
+    {
+        serve(&world, worker, "b", status).await;
+        assert_eq!(waits().await, stuck, "{status}");
+        assert_eq!(unserved(&world).await, stuck, "the leader thinks otherwise while its worker is {status}");
+    }
+    assert_eq!(stuck(&world).await.concat()[0], "unserved");
+    // While nobody leads, nobody says that a worker is OFFLINE.
+    serve(&world, worker, "b", "IDLE").await;
+    silence(&world, worker, 40).await;
+    assert_eq!(waits().await, ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn utilisation_is_the_part_of_the_slots_that_ran_something_at_the_last_heartbeat() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    world.dispatches(job.id, QUEUE, 5).await;
+    let worker = world.worker().await;
+    lease(&world).await;
+    let claimed = world.claim(worker, 3).await;
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET status = 'COMPLETED', completed_at = now() WHERE id = '{}'",
+            claimed[0].dispatch_id
+        ))
+        .await;
+    let seen = "SELECT status, is_silent, concurrency, running, utilisation, claimed, oldest_claimed_at = (SELECT min(claimed_at) FROM job_dispatch WHERE status = 'IN_PROGRESS')
+                FROM worker_utilisation";
+    world.sql("UPDATE worker_registration SET running = 2, status = 'BUSY'").await;
+    assert_eq!(world.rows(seen).await, [["BUSY", "f", "8", "2", "0.250", "2", "t"]]);
+    world.sql("UPDATE worker_registration SET running = 11").await;
+    assert_eq!(
+        world.rows(seen).await,
+        [["BUSY", "f", "8", "11", "1.000", "2", "t"]],
+        "it had claimed ahead of its slots"
+    );
+    world.sql("UPDATE worker_registration SET running = 0, status = 'OFFLINE', offline_since = now(), last_heartbeat = now() - interval '1 h'").await;
+    assert_eq!(
+        world.rows(seen).await,
+        [["OFFLINE", "f", "8", "0", "-", "2", "t"]],
+        "it has no slots any more"
+    );
+}
+
+/// Attempts that were claimed so many minutes ago and ran for so many seconds.
+async fn attempts(world: &World, log: &str, status: &str, minutes_ago: i64, seconds: i64, count: i64) {
+    world
+        .sql(&format!(
+            "INSERT INTO {log} (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at, duration_ms,
+                                claim_token, triggered_by)
+             SELECT {ID_AT}, '{TENANT}', gen_random_uuid(), gen_random_uuid(), 1, '{status}', at, at, at + {seconds} * interval '1 s', {seconds} * 1000,
+                    n, 'api'
+             FROM (SELECT now() - {minutes_ago} * interval '1 min' AS at) AS a, generate_series(1, {count}) AS n"
+        ))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn throughput_counts_what_was_made_and_what_ended_in_the_last_hour() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    for (minutes_ago, count) in [(2, 3), (50, 4), (61, 100), (5_000, 100)] {
+        world
+            .sql(&format!(
+                "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimable_at, queue, triggered_by, trigger_id, args)
+                 SELECT {ID_AT}, '{TENANT}', '{}', at, at, at, at, '{QUEUE}', 'api', gen_random_uuid(), '{{}}'
+                 FROM (SELECT now() - {minutes_ago} * interval '1 min' AS at) AS a, generate_series(1, {count}) AS n",
+                job.id
+            ))
+            .await;
+    }
+    let log = "job_execution_log";
+    attempts(&world, log, "COMPLETED", 10, 60, 2).await;
+    attempts(&world, log, "COMPLETED", 9, 0, 1).await;
+    attempts(&world, "maintenance.job_execution_log", "COMPLETED", 9, 0, 1).await;
+    // Began before the hour, and ended in it.
+    attempts(&world, log, "TIMEOUT", 90, 3_000, 1).await;
+    attempts(&world, log, "COMPLETED", 90, 60, 50).await;
+    attempts(&world, log, "COMPLETED", 5_000, 60, 50).await;
+    for status in ["FAILED", "CANCELLED", "LOST", "RELEASED"] {
+        attempts(&world, log, status, 20, 1, 1).await;
+    }
+    let sums = "SELECT sum(dispatched), sum(ended), sum(completed), sum(failed), sum(timed_out), sum(cancelled), sum(lost), sum(released)
+                FROM throughput";
+    assert_eq!(world.rows(sums).await, [["7", "9", "4", "1", "1", "1", "1", "1"]]);
+    // What two attempts of ten and of nine minutes ago have in common; the minute may have changed between the two statements.
+    let minute = "SELECT bool_and(t.dispatched = 0 AND t.ended = e.ended AND t.average_ms = round(e.average)), count(*) > 0
+                  FROM throughput t
+                  JOIN (SELECT date_trunc('minute', completed_at) AS minute, count(*) AS ended, avg(duration_ms) AS average
+                        FROM (SELECT completed_at, duration_ms FROM job_execution_log
+                              UNION ALL SELECT completed_at, duration_ms FROM maintenance.job_execution_log) AS l GROUP BY 1) AS e
+                      ON e.minute = t.minute AND t.dispatched = 0";
+    assert_eq!(world.rows(minute).await, [["t", "t"]]);
+    let span = "SELECT min(minute) >= now() - interval '1 h' AND max(minute) <= now() FROM throughput";
+    assert_eq!(world.text(span).await, "t");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missed_fires_are_those_that_nobody_left_out_on_purpose() {
+    let world = World::new().await;
+    let job = world.job("hourly").await;
+    let missed = "SELECT kind, job_name, fire_count, is_count_exact, dispatch_id IS NULL FROM missed_fires ORDER BY kind";
+    assert!(world.rows(missed).await.is_empty());
+    for (reason, hours_ago, trigger) in
+        [("misfire", 40, "NULL"), ("overlap", 30, "NULL"), ("misfire", 20, "gen_random_uuid()")]
+    {
+        world
+            .sql(&format!(
+                "INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason, trigger_id)
+                 SELECT '{TENANT}', '{}', at, at + interval '2 h', 3, '{reason}', {trigger} FROM (SELECT now() - {hours_ago} * interval '1 h' AS at) AS a",
+                job.id
+            ))
+            .await;
+    }
+    assert_eq!(world.rows(missed).await, [["misfire", "hourly", "3", "t", "t"]]);
+    // A dispatch of the schedule and one that somebody triggered, both given up; and a run that went on after all.
+    world.dispatches(job.id, QUEUE, 3).await;
+    world
+        .sql(&format!(
+            "UPDATE job_dispatch SET status = 'FAILED', claimable_at = NULL, completed_at = now();
+             UPDATE job_dispatch SET trigger_id = NULL, triggered_by = 'scheduler', term = 1, scheduler_instance_id = gen_random_uuid()
+             WHERE id = (SELECT id FROM job_dispatch LIMIT 1);
+             INSERT INTO events (tenant_id, job_id, dispatch_id, event_type)
+             SELECT '{TENANT}', '{}', id, CASE WHEN n = 3 THEN 'schedule_execution_completed' ELSE 'dispatch_expired' END
+             FROM (SELECT id, row_number() OVER (ORDER BY trigger_id NULLS FIRST) AS n FROM job_dispatch) AS d",
+            job.id
+        ))
+        .await;
+    assert_eq!(
+        world.rows(missed).await,
+        [["expired", "hourly", "1", "t", "f"], ["misfire", "hourly", "3", "t", "t"]]
+    );
+    let undecided = async |change: &str| {
+        world.sql(&format!("UPDATE scheduled_jobs SET {change}")).await;
+        world.number("SELECT count(*) FROM missed_fires WHERE kind = 'undecided'").await
+    };
+    assert_eq!(undecided("next_run_at = now() - interval '50 s'").await, 0, "a tick may take a while");
+    assert_eq!(undecided("next_run_at = now() - interval '70 s'").await, 1);
+    assert_eq!(undecided("dispatch_lock_until = now() + interval '1 h'").await, 0, "held back");
+    assert_eq!(undecided("dispatch_lock_until = NULL, is_enabled = false").await, 0);
+}
+
+/// The names of all operators' views.
+async fn views(world: &World) -> Vec<String> {
+    let names = world
+        .rows("SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace ORDER BY relname")
+        .await
+        .concat();
+    assert!(names.len() >= 12, "{names:?}");
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_shows_what_its_reader_may_see_and_nothing_to_the_api() {
+    let world = World::new().await;
+    let all = views(&world).await;
+    let invoked = "SELECT count(*) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace AND 'security_invoker=true' = ANY (reloptions)";
+    assert_eq!(usize::try_from(world.number(invoked).await).unwrap(), all.len());
+    for view in &all {
+        let rights = format!(
+            "SELECT has_table_privilege('sched_daemon', '{view}', 'SELECT'), has_table_privilege('sched_api', '{view}', 'SELECT')"
+        );
+        assert_eq!(world.rows(&rights).await, [["t", "f"]], "{view}");
+        world.sql(&format!("SET ROLE sched_daemon; SELECT * FROM {view}; RESET ROLE")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_is_documented_and_every_example_works() {
+    let world = World::new().await;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/views.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let examples: Vec<&str> =
+        text.split("```sql\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(examples.len() >= 5, "{} examples", examples.len());
+    for view in views(&world).await {
+        assert!(text.contains(&format!("`{view}`")), "docs/views.md does not tell of {view}");
+        assert!(
+            examples.iter().any(|example| example.contains(&format!("FROM {view}"))),
+            "docs/views.md has no example of {view}"
+        );
+    }
+    for example in examples {
+        world.sql(example).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_of_the_present_read_nothing_of_what_is_over() {
+    let world = World::new().await;
+    let job = world.job("busy").await;
+    world.queue("unserved").await;
+    world
+        .sql(&format!(
+            "INSERT INTO job_dispatch (id, tenant_id, job_id, scheduled_for, created_at, available_at, claimed_at, completed_at, status, attempt, worker_id,
+                                       claim_token, queue, triggered_by, trigger_id, args)
+             SELECT {ID_AT}, '{TENANT}', '{}', at, at, at, at, at, 'COMPLETED', 1, gen_random_uuid(), n, '{QUEUE}', 'api', gen_random_uuid(), '{{}}'
+             FROM (SELECT n, now() - n * interval '1 min' AS at FROM generate_series(1, 30000) AS n) AS a;
+             INSERT INTO job_execution_log (id, tenant_id, job_id, dispatch_id, attempt, status, scheduled_for, started_at, completed_at, duration_ms,
+                                            claim_token, triggered_by)
+             SELECT id, tenant_id, job_id, id, 1, 'COMPLETED', scheduled_for, now(), now(), 1, claim_token, 'api' FROM job_dispatch;
+             INSERT INTO skipped_fires (tenant_id, job_id, first_fire_at, last_fire_at, fire_count, reason)
+             SELECT tenant_id, job_id, scheduled_for, scheduled_for, 1, 'overlap' FROM job_dispatch;
+             INSERT INTO events (tenant_id, job_id, dispatch_id, event_type)
+             SELECT tenant_id, job_id, id, 'schedule_execution_completed' FROM job_dispatch;",
+            job.id
+        ))
+        .await;
+    world.dispatches(job.id, QUEUE, 100).await;
+    world.dispatches(job.id, "unserved", 100).await;
+    let worker = world.worker().await;
+    assert_eq!(world.claim(worker, 8).await.len(), 8);
+    world.sql("ANALYZE; SET ROLE sched_daemon").await;
+    let month = world.text("SELECT to_char(now() AT TIME ZONE 'UTC', '\"y\"YYYY\"m\"MM')").await;
+    for view in [
+        "stuck_dispatches",
+        "unserved_dispatches",
+        "running_dispatches",
+        "queue_depth",
+        "worker_utilisation",
+        "throughput",
+        "missed_fires",
+    ] {
+        let plan = world.rows(&format!("EXPLAIN (VERBOSE) SELECT * FROM {view}")).await.concat().join("\n");
+        for table in [
+            "job_dispatch",
+            "skipped_fires",
+            &format!("job_execution_log_{month}"),
+            &format!("events_{month}"),
+        ] {
+            assert!(
+                !plan.contains(&format!("Seq Scan on public.{table} ")),
+                "{view} reads all of {table}:\n{plan}"
+            );
+        }
+        assert!(plan.contains("Index"), "{view}:\n{plan}");
+    }
+}

@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY skipped_fires_missed_idx;
