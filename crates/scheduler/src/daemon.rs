@@ -38,6 +38,7 @@ use crate::tasks::overdue::{self, Overdue};
 use crate::tasks::recover::Recover;
 use crate::tasks::retain::{self, Retain};
 use crate::tasks::rezone::{self, Rezone};
+use crate::tasks::standing::{self, Standing};
 use crate::tasks::strays::{self, Strays};
 use crate::tasks::waiting::{self, Waiting};
 use crate::tasks::{self, Scope};
@@ -255,6 +256,7 @@ impl Parts {
             starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
             starting.start(Waiting { scope: scope.clone(), patience: waiting::PATIENCE }, waiting::PERIOD);
+            starting.start(Standing { scope: scope.clone() }, standing::PERIOD);
             starting.start(Retain::new(scope.clone(), config.retention.ages, RETENTION_PAGE), retain::PERIOD);
             starting.start(
                 Maintain {

@@ -49,6 +49,32 @@ pub async fn look(conn: &mut Conn) -> DbResult<Health> {
     Ok(Look {}.get_result(conn).await?)
 }
 
+/// Who works, and how long work waits.
+#[derive(Debug, Clone, Copy, PartialEq, Queryable)]
+pub struct Fleet {
+    /// Workers that run nothing.
+    pub idle: i64,
+    /// Workers that run something.
+    pub busy: i64,
+    /// Workers that take nothing new.
+    pub draining: i64,
+    /// For how many seconds the oldest dispatch could have been claimed that waits; 0 where none could. What stands in line behind others of
+    /// its job could not.
+    pub oldest_pending: f64,
+}
+
+statement! {
+    LookFleet = "health_fleet.sql", () -> (BigInt, BigInt, BigInt, Double)
+}
+
+/// Who works, and how long work waits, of all tenants.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn fleet(conn: &mut Conn) -> DbResult<Fleet> {
+    Ok(LookFleet {}.get_result(conn).await?)
+}
+
 /// How many of something there are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Total {

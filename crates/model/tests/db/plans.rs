@@ -29,6 +29,7 @@ const CANCEL: &str = include_str!("../../src/db/sql/cancel_dispatches.sql");
 const CANCEL_WORD: &str = include_str!("../../src/db/sql/cancel_word.sql");
 const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
 const RETRY: &str = include_str!("../../src/db/sql/retry_dispatches.sql");
+const FLEET: &str = include_str!("../../src/db/sql/health_fleet.sql");
 const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
 const OF_FEW: &str = include_str!("../../src/db/sql/dispatches_of_few.sql");
 const EXECUTIONS: [&str; 2] = [
@@ -136,6 +137,15 @@ fn ends(count: usize) -> (&'static str, String) {
 fn assert_uses(plan: &str, index: &str) {
     assert!(plan.contains(&format!("using {index} on job_dispatch")), "does not use {index}:\n{plan}");
     assert!(!plan.contains("Seq Scan on job_dispatch"), "reads all dispatches:\n{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_oldest_that_waits_is_found_by_leaping_through_the_waiting_line() {
+    let world = churned().await;
+    for plan in plans(&world, FLEET, "", "").await {
+        assert_uses(&plan, "job_dispatch_waiting_idx");
+        assert!(plan.contains("Index Cond: (ROW("), "reads the whole line:\n{plan}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sched_model::db::dispatches::{self, NewTrigger, Triggered};
+use sched_model::db::health::{self, Fleet};
 use sched_model::db::waiting::{self, Begun, Expired, Over};
 use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::attempt::AttemptOutcome;
@@ -263,6 +264,52 @@ async fn a_queue_is_unserved_while_work_waits_in_it_and_no_worker_takes_any() {
         world.rows(depth).await,
         [["later", "3", "3", "0", "f", "f"], ["line", "3", "0", "3", "t", "f"]]
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fleet_is_counted_and_the_oldest_that_waits_is_found_in_whatever_line() {
+    let world = World::new().await;
+    let fleet = async || health::fleet(&mut world.conn().await).await.unwrap();
+    assert_eq!(fleet().await, Fleet { idle: 0, busy: 0, draining: 0, oldest_pending: 0.0 });
+    for status in ["IDLE", "BUSY", "BUSY", "DRAINING", "OFFLINE"] {
+        let worker = world.worker().await;
+        serve(&world, worker, QUEUE, status).await;
+    }
+    let job = world.job("hourly").await;
+    let other = "INSERT INTO tenants (slug, name) VALUES ('other', 'Other') RETURNING id";
+    world.text(other).await;
+    // Dispatches of three queues, three priorities and two tenants; the oldest in turn in each line.
+    for queue in ["a", "b", "c"] {
+        world.queue(queue).await;
+        world.dispatches(job.id, queue, 9).await;
+    }
+    world
+        .sql(
+            "SET session_replication_role = replica;
+             UPDATE job_dispatch d SET priority = n.n % 3, tenant_id = CASE WHEN n.n % 9 < 3 THEN t.id ELSE d.tenant_id END
+             FROM (SELECT id, row_number() OVER (ORDER BY queue, id) AS n FROM job_dispatch) AS n, tenants t
+             WHERE n.id = d.id AND t.slug = 'other'",
+        )
+        .await;
+    let lines = "SELECT DISTINCT ON (queue, tenant_id, priority) id FROM job_dispatch ORDER BY queue, tenant_id, priority, id";
+    let lines = world.rows(lines).await.concat();
+    assert_eq!(lines.len(), 18);
+    for one in lines {
+        world
+            .sql(&format!(
+                "UPDATE job_dispatch SET claimable_at = now() - CASE WHEN id = '{one}' THEN 500 ELSE 60 END * interval '1 s'"
+            ))
+            .await;
+        let found = fleet().await;
+        assert_eq!((found.idle, found.busy, found.draining), (1, 2, 1));
+        assert!((500.0..540.0).contains(&found.oldest_pending), "{found:?} of {one}");
+    }
+    for (claimable_at, what) in
+        [("now() + interval '1 h'", "its time is to come"), ("'infinity'", "it stands in line")]
+    {
+        world.sql(&format!("UPDATE job_dispatch SET claimable_at = {claimable_at}")).await;
+        assert!(fleet().await.oldest_pending.abs() < f64::EPSILON, "{what}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -129,6 +129,11 @@ impl<A: Activation> Driver<A> {
     /// # Errors
     /// Never: a failing task is run again.
     pub async fn run(mut self, cancel: CancellationToken) -> Result<(), BoxError> {
+        // Shown before the first of each: the growth of a counter from nothing is not seen.
+        for outcome in ["ok", "error"] {
+            metrics::counter!("sched_task_runs_total", "task" => self.task.name(), "outcome" => outcome)
+                .increment(0);
+        }
         while !cancel.is_cancelled() {
             // Takes back a wake-up from before this run, which the run will have served. One that comes later stays.
             let _served = self.wake.0.notified().now_or_never();

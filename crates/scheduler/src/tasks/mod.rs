@@ -11,6 +11,7 @@ pub mod overdue;
 pub mod recover;
 pub mod retain;
 pub mod rezone;
+pub mod standing;
 pub mod strays;
 pub mod waiting;
 
@@ -37,6 +38,7 @@ pub struct Scope {
 pub fn show_counters() {
     losses::show_counters();
     self::notify::show_counters();
+    standing::describe();
     metrics::counter!("sched_dispatches_created_total").increment(0);
     metrics::counter!("sched_dispatches_expired_total").increment(0);
     metrics::counter!("sched_dispatches_refused_as_duplicate_total").increment(0);
