@@ -26,6 +26,7 @@ mod hostile_http;
 mod ledger;
 mod live;
 mod migrations;
+mod monitoring;
 mod notifications;
 mod policies;
 mod polling;
