@@ -38,9 +38,9 @@ BEGIN ATOMIC
     ) AS allowed
     WHERE d.status = 'IN_PROGRESS'
       AND coalesce(current_setting('sched.system', true), '') = 'on'
-      -- The least margin; who asks knows the exact one.
+      -- The margin of overdue attempts: a tenth, or the least one.
       AND (worker.is_gone
-           OR d.claimed_at < clock_timestamp() - (allowed.seconds + find_stuck.margin_seconds) * interval '1 second')
+           OR d.claimed_at < clock_timestamp() - (allowed.seconds + greatest(find_stuck.margin_seconds, allowed.seconds / 10)) * interval '1 second')
     ORDER BY d.id
     LIMIT find_stuck.max_rows;
 END;

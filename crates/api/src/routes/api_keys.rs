@@ -203,9 +203,7 @@ fn too_many() -> ApiError {
 
 fn refused(error: DbError) -> ApiError {
     match error.constraint() {
-        Some("api_keys_expires_after_created_check") => {
-            ApiError::Refused(vec![Mistake::invalid("/expires_at", "must lie in the future")])
-        }
+        Some("api_keys_expires_after_created_check") => past(),
         // The membership ended since the maker was looked up.
         Some("api_keys_membership_fkey") => ApiError::Unauthenticated(None),
         _ => error.into(),
@@ -233,7 +231,7 @@ pub(crate) async fn patch(
     let by = revoker(identity.known(), &request.0.source);
     let written = state
         .write(&identity, &request.0, "change_api_key", async |conn: &mut Conn| {
-            let changed = api_keys::change(conn, tenant, &key, change, by).await.map_err(refused)?;
+            let changed = api_keys::change(conn, tenant, &key, change, by).await?;
             let after = match changed {
                 Changed::Now { before, after } => {
                     if before != after {
@@ -243,6 +241,7 @@ pub(crate) async fn patch(
                     *after
                 }
                 Changed::Over => return Err(over()),
+                Changed::Past => return Err(past()),
                 Changed::Wider(scope) => return Err(wider(scope)),
                 Changed::Longer(end) => return Err(no_later(end, "when it ends now")),
                 Changed::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
@@ -271,6 +270,10 @@ fn revoker<'a>(known: &Known, source: &'a str) -> Revoker<'a> {
         Whose::Nobodys => (None, false),
     };
     Revoker { user, may_others, may_owners, source }
+}
+
+fn past() -> ApiError {
+    ApiError::Refused(vec![Mistake::invalid("/expires_at", "must lie in the future")])
 }
 
 fn over() -> ApiError {

@@ -1,7 +1,8 @@
 //! Maintenance: having the leader look at once at what it would look at by itself, or has to be asked for.
 //!
 //! A tick is for who changed rows past the API; a reset is for attempts that nobody ends. Nothing is decided or changed here: the leader does it, in
-//! its own fenced transactions. A dry run of a reset reads what it would find, asks no leader and needs none. The hint follows the commit of its entry in the audit log and may be lost; then it is asked for again.
+//! its own fenced transactions. A dry run of a reset reads what it would find, asks no leader and needs none. The hint follows the commit of its entry
+//! in the audit log and may be lost; then it is asked for again.
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;

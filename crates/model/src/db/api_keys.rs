@@ -335,6 +335,8 @@ pub enum Changed {
     },
     /// It cannot be used any more, and a change does not alter that.
     Over,
+    /// It would have ended before now.
+    Past,
     /// It does not have this scope now.
     Wider(Permission),
     /// It ends sooner now.
@@ -349,7 +351,7 @@ pub enum Changed {
 /// they may do themselves.
 ///
 /// # Errors
-/// A constraint when it would end before it began (`api_keys_expires_after_created_check`).
+/// When the database cannot be asked.
 pub async fn change(
     conn: &mut Conn,
     tenant: TenantId,
@@ -363,12 +365,12 @@ pub async fn change(
         Err(Barred::OfAnOwner) => return Ok(Changed::OfAnOwner),
         Err(Barred::NoSuchKey) => return Ok(Changed::NoSuchKey),
     };
-    let is_expired = match before.expires_at {
-        Some(end) => end <= clock::now(conn).await?,
-        None => false,
-    };
-    if before.revoked_at.is_some() || is_expired {
+    let now = clock::now(conn).await?;
+    if before.revoked_at.is_some() || before.expires_at.is_some_and(|end| end <= now) {
         return Ok(Changed::Over);
+    }
+    if change.expires_at.is_some_and(|end| end <= now) {
+        return Ok(Changed::Past);
     }
     if let (Some(has), Some(wanted)) = (scopes_of(&before.scopes), change.scopes)
         && let Some(scope) = wanted.iter().find(|scope| !has.has(*scope))

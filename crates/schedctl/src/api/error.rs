@@ -80,13 +80,10 @@ impl ApiError {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
-            Self::Refused(problem) => problem.status == 503,
-            Self::Key(_)
-            | Self::Header { .. }
-            | Self::HeaderName(_)
-            | Self::NoPath
-            | Self::Setup(_)
-            | Self::Foreign { .. } => false,
+            Self::Refused(problem) => matches!(problem.status, 429 | 503),
+            // A proxy before it, whose API is away.
+            Self::Foreign { status, .. } => matches!(status, 502..=504),
+            Self::Key(_) | Self::Header { .. } | Self::HeaderName(_) | Self::NoPath | Self::Setup(_) => false,
         }
     }
 }

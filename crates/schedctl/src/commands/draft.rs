@@ -38,14 +38,20 @@ impl Draft {
     /// Sets a field of a field that is an object, and keeps the others that it has.
     pub(super) fn set_in(&mut self, field: &str, inner: &str, value: Option<impl Into<Value>>) {
         let Some(value) = value else { return };
-        let outer = self.fields.entry(field).or_insert_with(|| Value::Object(Map::new()));
-        match outer {
-            Value::Object(fields) => {
-                fields.insert(inner.to_owned(), value.into());
-            }
-            // No such field is anything else, which the type says.
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {}
+        let outer = self.fields.entry(field).or_insert(Value::Null);
+        // A file may say that there is none.
+        if outer.is_null() {
+            *outer = Value::Object(Map::new());
         }
+        // Anything else is refused when the fields become what they are to be.
+        if let Value::Object(fields) = outer {
+            fields.insert(inner.to_owned(), value.into());
+        }
+    }
+
+    /// What is said of a field.
+    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+        self.fields.get(field)
     }
 
     /// Sets a field of which nothing is said yet.
@@ -106,6 +112,14 @@ mod tests {
         let policy = spec.retry_policy.unwrap();
         assert_eq!((spec.name.as_str(), spec.queue.as_deref()), ("b", Some("io")));
         assert_eq!((policy.max_attempts, policy.backoff_seconds), (5, 7));
+    }
+
+    #[test]
+    fn a_flag_stands_over_a_file_that_says_that_there_is_none() {
+        let mut draft =
+            draft(&json!({"name": "a", "function": "f", "job_type": "manual", "retry_policy": null}));
+        draft.set_in("retry_policy", "max_attempts", Some(5));
+        assert_eq!(draft.done::<JobSpec>("job").unwrap().retry_policy.unwrap().max_attempts, 5);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `jobs`: listing, showing, pausing and triggering them; `create` makes one, `applying` writes what files describe, `explain` says what became of fires, `life` changes,
-//! deletes and restores them.
+//! `jobs`: listing, showing, pausing and triggering them; `create` makes one, `applying` writes what files describe, `explain` says what became
+//! of fires, `life` changes, deletes and restores them.
 
 mod applying;
 mod args;

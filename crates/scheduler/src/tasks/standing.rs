@@ -19,7 +19,7 @@ pub const PERIOD: Duration = Duration::from_secs(10);
 /// A run may take no longer.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Describes what is shown.
+/// Describes what is shown, and shows it as who does not lead.
 pub(super) fn describe() {
     metrics::describe_gauge!(
         "sched_workers_online",
@@ -29,6 +29,7 @@ pub(super) fn describe() {
         "sched_oldest_pending_seconds",
         "For how long the oldest PENDING dispatch could have been claimed; shown by the leader, 0 elsewhere."
     );
+    show(0, 0, 0, 0.0);
 }
 
 /// Shows how the installation stands.

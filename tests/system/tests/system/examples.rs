@@ -58,3 +58,25 @@ async fn example_environments_list_every_variable_and_are_accepted() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_daemons_share_have_the_same_default() {
+    let default = async |daemon: &str, name: &str| {
+        let help = Process::program(&format!("sched-{daemon}")).arg("--help").run(LIMIT).await.stdout;
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, after) = help.split_once(&format!("[env: {name}] [default: ")).unwrap_or_else(|| {
+            panic!("sched-{daemon} has no default of {name}: {help}");
+        });
+        after.split_once(']').unwrap().0.to_owned()
+    };
+    for (name, daemons) in [
+        ("WORKER_OFFLINE_THRESHOLD", &["api", "worker"][..]),
+        ("MAX_RETRY_ATTEMPTS", &["api", "worker"]),
+        ("JOB_TIMEOUT_THRESHOLD", &["api"]),
+    ] {
+        let expected = default("scheduler", name).await;
+        for daemon in daemons {
+            assert_eq!(default(daemon, name).await, expected, "{name} of sched-{daemon}");
+        }
+    }
+}

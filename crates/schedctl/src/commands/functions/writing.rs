@@ -71,7 +71,9 @@ impl CreateArgs {
         if let Some((program, arguments)) = self.program.split_first() {
             implied = Some(HandlerType::Process);
             draft.set_in("handler_config", "program", Some(program.as_str()));
-            draft.set_in("handler_config", "args", (!arguments.is_empty()).then(|| arguments.to_vec()));
+            // Those of another program in the file are not meant.
+            let is_said = self.file.is_some() || !arguments.is_empty();
+            draft.set_in("handler_config", "args", is_said.then(|| arguments.to_vec()));
         }
         if let Some(url) = self.url {
             implied = Some(HandlerType::Http);

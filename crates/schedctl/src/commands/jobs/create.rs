@@ -107,7 +107,9 @@ impl CreateArgs {
             draft.set("job_type", Some(job_type.as_str()));
             draft.set("schedule_config", Some(config));
         }
-        draft.set_default("job_type", JobType::Manual.as_str());
+        // As with --config, the keys of a schedule in the file tell its kind.
+        let job_type = draft.get("schedule_config").map_or(JobType::Manual, kind);
+        draft.set_default("job_type", job_type.as_str());
         draft.set("timezone", self.timezone);
         draft.set("task_args", self.args);
         draft.set("description", self.description);
