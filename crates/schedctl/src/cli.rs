@@ -163,6 +163,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "HOURS", value_parser = within(1_u32, 744))]
         hours: Option<u32>,
     },
+    /// Write manual pages, one for each command, for `man` to show
+    Man {
+        /// Folder to write them to, which must be there, such as /usr/local/share/man/man1
+        #[arg(long, value_name = "FOLDER")]
+        to: PathBuf,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell

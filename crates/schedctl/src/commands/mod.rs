@@ -20,6 +20,7 @@ mod jobs;
 mod leader;
 mod logs;
 mod maintenance;
+mod man;
 mod migrate;
 mod notifications;
 mod projects;
@@ -120,6 +121,7 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
         Command::Status => status::run(&session).await,
         Command::Health => health::run(&session).await,
         Command::Metrics { hours } => health::metrics(hours, &session).await,
+        Command::Man { to } => man::run(&to),
         Command::Completions { shell } => completions(shell, session.output),
     }
 }

@@ -1,0 +1,58 @@
+//! `man`: manual pages, made of what `--help` says.
+//!
+//! A page for each command, in a folder that is there. One that cannot be written ends it; those before it stay, and writing them again does no harm.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use sched_runtime::exit;
+
+use crate::cli::Cli;
+use crate::failure::{CommandResult, failure};
+use crate::output::tell;
+
+pub(super) fn run(folder: &Path) -> CommandResult {
+    clap_mangen::generate_to(Cli::command(), folder)
+        .with_context(|| format!("could not write the manual pages to {}", folder.display()))
+        .map_err(failure)?;
+    tell(&format!("the manual pages are in {}: `man schedctl`, `man schedctl-jobs-list`", folder.display()));
+    Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The names of the pages of a command and of all below it.
+    fn pages(command: &clap::Command, above: &str) -> BTreeSet<String> {
+        let name = format!("{above}{}", command.get_name());
+        let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut names: BTreeSet<String> =
+            below.flat_map(|command| pages(command, &format!("{name}-"))).collect();
+        names.insert(format!("{name}.1"));
+        names
+    }
+
+    #[test]
+    fn every_command_has_a_page_that_says_what_help_says() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(run(folder.path()).unwrap(), exit::OK);
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let files: BTreeSet<String> =
+            files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        let missing: Vec<String> =
+            pages(&Cli::command(), "").into_iter().filter(|page| !files.contains(page)).collect();
+        assert!(missing.is_empty() && files.len() > 100, "{missing:?} of {files:?}");
+        let page = std::fs::read_to_string(folder.path().join("schedctl-jobs-trigger.1")).unwrap();
+        assert!(page.contains(".TH schedctl-jobs-trigger 1") && page.contains("SCHED_API_URL"), "{page}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_told() {
+        let error = run(Path::new("/nowhere/at/all")).unwrap_err();
+        assert!(error.describe().contains("/nowhere/at/all"), "{}", error.describe());
+    }
+}
