@@ -78,8 +78,9 @@ fn keep(text: &str) -> Result<PathBuf, ExitError> {
 
 /// Opens the file in the user's editor and waits for its end.
 fn open(path: &Path) -> Result<(), ExitError> {
-    let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(|name| ProcessEnvironment.get(name));
-    let editor = chosen.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| EDITOR.to_owned());
+    // One that is set but empty counts as not set, as everywhere.
+    let said = |name| ProcessEnvironment.get(name).filter(|text| !text.trim().is_empty());
+    let editor = ["VISUAL", "EDITOR"].into_iter().find_map(said).unwrap_or_else(|| EDITOR.to_owned());
     // The variable may hold arguments, as in `code --wait`; the shell takes it apart as everywhere else.
     let status = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(path).status();
     let status = status.with_context(|| format!("could not start the editor {editor:?}")).map_err(failure)?;

@@ -151,8 +151,11 @@ fn editor(folder: &Path, from: &str, to: &str) -> String {
 fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let edit = |api: &Api, code: u8, from: &str, to: &str| {
-        let variables =
-            [("EDITOR", editor(folder.path(), from, to)), ("TMPDIR", folder.path().display().to_string())];
+        let variables = [
+            ("VISUAL", String::new()),
+            ("EDITOR", editor(folder.path(), from, to)),
+            ("TMPDIR", folder.path().display().to_string()),
+        ];
         api.run_with(code, "functions edit tidy", &variables)
     };
     let kept = || {
