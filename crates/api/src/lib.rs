@@ -22,7 +22,6 @@ mod page;
 mod peer;
 mod permit;
 mod places;
-mod plainly;
 mod reply;
 mod routes;
 mod server;

@@ -6,14 +6,13 @@
 use sched_model::db::jobs::SaveError;
 use sched_model::domain::FieldError;
 use sched_model::domain::args_schema::Misfit;
-use sched_wire::ProblemError;
+use sched_wire::{ProblemError, plainly};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
 use crate::by_name::ByName;
 use crate::error::ApiError;
-use crate::plainly::plainly;
 
 /// Why a request is refused, as a word for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,6 +16,7 @@ mod job_type;
 mod logs;
 mod manifest;
 mod notification;
+mod plainly;
 mod preview;
 mod project;
 mod query;
@@ -52,6 +53,7 @@ pub use notification::{
     NotificationChannel, NotificationChannelSpec, NotificationDeliveriesQuery, NotificationDelivery,
     NotificationRule, NotificationRuleSpec,
 };
+pub use plainly::{Told, plainly};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{

@@ -8,12 +8,12 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
+use sched_wire::plainly;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
 use crate::error::ApiError;
-use crate::plainly::plainly;
 
 /// The parameters, read as a `T`.
 #[derive(Debug)]

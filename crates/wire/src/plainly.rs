@@ -5,15 +5,16 @@
 
 /// A message about a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub struct Told {
     /// The field within the value that was read, where the message is about one that is not there.
-    pub(crate) missing: Option<String>,
+    pub missing: Option<String>,
     /// What is wrong.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// The message of a reader, in plain words.
-pub(crate) fn plainly(message: &str) -> Told {
+#[must_use]
+pub fn plainly(message: &str) -> Told {
     if let Some(field) = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         return Told { missing: Some(field.to_owned()), message: "is missing".to_owned() };
     }
@@ -26,7 +27,10 @@ fn of_value(message: &str) -> Option<String> {
     }
     if let Some((found, wanted)) = between(message, "invalid value: ", ", expected ") {
         return Some(match kind(wanted) {
-            "a whole number" => format!("must be a whole number of another size, not {}", value(found)),
+            "a whole number" => {
+                let size = if found.contains('-') { "larger" } else { "smaller" };
+                format!("must be a {size} whole number, not {}", value(found))
+            }
             kind => format!("must be {kind}, not {}", value(found)),
         });
     }
@@ -99,10 +103,8 @@ mod tests {
             ("invalid type: map, expected a sequence", "must be a list, not an object"),
             ("invalid type: null, expected a boolean", "must be true or false, not null"),
             ("invalid type: floating point `1.5`, expected u32", "must be a whole number, not 1.5"),
-            (
-                "invalid value: integer `40000`, expected i16",
-                "must be a whole number of another size, not 40000",
-            ),
+            ("invalid value: integer `40000`, expected i16", "must be a smaller whole number, not 40000"),
+            ("invalid value: integer `-1`, expected u32", "must be a larger whole number, not -1"),
             ("unknown variant `x`, expected `a` or `b`", r#"must be one of a, b; not "x""#),
             ("unknown variant `x`, expected one of `a`, `b`, `c`", r#"must be one of a, b, c; not "x""#),
             ("invalid digit found in string", "must be a whole number"),
