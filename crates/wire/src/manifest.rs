@@ -202,18 +202,22 @@ pub struct AfterSpec {
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicySpec {
     /// Attempts in all, the first included; 1 means no retry.
+    #[schemars(range(min = 1, max = 100))]
     pub max_attempts: u32,
     /// Base of the delay.
     #[serde(default = "default_backoff_seconds")]
+    #[schemars(range(min = 0, max = 86_400))]
     pub backoff_seconds: u32,
     /// How the delay grows.
     #[serde(default = "default_backoff_type")]
     pub backoff_type: BackoffType,
     /// The delay never exceeds this.
     #[serde(default = "default_max_backoff_seconds")]
+    #[schemars(range(min = 1, max = 604_800))]
     pub max_backoff_seconds: u32,
     /// The delay is lengthened by up to this share of itself, so that many retries do not meet.
     #[serde(default = "default_jitter_percent")]
+    #[schemars(range(min = 0, max = 100))]
     pub jitter_percent: u8,
     /// Error classes that are not worth another attempt, of 1 to 100 characters each.
     #[serde(default)]

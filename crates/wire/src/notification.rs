@@ -1,8 +1,12 @@
 //! Notifications: channels, rules and messages, as people write them and as they are kept. Plain data.
 
+use std::fmt;
+
 use chrono::{DateTime, Utc};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, IntoDeserializer as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -80,7 +84,9 @@ pub struct NotificationRuleSpec {
     pub description: Option<String>,
     /// Name of the channel.
     pub channel: String,
-    /// What is told; one at least.
+    /// What is told; one word, or a list of one at least.
+    #[serde(deserialize_with = "one_or_several")]
+    #[schemars(schema_with = "schema_of_one_or_several")]
     pub on: Vec<Occasion>,
     /// Only of jobs of the project of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +101,34 @@ pub struct NotificationRuleSpec {
     /// Whether it tells anything. What happens while it does not is not told later.
     #[serde(default = "yes")]
     pub is_active: bool,
+}
+
+/// A word alone is a list of it.
+fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Occasion>, D::Error> {
+    struct OneOrSeveral;
+
+    impl<'de> Visitor<'de> for OneOrSeveral {
+        type Value = Vec<Occasion>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a word or a list of words")
+        }
+
+        fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
+            Occasion::deserialize(word.into_deserializer()).map(|one| vec![one])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+
+    from.deserialize_any(OneOrSeveral)
+}
+
+fn schema_of_one_or_several(generator: &mut SchemaGenerator) -> Schema {
+    let (one, several) = (generator.subschema_for::<Occasion>(), generator.subschema_for::<Vec<Occasion>>());
+    json_schema!({"anyOf": [one, several]})
 }
 
 /// A notification rule as it is kept.
@@ -186,4 +220,30 @@ pub struct NotificationDelivery {
     pub created_at: DateTime<Utc>,
     /// When its status last changed.
     pub updated_at: DateTime<Utc>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn one_word_is_a_list_of_it() {
+        let read = |on: Value| {
+            serde_json::from_value::<NotificationRuleSpec>(json!({"name": "a", "channel": "c", "on": on}))
+                .map(|rule| rule.on)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(read(json!("failure")), Ok(vec![Occasion::Failure]));
+        assert_eq!(read(json!(["missed", "failure"])), Ok(vec![Occasion::Missed, Occasion::Failure]));
+        for (wrong, said) in [
+            (json!("fail"), "`failure`"),
+            (json!(["fail"]), "`failure`"),
+            (json!(7), "a word or a list of words"),
+        ] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
 }
