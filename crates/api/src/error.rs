@@ -87,13 +87,17 @@ pub(crate) enum ApiError {
     )]
     NoStandby,
     /// The thing has another version than the one the request is for; nothing was written.
-    #[error("it has version {found} by now, and the request is for another; look at it again")]
+    #[error(
+        "it was changed meanwhile and has version {found} now, which If-Match did not name; nothing was written: read it again and send what is to change"
+    )]
     OtherVersion {
         /// Its version.
         found: i64,
     },
     /// It has another entity tag than the one the request is for; nothing was written.
-    #[error("the {kind} is at \"{found}\" by now, and the request is for another; look at it again")]
+    #[error(
+        "the {kind} was changed meanwhile and has the ETag \"{found}\" now, which If-Match did not name; nothing was written: read it again and send what is to change"
+    )]
     OtherTag {
         /// Kind of thing.
         kind: &'static str,

@@ -287,7 +287,7 @@ fn wider(scope: Permission) -> ApiError {
 }
 
 fn no_later(end: DateTime<Utc>, what: &str) -> ApiError {
-    let message = format!("must not lie behind {}, {what}", end.to_rfc3339());
+    let message = format!("must not be later than {}, {what}", end.to_rfc3339());
     ApiError::Refused(vec![Mistake::invalid("/expires_at", message)])
 }
 

@@ -82,6 +82,11 @@ async fn a_change_of_what_was_read_before_another_one_is_refused_and_changes_not
             let refused = send(&app, method, path, Some(&seen), body).await;
             let told = (refused.status, refused.json()["code"].clone());
             assert_eq!(told, (412, json!("version_mismatch")), "{method} {path}: {}", refused.body);
+            assert!(
+                refused.body.contains("changed meanwhile") && refused.body.contains("read it again"),
+                "{}",
+                refused.body
+            );
             let malformed = send(&app, method, path, Some("7"), body).await;
             assert_eq!(malformed.status, 400, "{method} {path}: {}", malformed.body);
         }
