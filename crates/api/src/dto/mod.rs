@@ -6,6 +6,7 @@
 pub(crate) mod calendar;
 pub(crate) mod explain;
 pub(crate) mod health;
+pub(crate) mod hidden;
 pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod merge_patch;

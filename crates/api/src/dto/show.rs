@@ -14,7 +14,6 @@ use sched_model::db::losses::Cause;
 use sched_model::db::overview::{Counts, Quarantined, Waiting};
 use sched_model::db::stuck::StuckAttempt;
 use sched_model::db::workers::Worker;
-use sched_model::domain::changes::differences;
 use sched_model::domain::dependency::After;
 use sched_model::domain::dispatch::{Settlement, Trigger};
 use sched_model::domain::ids::ExecutionId;
@@ -26,6 +25,7 @@ use sched_wire as wire;
 use serde_json::{Map, Value};
 
 use super::IntoWire;
+use super::hidden::hide_variables;
 use crate::error::ApiError;
 
 /// A column that holds an object by a CHECK of the schema.
@@ -147,54 +147,6 @@ pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
         updated_by: state.updated_src,
         made_from: state.made_from.and_then(super::template::made_from),
     }
-}
-
-/// What stands in place of a value that may be a secret.
-const HIDDEN: &str = "(hidden)";
-
-/// A configuration without the values of the variables and headers it sets and the secrets it signs with, as far as they are
-/// written down: they may be secrets. Their names stay, and those of secrets that are kept elsewhere.
-pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
-    if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
-        env.values_mut().for_each(hide_text);
-    }
-    if let Some(headers) = handler_config.get_mut("headers").and_then(Value::as_object_mut) {
-        headers.values_mut().for_each(hide_text);
-    }
-    if let Some(secrets) = handler_config.pointer_mut("/sign/secrets").and_then(Value::as_array_mut) {
-        secrets.iter_mut().for_each(hide_text);
-    }
-    handler_config
-}
-
-fn hide_text(value: &mut Value) {
-    if !value.is_object() {
-        *value = HIDDEN.into();
-    }
-}
-
-/// Where two configurations differ in values that are not shown.
-pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldChange> {
-    let shown = differences(&hide_variables(before.clone()), &hide_variables(after.clone()));
-    let is_shown = |pointer: &str| shown.iter().any(|one| one.pointer == pointer);
-    let hidden = differences(before, after).into_iter().filter(|one| !is_shown(&one.pointer));
-    let value = || Some(Value::from(HIDDEN));
-    hidden.map(|one| wire::FieldChange { pointer: one.pointer, before: value(), after: value() }).collect()
-}
-
-/// Where a configuration holds what is shown in place of a value: it was read from here and is sent back.
-pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
-    let is_hidden = |value: &Value| value.as_str() == Some(HIDDEN);
-    let mut found = Vec::new();
-    for field in ["env", "headers"] {
-        let values = handler_config.get(field).and_then(Value::as_object).into_iter().flatten();
-        let hidden = values.filter(|(_, value)| is_hidden(value));
-        found.extend(hidden.map(|(name, _)| format!("/{field}/{}", crate::mistake::escaped(name))));
-    }
-    let secrets = handler_config.pointer("/sign/secrets").and_then(Value::as_array).into_iter().flatten();
-    let hidden = secrets.enumerate().filter(|(_, value)| is_hidden(value));
-    found.extend(hidden.map(|(index, _)| format!("/sign/secrets/{index}")));
-    found
 }
 
 /// A task function as a person writes it, but for values that may be secrets.
@@ -459,29 +411,5 @@ pub(crate) fn status(
         },
         lease_expired_seconds: leadership.expired_ago().map(|ago| ago.as_secs()),
         queues: waiting.into_iter().map(queue).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_may_be_a_secret_is_hidden_and_the_names_of_secrets_stay() {
-        let config = json!({
-            "env": {"A": "1"},
-            "headers": {"X-A": "1", "Authorization": {"secret": "token"}},
-            "sign": {"secrets": ["whsec_x", {"secret": "old"}]},
-            "url": "https://example.com/",
-        });
-        let expected = json!({
-            "env": {"A": HIDDEN},
-            "headers": {"X-A": HIDDEN, "Authorization": {"secret": "token"}},
-            "sign": {"secrets": [HIDDEN, {"secret": "old"}]},
-            "url": "https://example.com/",
-        });
-        assert_eq!(hide_variables(config), expected);
     }
 }

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::IntoDomain;
-use super::show::hidden_values;
+use super::hidden::hidden_values;
 use crate::mistake::{Mistake, read};
 
 /// Longest name of a function, a calendar and a queue; their columns say the same.
@@ -41,6 +41,27 @@ pub(crate) fn job(value: Value, at: &str, default_timezone: &str) -> Result<JobS
 
 /// Reads and checks a task function, which stands at `at` in the body.
 pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<Mistake>> {
+    let (settings, mut mistakes) = function_with_hidden(value, at)?;
+    let hidden = hidden_values(&settings.handler_config);
+    mistakes.extend(hidden.iter().map(|pointer| sent_back(at, pointer)));
+    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+}
+
+/// The refusal of what is shown in place of a value, where nothing says which value that is.
+pub(crate) fn sent_back(at: &str, pointer: &str) -> Mistake {
+    let message =
+        "is what is shown in place of a value; send the value, or name a secret: {\"secret\": \"NAME\"}";
+    Mistake::invalid(format!("{at}/handler_config{pointer}"), message)
+}
+
+/// As [`function`], where what is shown in place of a value may stand for the value that is kept.
+///
+/// # Errors
+/// When it is no function at all. What else is wrong with it comes beside it.
+pub(crate) fn function_with_hidden(
+    value: Value,
+    at: &str,
+) -> Result<(FunctionSettings, Vec<Mistake>), Vec<Mistake>> {
     let spec: FunctionSpec = read(value, at).map_err(|mistake| vec![mistake])?;
     let at_config = format!("{at}/handler_config");
     let mut mistakes = match spec.handler_type {
@@ -49,13 +70,12 @@ pub(crate) fn function(value: Value, at: &str) -> Result<FunctionSettings, Vec<M
         HandlerType::Native => config_mistakes(&at_config, &spec.handler_config, check_native),
     };
     let settings = function_settings(spec);
-    mistakes.extend(hidden_values(&settings.handler_config).into_iter().map(|pointer| {
-        let message =
-            "is what is shown in place of a value; send the value, or name a secret: {\"secret\": \"NAME\"}";
-        Mistake::invalid(format!("{at_config}{pointer}"), message)
-    }));
+    // What stands for a value is not held against the rules of the value.
+    let hidden = hidden_values(&settings.handler_config);
+    mistakes
+        .retain(|mistake| !hidden.iter().any(|pointer| mistake.pointer == format!("{at_config}{pointer}")));
     mistakes.extend(function_mistakes(at, &settings));
-    if mistakes.is_empty() { Ok(settings) } else { Err(mistakes) }
+    Ok((settings, mistakes))
 }
 
 /// The rules of the configuration, and that built-in handlers are for built-in functions: they act for all tenants.

@@ -30,7 +30,7 @@ use super::notes::Notes;
 use super::resources::{is_system_queue, may_touch_built_in};
 use super::{Id, State, auditing, built_in, compute, notifications};
 use crate::dto::manifest::{self, Checked};
-use crate::dto::{IntoWire, show};
+use crate::dto::{IntoWire, hidden};
 use crate::error::ApiError;
 use crate::extract::{Body, Query};
 use crate::identity::{By, Identity};
@@ -333,12 +333,12 @@ impl Work<'_> {
         let change = change.into_wire();
         let mut changes = notes.fields(change);
         if let Some(before) = &before {
-            let hidden = show::hidden_changes(&before.settings.handler_config, &settings.handler_config);
+            let unseen = hidden::hidden_changes(&before.settings.handler_config, &settings.handler_config);
             let in_file = |field: FieldChange| FieldChange {
                 pointer: format!("/handler_config{}", field.pointer),
                 ..field
             };
-            changes.extend(hidden.into_iter().map(in_file));
+            changes.extend(unseen.into_iter().map(in_file));
         }
         Ok(Applied {
             kind: Kind::TaskFunction,

@@ -20,7 +20,7 @@ use sched_wire::DeadLettersCommand;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::dto::show::hide_variables;
+use crate::dto::hidden::hide_variables;
 use crate::identity::By;
 
 /// A job that was created or changed.

@@ -8,7 +8,7 @@ use actix_web::http::header::ETAG;
 use actix_web::{HttpRequest, HttpResponse, web};
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::events::NewEvent;
-use sched_model::db::functions::{self, Change, Function as Kept};
+use sched_model::db::functions::{self, Change, Function as Kept, FunctionSettings};
 use sched_model::db::kill_switches::{Target, Turn};
 use sched_model::db::{Conn, DbError, audit, events, notify};
 use sched_model::domain::ids::TenantId;
@@ -20,7 +20,7 @@ use super::cancellations::reason;
 use super::resources::{Switch, can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
 use super::{Answer, Id, State, auditing};
 use crate::dto::manifest::Checked;
-use crate::dto::{IntoDomain, show, spec};
+use crate::dto::{IntoDomain, hidden, show, spec};
 use crate::error::ApiError;
 use crate::extract::{Body, NoParameters, Query, expected};
 use crate::identity::{By, Identity};
@@ -81,11 +81,14 @@ pub(crate) async fn put(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let (expected, by) = (expected(&http)?, &request.0);
-    let settings = spec::function(named(&name, body.required()?)?, "").map_err(ApiError::Refused)?;
-    let checked = Checked { functions: vec![(String::new(), settings)], ..Checked::default() };
+    let (settings, mistakes) =
+        spec::function_with_hidden(named(&name, body.required()?)?, "").map_err(ApiError::Refused)?;
+    if !mistakes.is_empty() {
+        return Err(ApiError::Refused(mistakes));
+    }
     let written = state
         .write(&identity, by, "put_function", async |conn: &mut Conn| {
-            write(conn, identity.tenant(), &checked, expected, by).await
+            write(conn, identity.tenant(), settings.clone(), expected, by).await
         })
         .await?;
     if written.extra.is_some_and(|change| change != Change::Unchanged) {
@@ -94,22 +97,29 @@ pub(crate) async fn put(
     Ok(written.response)
 }
 
-/// Writes the one function of a manifest.
+/// Writes a function. Values of it that were shown as hidden, and are sent back so, stay as they are kept.
 async fn write(
     conn: &mut Conn,
     tenant: TenantId,
-    checked: &Checked,
+    mut settings: FunctionSettings,
     expected: sched_model::db::resources::Expected,
     by: &By,
 ) -> Result<(Reply, Change), ApiError> {
-    let Some((_, settings)) = checked.functions.first() else { return Err(ApiError::Broken) };
-    let missing = missing_secrets(conn, tenant, checked).await?;
+    let name = settings.name.clone();
+    let name = name.as_str();
+    let before =
+        functions::expect(conn, tenant, name, expected).await.map_err(|error| refused(error, KIND, name))?;
+    let kept = before.as_ref().map(|function| &function.settings.handler_config);
+    let unknown = hidden::put_back_hidden(&mut settings.handler_config, kept);
+    if !unknown.is_empty() {
+        return Err(ApiError::Refused(unknown.iter().map(|pointer| spec::sent_back("", pointer)).collect()));
+    }
+    let checked = Checked { functions: vec![(String::new(), settings)], ..Checked::default() };
+    let missing = missing_secrets(conn, tenant, &checked).await?;
     if !missing.is_empty() {
         return Err(ApiError::Refused(missing));
     }
-    let name = settings.name.as_str();
-    let before =
-        functions::expect(conn, tenant, name, expected).await.map_err(|error| refused(error, KIND, name))?;
+    let Some((_, settings)) = checked.functions.first() else { return Err(ApiError::Broken) };
     if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
         let message = format!("the {KIND} {name:?} is built in and cannot be changed");
         return Err(ApiError::Refused(vec![Mistake {

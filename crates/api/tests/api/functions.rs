@@ -38,6 +38,36 @@ async fn a_function_is_written_under_its_name_by_the_rules_of_apply() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn values_that_are_not_shown_stay_when_what_was_shown_is_sent_back() {
+    let app = TestApp::start().await;
+    let mut body = function("f");
+    body["handler_config"]["env"] = json!({"REGION": "north", "MODE": "fast"});
+    assert_eq!(put(&app, PATH, &[], &body).await.status, 201);
+    let shown = app.get(PATH).await;
+    let tag = shown.header("etag").unwrap().to_owned();
+    let mut edited = body.clone();
+    edited["description"] = json!("edited");
+    edited["handler_config"] = shown.json()["handler_config"].clone();
+    assert_eq!(edited["handler_config"]["env"], json!({"REGION": "(hidden)", "MODE": "(hidden)"}));
+    edited["handler_config"]["env"]["MODE"] = json!("slow");
+    let written = put(&app, PATH, &[("if-match", &tag)], &edited).await;
+    assert_eq!((written.status, &written.json()["description"]), (200, &json!("edited")), "{}", written.body);
+    let kept = "SELECT count(*) FROM task_functions WHERE handler_config->'env' = '{\"REGION\": \"north\", \"MODE\": \"slow\"}'";
+    assert_eq!(app.count(kept).await, 1);
+    // Without a value that is kept there is nothing that could stay.
+    edited["handler_config"]["env"]["OTHER"] = json!("(hidden)");
+    let refused = put(&app, PATH, &[], &edited).await;
+    assert_eq!(
+        (refused.status, pointers(&refused.json())),
+        (422, vec!["/handler_config/env/OTHER".to_owned()])
+    );
+    assert_eq!(app.count(kept).await, 1);
+    let mut new = function("g");
+    new["handler_config"]["env"] = json!({"REGION": "(hidden)"});
+    assert_eq!(put(&app, "/api/v1/task-functions/g", &[], &new).await.status, 422);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_function_is_deleted_when_no_job_runs_it() {
     let app = TestApp::start().await;
     app.with_jobs(&["a", "b", "c", "d"]).await;
