@@ -25,6 +25,8 @@ pub struct StuckAttempts {
     pub count: usize,
     /// Whether there may be more: no more than 500 are looked at.
     pub count_is_at_least: bool,
+    /// Whether a scheduler leads; while none does, nobody ends them.
+    pub has_leader: bool,
     /// Each of them.
     pub attempts: Vec<StuckAttempt>,
 }

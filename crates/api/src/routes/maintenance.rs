@@ -4,11 +4,13 @@
 //! its own fenced transactions. A dry run of a reset reads what it would find, asks no leader and needs none. The hint follows the commit of its entry
 //! in the audit log and may be lost; then it is asked for again.
 
+use std::time::Duration;
+
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use sched_model::db::audit::AuditEntry;
 use sched_model::db::{Conn, audit, clock, instances, notify, stuck};
-use sched_wire::{ResetStuckRequest, StuckAttempts};
+use sched_wire::{ResetStuckRequest, SchedulerInstance, StuckAttempts};
 use serde_json::json;
 
 use super::{Id, State};
@@ -60,13 +62,29 @@ pub(crate) async fn reset_stuck(
 async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, ApiError> {
     let found = state
         .read_installation(identity, "tell_stuck", async |conn: &mut Conn| {
-            Ok(stuck::find(conn, state.stuck, MOST_STUCK).await?)
+            let found = stuck::find(conn, state.stuck, MOST_STUCK).await?;
+            Ok((found, leader(conn, state.leader_lease).await?.is_some()))
         })
         .await?;
+    let (found, has_leader) = found;
     let attempts: Vec<_> = found.into_iter().map(show::stuck_attempt).collect();
     let count = attempts.len();
     let count_is_at_least = i64::try_from(count).is_ok_and(|count| count >= MOST_STUCK);
-    Ok(HttpResponse::Ok().json(StuckAttempts { dry_run: true, count, count_is_at_least, attempts }))
+    Ok(HttpResponse::Ok().json(StuckAttempts {
+        dry_run: true,
+        count,
+        count_is_at_least,
+        has_leader,
+        attempts,
+    }))
+}
+
+/// The scheduler that leads, if any does.
+async fn leader(conn: &mut Conn, lease: Duration) -> Result<Option<SchedulerInstance>, ApiError> {
+    let now = clock::now(conn).await?;
+    let leads = |shown: &SchedulerInstance| shown.is_leader && shown.lease_expired_seconds.is_none();
+    let all = instances::list(conn).await?;
+    Ok(all.into_iter().map(|one| show::instance(one, now, lease)).find(leads))
 }
 
 /// Notes that somebody asks the leader for something; answers with the leader, and whether it is to be told.
@@ -79,13 +97,7 @@ async fn ask(
     let (by, lease) = (&request.0, state.leader_lease);
     let written = state
         .write_installation(identity, by, action, async |conn: &mut Conn| {
-            let now = clock::now(conn).await?;
-            let leads = |shown: &sched_wire::SchedulerInstance| {
-                shown.is_leader && shown.lease_expired_seconds.is_none()
-            };
-            let all = instances::list(conn).await?;
-            let leader = all.into_iter().map(|one| show::instance(one, now, lease)).find(leads);
-            let leader = leader.ok_or(ApiError::NoLeader)?;
+            let leader = leader(conn, lease).await?.ok_or(ApiError::NoLeader)?;
             let entry = AuditEntry {
                 tenant_id: None,
                 actor: by.actor.clone(),

@@ -211,6 +211,12 @@ async fn a_dry_run_tells_what_a_reset_would_end_and_asks_no_leader() {
         (&told["dry_run"], &told["count"], &told["count_is_at_least"]),
         (&json!(true), &json!(2), &json!(false))
     );
+    assert_eq!(told["has_leader"], false, "nobody would end them");
+    let leads = "INSERT INTO scheduler_instances (id, hostname, pid, version, is_leader, leader_since, term)
+                 VALUES (gen_random_uuid(), 'h', 1, 'v', true, now(), 7)";
+    app.db.client().await.batch_execute(leads).await.unwrap();
+    let again = app.post("/api/v1/maintenance/reset-stuck", &json!({"dry_run": true})).await;
+    assert_eq!(again.json()["has_leader"], true, "{}", again.body);
     let mut attempts = told["attempts"].as_array().unwrap().clone();
     attempts.sort_by_key(|attempt| attempt["job"].to_string());
     for (attempt, (job, id, becomes)) in

@@ -44,6 +44,9 @@ pub(super) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
     }
     let found: StuckAttempts = api.post(&path, None, &request).await?;
     tell(&summary(&found));
+    if !found.has_leader {
+        tell("no scheduler leads, so that nobody would end them: start one, or wait until one takes over");
+    }
     session.output.items(&found, &found.attempts, LIST, "")?;
     Ok(exit::OK)
 }

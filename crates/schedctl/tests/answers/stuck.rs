@@ -14,7 +14,7 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
     });
     let mut dead = attempt.clone();
     (dead["job"], dead["hostname"], dead["becomes"]) = (Value::Null, json!("h7"), json!("DEAD_LETTER"));
-    let found = json!({"dry_run": true, "count": 2, "count_is_at_least": false, "attempts": [attempt, dead]});
+    let found = json!({"dry_run": true, "count": 2, "count_is_at_least": false, "has_leader": true, "attempts": [attempt, dead]});
     let api = Api::of(&[("POST /maintenance/reset-stuck", found.clone())]);
     for words in ["dispatches reset-stuck", "maintenance reset-stuck"] {
         let told = api.run(exit::OK, &format!("{words} --dry-run"));
@@ -28,6 +28,15 @@ fn what_is_stuck_is_told_of_by_a_dry_run_and_otherwise_the_leader_is_asked() {
         assert_eq!(api.json(&format!("{words} --dry-run")), found);
     }
     assert_eq!(*api.bodies.lock().unwrap(), [r#"{"dry_run":true}"#; 4]);
+    let mut alone = found;
+    alone["has_leader"] = json!(false);
+    let api = Api::of(&[("POST /maintenance/reset-stuck", alone)]);
+    let told = api.run(exit::OK, "dispatches reset-stuck --dry-run");
+    assert!(
+        text(&told.stderr).contains("no scheduler leads, so that nobody would end them"),
+        "{}",
+        text(&told.stderr)
+    );
     let leader = json!({
         "id": ID, "hostname": "h", "pid": 7, "version": "0.1.0", "is_leader": true, "term": 3, "leader_since": AT,
         "lease_expired_seconds": null, "started_at": AT, "last_heartbeat": AT, "clock_offset_seconds": null,

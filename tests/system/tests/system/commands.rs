@@ -149,7 +149,10 @@ async fn a_function_and_a_job_are_made_from_the_command_line_once_and_run() {
     let ran = system.schedctl(&["dispatches", "create", "greet", "--wait"]).await;
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let stuck = printed(&system.schedctl(&["dispatches", "reset-stuck", "--dry-run", "-o", "json"]).await);
-    assert_eq!(stuck, json!({"dry_run": true, "count": 0, "count_is_at_least": false, "attempts": []}));
+    assert_eq!(
+        stuck,
+        json!({"dry_run": true, "count": 0, "count_is_at_least": false, "has_leader": true, "attempts": []})
+    );
     system.check_invariants().await;
 }
 
