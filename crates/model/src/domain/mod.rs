@@ -23,6 +23,7 @@ pub mod instance;
 pub mod job;
 pub mod lease;
 pub mod metric;
+pub mod moment;
 pub mod notification;
 pub mod retention;
 pub mod retry;
