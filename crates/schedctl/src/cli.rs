@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ use crate::commands::{
 };
 use crate::output::Format;
 use crate::values::{duration, id, whole, within};
+use crate::watch;
 
 /// The codes of `sched_runtime::exit`, for people. A test compares them with the constants.
 const EXIT_CODES: &str = "\
@@ -42,6 +43,33 @@ pub(crate) struct Cli {
     pub(crate) globals: Globals,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The command line as its help shows it: `--watch` stands where it is taken.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let watch = command.get_arguments().find(|flag| flag.get_id() == "watch").cloned();
+    match watch {
+        Some(watch) => without_watch(command, &mut Vec::new(), &watch.hide(true)),
+        None => command,
+    }
+}
+
+/// Gives a hidden flag of its own to each command that does more than read; the shared one leaves it as it is.
+fn without_watch(command: clap::Command, words: &mut Vec<String>, hidden: &clap::Arg) -> clap::Command {
+    let below: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    if below.is_empty() {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        return if watch::only_reads(&words) { command } else { command.arg(hidden.clone()) };
+    }
+    below.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name.clone(), |inner| {
+            words.push(name);
+            let inner = without_watch(inner, words, hidden);
+            words.pop();
+            inner
+        })
+    })
 }
 
 /// Flags that every command takes.
@@ -199,9 +227,12 @@ pub(crate) struct DevArgs {
     /// Jobs each worker runs at the same time
     #[arg(long, value_name = "COUNT", env = "WORKER_CONCURRENCY", default_value_t = 10, value_parser = within(1_u16, 1000))]
     pub(crate) concurrency: u16,
-    /// What the daemons log: off, error, warn, info, debug, trace, or target=level
-    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", default_value = "info")]
-    pub(crate) log_level: String,
+    /// What the daemons log: off, error, warn, info, debug, trace, or target=level; `warn` without it
+    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL")]
+    pub(crate) log_level: Option<String>,
+    /// The same as --log-level info
+    #[arg(long, short, conflicts_with = "log_level")]
+    pub(crate) verbose: bool,
     /// Remove the data of earlier runs first
     #[arg(long)]
     pub(crate) reset: bool,
@@ -263,14 +294,33 @@ pub(crate) struct LogsArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
     use sched_runtime::exit;
 
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn watch_stands_in_the_help_of_commands_that_take_it() {
+        let help = |line: &str| {
+            let words = ["schedctl"].into_iter().chain(line.split(' ')).chain(["--help"]);
+            command().try_get_matches_from(words).unwrap_err().to_string()
+        };
+        for (line, is_shown) in [
+            ("jobs list", true),
+            ("status", true),
+            ("leader status", true),
+            ("jobs create", false),
+            ("jobs trigger", false),
+            ("dev", false),
+            ("migrate status", false),
+        ] {
+            assert_eq!(help(line).contains("--watch"), is_shown, "{line}");
+        }
+        assert!(help("jobs list").contains("Usage: schedctl jobs list"), "{}", help("jobs list"));
     }
 
     #[test]

@@ -9,13 +9,14 @@ mod failure;
 mod manifest;
 mod output;
 mod place;
+mod suggest;
 mod values;
 mod watch;
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 use sched_runtime::exit::{self, ExitError};
 
@@ -25,7 +26,8 @@ use sched_runtime::exit::{self, ExitError};
 /// When the command fails, with the exit code that its failure means.
 pub async fn run(args: impl IntoIterator<Item = OsString>) -> Result<u8, ExitError> {
     let args: Vec<OsString> = args.into_iter().collect();
-    match cli::Cli::try_parse_from(&args) {
+    let parsed = cli::command().try_get_matches_from(&args);
+    match parsed.and_then(|matches| cli::Cli::from_arg_matches(&matches)) {
         Ok(cli) => match cli.globals.watch {
             Some(seconds) => watch::run(&args, Duration::from_secs(seconds), cli.globals.output).await,
             None => commands::run(cli).await,

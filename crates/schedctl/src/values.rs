@@ -8,6 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use sched_model::domain::moment::{Moment, exact};
+use sched_model::domain::schedule::Zone;
 use uuid::Uuid;
 
 /// An id of anything that has one.
@@ -47,6 +49,37 @@ pub(crate) fn instant(text: &str) -> Result<DateTime<Utc>, String> {
     DateTime::parse_from_rfc3339(text).map(|at| at.to_utc()).map_err(|_not_said| {
         "is no instant; write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`".to_owned()
     })
+}
+
+/// An instant, a time on a clock or a distance from now, of which somebody else makes an instant.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    Moment::parse(text).ok_or_else(|| {
+        "is no instant; write RFC 3339 such as `2030-01-31T09:00:00Z`, a time such as `2030-01-31 09:00` on the clock of the zone, or a \
+         distance from now such as `+10m` or `+2h30m`"
+            .to_owned()
+    })
+}
+
+/// The one instant that `--at` means, or what is wrong with it. Without a zone a time on the clock is nobody's.
+pub(crate) fn instant_of(
+    moment: Moment,
+    zone: Option<&str>,
+    now: DateTime<Utc>,
+) -> Result<DateTime<Utc>, String> {
+    match moment {
+        Moment::At(at) => Ok(at),
+        Moment::Distance(distance) => now
+            .checked_add_signed(distance)
+            .ok_or_else(|| "--at: is further away than any calendar reaches".to_owned()),
+        Moment::OnClock(local) => {
+            let text = local.format("%Y-%m-%dT%H:%M:%S");
+            let zone = zone.ok_or_else(|| {
+                format!("--at: on which clock? Name the zone of {text} with --timezone, or write an offset, as in `{text}Z`")
+            })?;
+            let zone = Zone::parse(zone).map_err(|error| format!("--timezone: {}", error.message()))?;
+            exact(local, &zone).map_err(|message| format!("--at: {text} {message}"))
+        }
+    }
 }
 
 /// A length of time.
@@ -90,6 +123,31 @@ mod tests {
         ] {
             assert!(error.contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn an_instant_is_written_by_itself_on_a_clock_or_as_a_distance() {
+        let now = instant("2026-11-21T12:00:00Z").unwrap();
+        let of = |text: &str, zone| instant_of(moment(text).unwrap(), zone, now);
+        for (text, zone, at) in [
+            ("2026-11-21T10:00:00+01:00", None, "2026-11-21T09:00:00Z"),
+            ("2026-11-21 10:00", Some("Europe/Berlin"), "2026-11-21T09:00:00Z"),
+            ("2026-07-01T10:00", Some("Europe/Berlin"), "2026-07-01T08:00:00Z"),
+            ("+10m", None, "2026-11-21T12:10:00Z"),
+            ("+2h30m", Some("Europe/Berlin"), "2026-11-21T14:30:00Z"),
+        ] {
+            assert_eq!(of(text, zone), instant(at), "{text}");
+        }
+        for (text, zone, said) in [
+            ("2026-11-21 10:00", None, "--timezone"),
+            ("2026-11-21 10:00", Some("Mars/Base"), "--timezone: `Mars/Base` is no time zone"),
+            ("2026-10-25 02:30", Some("Europe/Berlin"), "occurs twice"),
+            ("2026-03-29 02:30", Some("Europe/Berlin"), "is skipped"),
+        ] {
+            let error = of(text, zone).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        assert!(moment("tomorrow").unwrap_err().contains("`+10m`"));
     }
 
     #[test]

@@ -58,12 +58,16 @@ async fn rounds(args: &[OsString], every: Duration, format: Format) -> CommandRe
         match done {
             // What the code says stands in what is shown.
             Ok(_code) => {
-                let wipes = trouble.take().is_some() && screen.is_terminal;
+                let was_away = trouble.take().is_some();
+                let wipes = was_away && screen.is_terminal;
                 if wipes || shown.as_ref() != Some(&said) {
                     if !show(&screen, shown.as_ref(), &said)? {
                         return Ok(exit::OK);
                     }
                     shown = Some(said);
+                }
+                if was_away {
+                    tell("the API answers again");
                 }
             }
             Err(error) if shown.is_some() && is_passing(&error) => {
@@ -144,7 +148,7 @@ fn words(matches: &ArgMatches) -> Vec<&str> {
 }
 
 /// Whether a command of the API only reads. Migrations are the database's.
-fn only_reads(words: &[&str]) -> bool {
+pub(crate) fn only_reads(words: &[&str]) -> bool {
     match words {
         [] | ["migrate", ..] => false,
         [alone] => READS.contains(alone),

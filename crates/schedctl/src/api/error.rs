@@ -35,10 +35,12 @@ pub(crate) enum ApiError {
     #[error("could not set up TLS for the API")]
     Setup(#[source] reqwest::Error),
     /// Nothing answers.
-    #[error("the API at {url} (from {origin}) cannot be reached{}", hint(.origin))]
+    #[error("the API at {url} (from {origin}) cannot be reached{}", hint(.origin, *.dev_runs))]
     Unreachable {
         url: String,
         origin: Source,
+        /// Whether the `schedctl dev` that named the address runs.
+        dev_runs: bool,
         #[source]
         source: reqwest::Error,
     },
@@ -88,10 +90,13 @@ impl ApiError {
     }
 }
 
-fn hint(origin: &Source) -> &'static str {
+fn hint(origin: &Source, dev_runs: bool) -> &'static str {
     match origin {
         Source::Given(_) => "; is `sched-api` running there?",
-        Source::Dev(_) => "; `schedctl dev` was killed or is still starting: start it, or give --api-url",
+        Source::Dev(_) if dev_runs => {
+            "; the `schedctl dev` there runs: wait until it has started, and see what it prints of its API"
+        }
+        Source::Dev(_) => "; the `schedctl dev` there runs no more: start it again, or give --api-url",
         Source::Default => "; start everything with `schedctl dev`, or give --api-url",
     }
 }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use crate::dev::folder;
 use crate::place::ApiPlace;
 
 pub(crate) use error::ApiError;
@@ -260,6 +261,7 @@ impl Api {
         ApiError::Unreachable {
             url: self.place.url.to_string(),
             origin: self.place.source.clone(),
+            dev_runs: self.place.source.dev().is_some_and(folder::is_running),
             // The address stands in the message already.
             source: error.without_url(),
         }

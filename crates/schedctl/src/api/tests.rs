@@ -135,3 +135,21 @@ async fn an_api_that_is_not_there_is_told_from_one_that_is_something_else() {
         assert!(!error.is_passing() && error.to_string().contains("--api-url"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn the_fix_for_an_api_of_dev_that_is_away_depends_on_whether_dev_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let owned = folder::Folder::own(folder.path()).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut gone = api(Url::parse(&format!("http://{free}")).unwrap());
+    gone.place.source = Source::Dev(folder::description_of(owned.dir()));
+    let error = gone.get::<Status>(&["status"], &()).await.unwrap_err().to_string();
+    assert!(error.contains("runs no more: start it again"), "{error}");
+    let pid = i32::try_from(std::process::id()).unwrap();
+    let dev = folder::ProcessEntry { name: "schedctl".to_owned(), pid, health_url: None };
+    let description =
+        folder::Description { api_url: String::new(), database_url: String::new(), processes: vec![dev] };
+    owned.describe(&description).unwrap();
+    let error = gone.get::<Status>(&["status"], &()).await.unwrap_err().to_string();
+    assert!(error.contains("runs: wait until it has started"), "{error}");
+}

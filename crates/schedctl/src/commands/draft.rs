@@ -5,18 +5,20 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use sched_runtime::exit::ExitError;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::api::ApiError;
 use crate::failure::usage;
-use crate::manifest;
+use crate::manifest::Single;
 
 /// A thing that is not complete yet.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     fields: Map<String, Value>,
+    file: Single,
 }
 
 impl Draft {
@@ -25,12 +27,15 @@ impl Draft {
     /// # Errors
     /// When the file describes no one thing.
     pub(super) fn read(file: Option<&Path>) -> Result<Self, ExitError> {
-        Ok(Self { fields: file.map(manifest::fields).transpose()?.unwrap_or_default() })
+        let Some(path) = file else { return Ok(Self::default()) };
+        let (file, fields) = Single::read(path)?;
+        Ok(Self { fields, file })
     }
 
     /// Sets a field where `value` says something.
     pub(super) fn set(&mut self, field: &str, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
+            self.file.overrule(field);
             self.fields.insert(field.to_owned(), value.into());
         }
     }
@@ -59,19 +64,30 @@ impl Draft {
         self.fields.entry(field).or_insert_with(|| value.into());
     }
 
-    /// The thing, a `kind`, as the API takes it.
+    /// The thing, a `kind`, as the API takes it, and where its fields stand.
     ///
     /// # Errors
-    /// When a field is missing, unknown or of another type.
-    pub(super) fn done<T: DeserializeOwned>(self, kind: &str) -> Result<T, ExitError> {
+    /// When fields are missing, unknown or of another type, each with its place.
+    pub(super) fn done<T: DeserializeOwned>(self, kind: &str) -> Result<(T, Single), ExitError> {
         let lists = ["jobs", "task_functions"];
         if let Some(list) = lists.into_iter().find(|list| self.fields.contains_key(*list)) {
             return Err(usage(anyhow!(
                 "the file has the list {list:?}, as `schedctl jobs apply` takes it; the fields of one {kind} are needed here"
             )));
         }
-        let made = serde_json::from_value(Value::Object(self.fields));
-        made.with_context(|| format!("this makes no {kind}")).map_err(usage)
+        let headline = format!("this makes no {kind}, and nothing was sent");
+        let made = self.file.shape(self.fields, &headline)?;
+        Ok((made, self.file))
+    }
+}
+
+/// An error of the API about a thing, with the places of what it objects to.
+pub(super) fn placed(error: ApiError, file: &Single) -> ExitError {
+    match error {
+        ApiError::Refused(problem) if problem.errors.iter().any(|error| !error.pointer.is_empty()) => {
+            file.explain(&problem).into()
+        }
+        error => error.into(),
     }
 }
 
@@ -96,7 +112,7 @@ mod tests {
     use super::*;
 
     fn draft(fields: &Value) -> Draft {
-        Draft { fields: fields.as_object().unwrap().clone() }
+        Draft { fields: fields.as_object().unwrap().clone(), file: Single::default() }
     }
 
     #[test]
@@ -108,7 +124,7 @@ mod tests {
         draft.set("queue", None::<&str>);
         draft.set_in("retry_policy", "max_attempts", Some(5));
         draft.set_default("job_type", "cron");
-        let spec: JobSpec = draft.done("job").unwrap();
+        let (spec, _): (JobSpec, _) = draft.done("job").unwrap();
         let policy = spec.retry_policy.unwrap();
         assert_eq!((spec.name.as_str(), spec.queue.as_deref()), ("b", Some("io")));
         assert_eq!((policy.max_attempts, policy.backoff_seconds), (5, 7));
@@ -119,13 +135,13 @@ mod tests {
         let mut draft =
             draft(&json!({"name": "a", "function": "f", "job_type": "manual", "retry_policy": null}));
         draft.set_in("retry_policy", "max_attempts", Some(5));
-        assert_eq!(draft.done::<JobSpec>("job").unwrap().retry_policy.unwrap().max_attempts, 5);
+        assert_eq!(draft.done::<JobSpec>("job").unwrap().0.retry_policy.unwrap().max_attempts, 5);
     }
 
     #[test]
     fn what_makes_no_such_thing_is_wrong_usage() {
         for (fields, said) in [
-            (json!({"name": "a", "job_type": "manual"}), "missing field `function`"),
+            (json!({"name": "a", "job_type": "manual"}), "function: is missing"),
             (
                 json!({"name": "a", "function": "f", "job_type": "manual", "colour": 1}),
                 "unknown field `colour`",

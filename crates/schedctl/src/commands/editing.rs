@@ -1,7 +1,7 @@
 //! Changing a thing as text, in the user's editor.
 //!
 //! An edit begins at what was read and is written over that alone. The text that was typed is never lost: the file it stands in is removed only when
-//! the API has taken it, or when nothing was changed.
+//! the API has taken it, or when nothing was changed, also by an editor that failed.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -18,7 +18,8 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::api::ApiError;
-use crate::failure::{failure, usage};
+use crate::failure::failure;
+use crate::manifest::Single;
 use crate::output::tell;
 
 /// What is edited with when nobody says.
@@ -35,20 +36,22 @@ pub(super) async fn edit<S: Serialize + DeserializeOwned, T>(
 ) -> Result<Option<T>, ExitError> {
     let before = yaml(spec)?;
     let path = keep(&before)?;
-    let edited = open(&path).and_then(|()| fs::read_to_string(&path).map_err(failure));
+    let opened = open(&path);
     let kept = |error: ExitError| {
         tell(&format!("the text is kept in {}", path.display()));
         error
     };
-    let text = edited.map_err(kept)?;
+    let text = fs::read_to_string(&path).map_err(|error| kept(failure(error)))?;
     if text == before {
         fs::remove_file(&path).map_err(failure)?;
+        opened?;
         tell("nothing was changed");
         return Ok(None);
     }
-    let spec: S = serde_saphyr::from_str(&text).map_err(|error| {
-        kept(usage(anyhow::Error::new(error).context(format!("the text describes no {kind}"))))
-    })?;
+    opened.map_err(kept)?;
+    let headline = format!("the text describes no {kind}");
+    let read = Single::read(&path).and_then(|(file, fields)| file.shape(fields, &headline));
+    let spec: S = read.map_err(|error| kept(error.into()))?;
     let written = write(&spec).await.map_err(|error| {
         if matches!(&error, ApiError::Refused(problem) if problem.code == "version_mismatch") {
             tell(&format!("somebody else has changed the {kind} in the meantime; nothing was written"));

@@ -83,6 +83,7 @@ pub(crate) enum FunctionsCommand {
 const COLUMNS: &[Column<Function>] = &[
     Column::new("NAME", |function| function.name.clone()),
     Column::new("HANDLER", |function| function.handler_type.clone()),
+    Column::wide("RUNS", |function| or_dash(runs(&function.handler_config))),
     Column::new("QUEUE", |function| function.queue.clone()),
     Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
     Column::new("ATTEMPTS", |function| {
@@ -96,6 +97,31 @@ const COLUMNS: &[Column<Function>] = &[
     Column::wide("UPDATED", |function| time(function.updated_at)),
     Column::wide("ID", |function| function.id.to_string()),
 ];
+
+/// What is run: the program or shell command with its arguments, the method and the address, or the name of the native handler.
+fn runs(config: &Map<String, Value>) -> Option<String> {
+    let text = |field: &str| config.get(field).and_then(Value::as_str);
+    if let Some(url) = text("url") {
+        return Some(format!("{} {url}", text("method").unwrap_or("POST")));
+    }
+    if let Some(handler) = text("handler") {
+        return Some(handler.to_owned());
+    }
+    let command = text("command").map(|command| format!("sh -c {}", quoted(command)));
+    let program = command.or_else(|| text("program").map(quoted))?;
+    let arguments = config.get("args").and_then(Value::as_array).into_iter().flatten();
+    let arguments = arguments.filter_map(Value::as_str).map(quoted);
+    Some([program].into_iter().chain(arguments).collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell takes it, so that its borders are seen.
+fn quoted(word: &str) -> String {
+    let is_plain = |one: char| one.is_alphanumeric() || "-_./:=@%+,".contains(one);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
 
 /// A schema in few words: which arguments it has, those that are required with a star.
 fn schema(schema: &Map<String, Value>) -> String {
@@ -157,4 +183,28 @@ pub(super) async fn run(command: FunctionsCommand, session: &Session) -> Command
     };
     session.output.record(&function, COLUMNS)?;
     Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_function_runs_is_told_on_one_line() {
+        for (config, told) in [
+            (
+                json!({"program": "/bin/tidy", "args": ["--all", "two words", "it's", ""]}),
+                r"/bin/tidy --all 'two words' 'it'\''s' ''",
+            ),
+            (json!({"shell": true, "command": "a | b", "args": ["x"]}), "sh -c 'a | b' x"),
+            (json!({"url": "https://example.com/"}), "POST https://example.com/"),
+            (json!({"url": "https://example.com/", "method": "GET"}), "GET https://example.com/"),
+            (json!({"handler": "tidy"}), "tidy"),
+        ] {
+            assert_eq!(runs(config.as_object().unwrap()).as_deref(), Some(told));
+        }
+        assert_eq!(runs(&Map::new()), None);
+    }
 }

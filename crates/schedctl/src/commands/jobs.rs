@@ -6,6 +6,7 @@ mod args;
 mod create;
 mod explain;
 mod life;
+mod past;
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchStatus, ExplainQuery, Include, Job, JobsQuery,
-    Manifest, PauseRequest, Preview, PreviewQuery, TriggerRequest, Triggered,
+    AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchStatus, ExplainQuery, Include, Job, JobStatus,
+    JobsQuery, Manifest, PauseRequest, Preview, PreviewQuery, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -51,10 +52,8 @@ pub(super) const LIST: &[Column<Job>] = &[
 const GET: &[Column<Job>] = &[
     Column::new("Name", |job| job.name.clone()),
     Column::new("Description", |job| job.description.clone()),
-    Column::new("Status", |job| match job.disabled_reason.as_ref().or(job.pause_reason.as_ref()) {
-        Some(reason) => format!("{}: {reason}", job.status),
-        None => job.status.to_string(),
-    }),
+    Column::new("Status", status),
+    Column::new("Paused", |job| or_dash(pause_beside(job))),
     Column::new("Paused until", |job| or_dash(job.paused_until.map(time))),
     Column::new("Function", |job| job.function.clone()),
     Column::new("Arguments", |job| Value::from(job.task_args.clone()).to_string()),
@@ -302,6 +301,24 @@ fn after(after: &[AfterSpec], mode: AfterMode) -> String {
 fn list(jobs: &[AfterSpec]) -> Option<String> {
     let jobs: Vec<String> = jobs.iter().map(|other| format!("{} ({})", other.job, other.on)).collect();
     (!jobs.is_empty()).then(|| jobs.join(", "))
+}
+
+/// What it is, and why: a disabled job may be paused besides, whose reason is none for that.
+fn status(job: &Job) -> String {
+    let reason = match job.status {
+        JobStatus::Paused => job.pause_reason.as_ref(),
+        JobStatus::Enabled => None,
+        JobStatus::Disabled | JobStatus::Quarantined | JobStatus::Deleted => job.disabled_reason.as_ref(),
+    };
+    reason.map_or_else(|| job.status.to_string(), |reason| format!("{}: {reason}", job.status))
+}
+
+/// The pause of a job whose status is another.
+fn pause_beside(job: &Job) -> Option<String> {
+    let is_beside = job.is_paused && job.status != JobStatus::Paused;
+    is_beside.then(|| {
+        job.pause_reason.as_ref().map_or_else(|| "too".to_owned(), |reason| format!("too: {reason}"))
+    })
 }
 
 /// The schedule in a few words, as it was configured.

@@ -5,15 +5,14 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
 use sched_runtime::exit;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::failure::{CommandResult, failure};
 use crate::output::tell;
 
 pub(super) fn run(folder: &Path) -> CommandResult {
-    clap_mangen::generate_to(Cli::command(), folder)
+    clap_mangen::generate_to(cli::command(), folder)
         .with_context(|| format!("could not write the manual pages to {}", folder.display()))
         .map_err(failure)?;
     tell(&format!("the manual pages are in {}: `man schedctl`, `man schedctl-jobs-list`", folder.display()));
@@ -29,7 +28,8 @@ mod tests {
     /// The names of the pages of a command and of all below it.
     fn pages(command: &clap::Command, above: &str) -> BTreeSet<String> {
         let name = format!("{above}{}", command.get_name());
-        let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let is_shown = |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+        let below = command.get_subcommands().filter(is_shown);
         let mut names: BTreeSet<String> =
             below.flat_map(|command| pages(command, &format!("{name}-"))).collect();
         names.insert(format!("{name}.1"));
@@ -44,10 +44,13 @@ mod tests {
         let files: BTreeSet<String> =
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         let missing: Vec<String> =
-            pages(&Cli::command(), "").into_iter().filter(|page| !files.contains(page)).collect();
+            pages(&cli::command(), "").into_iter().filter(|page| !files.contains(page)).collect();
         assert!(missing.is_empty() && files.len() > 100, "{missing:?} of {files:?}");
         let page = std::fs::read_to_string(folder.path().join("schedctl-jobs-trigger.1")).unwrap();
         assert!(page.contains(".TH schedctl-jobs-trigger 1") && page.contains("SCHED_API_URL"), "{page}");
+        assert!(!page.contains("watch"), "{page}");
+        let page = std::fs::read_to_string(folder.path().join("schedctl-jobs-list.1")).unwrap();
+        assert!(page.contains("watch"), "{page}");
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod schedules;
 mod secrets;
 mod status;
 mod stuck;
+mod suggestions;
 mod templates;
 mod workers;
 
@@ -89,38 +90,45 @@ pub(crate) async fn run(cli: Cli) -> CommandResult {
     let Cli { globals, command } = cli;
     let here = std::env::current_dir().map_err(failure)?;
     let session = Session { output: Output::new(globals.output), globals, here };
+    match Box::pin(done(command, &session)).await {
+        Err(error) => Err(suggestions::in_failure(error, &session).await),
+        done => done,
+    }
+}
+
+async fn done(command: Command, session: &Session) -> CommandResult {
     match command {
         Command::Dev(args) => dev::run(args, &session.globals, &session.here).await,
-        Command::Migrate(command) => migrate::run(command, &session).await,
-        Command::Jobs(command) => jobs::run(command, &session).await,
-        Command::Export(args) => export::run(args, &session).await,
-        Command::Logs(args) => logs::run(args, &session).await,
-        Command::Audit(command) => audit::run(command, &session).await,
-        Command::Events(command) => events::run(command, &session).await,
-        Command::Dispatches(command) => runs::dispatches(command, &session).await,
-        Command::DeadLetters(command) => dead_letters::run(command, &session).await,
-        Command::Executions(command) => runs::executions(command, &session).await,
-        Command::Functions(command) => functions::run(command, &session).await,
-        Command::Calendars(command) => calendars::run(command, &session).await,
-        Command::Projects(command) => projects::run(command, &session).await,
-        Command::Templates(command) => templates::run(command, &session).await,
-        Command::Notifications(command) => notifications::run(command, &session).await,
-        Command::JobTypes(command) => job_types::run(command, &session).await,
-        Command::Queues(command) => queues::run(command, &session).await,
-        Command::Workers(command) => workers::run(command, &session).await,
-        Command::Schedulers(command) => fleet::schedulers(command, &session).await,
-        Command::Leader(command) => leader::run(command, &session).await,
-        Command::Maintenance(command) => maintenance::run(command, &session).await,
-        Command::Schedules(command) => schedules::run(command, &session),
-        Command::Secrets(command) => secrets::run(command, &session).await,
-        Command::Tenants(command) => identity::tenants(command, &session).await,
-        Command::Users(command) => identity::users(command, &session).await,
-        Command::Memberships(command) => identity::memberships(command, &session).await,
-        Command::ApiKeys(command) => identity::api_keys(command, &session).await,
-        Command::Whoami => identity::whoami(&session).await,
-        Command::Status => status::run(&session).await,
-        Command::Health => health::run(&session).await,
-        Command::Metrics { hours } => health::metrics(hours, &session).await,
+        Command::Migrate(command) => migrate::run(command, session).await,
+        Command::Jobs(command) => jobs::run(command, session).await,
+        Command::Export(args) => export::run(args, session).await,
+        Command::Logs(args) => logs::run(args, session).await,
+        Command::Audit(command) => audit::run(command, session).await,
+        Command::Events(command) => events::run(command, session).await,
+        Command::Dispatches(command) => runs::dispatches(command, session).await,
+        Command::DeadLetters(command) => dead_letters::run(command, session).await,
+        Command::Executions(command) => runs::executions(command, session).await,
+        Command::Functions(command) => functions::run(command, session).await,
+        Command::Calendars(command) => calendars::run(command, session).await,
+        Command::Projects(command) => projects::run(command, session).await,
+        Command::Templates(command) => templates::run(command, session).await,
+        Command::Notifications(command) => notifications::run(command, session).await,
+        Command::JobTypes(command) => job_types::run(command, session).await,
+        Command::Queues(command) => queues::run(command, session).await,
+        Command::Workers(command) => workers::run(command, session).await,
+        Command::Schedulers(command) => fleet::schedulers(command, session).await,
+        Command::Leader(command) => leader::run(command, session).await,
+        Command::Maintenance(command) => maintenance::run(command, session).await,
+        Command::Schedules(command) => schedules::run(command, session),
+        Command::Secrets(command) => secrets::run(command, session).await,
+        Command::Tenants(command) => identity::tenants(command, session).await,
+        Command::Users(command) => identity::users(command, session).await,
+        Command::Memberships(command) => identity::memberships(command, session).await,
+        Command::ApiKeys(command) => identity::api_keys(command, session).await,
+        Command::Whoami => identity::whoami(session).await,
+        Command::Status => status::run(session).await,
+        Command::Health => health::run(session).await,
+        Command::Metrics { hours } => health::metrics(hours, session).await,
         Command::Man { to } => man::run(&to),
         Command::Completions { shell } => completions(shell, session.output),
     }

@@ -94,7 +94,7 @@ pub(super) async fn run(command: ProjectsCommand, session: &Session) -> CommandR
                 let what = format!(
                     "project {name} will be deleted with all its jobs, and what waits of them cancelled"
                 );
-                consent::ask(&what, "--yes", Unattended::GoOn)?;
+                consent::ask(&what, "--yes", Unattended::Refuse)?;
             }
             let query = DeleteProjectQuery { with_jobs };
             let deleted: ProjectDeleted = api.delete_telling(&["projects", &name], &query).await?;

@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +82,13 @@ pub(crate) enum FolderError {
 fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.to_owned();
     move |source| FolderError::File { action, path, source }
+}
+
+/// Whether the `schedctl dev` that wrote the description runs: its process is there. Asks no lock, which one that starts may want at this moment.
+pub(crate) fn is_running(description: &Path) -> bool {
+    let described = read_description(description).ok().flatten();
+    let owner = described.and_then(|found| found.processes.into_iter().next());
+    owner.is_some_and(|owner| kill(Pid::from_raw(owner.pid), None).is_ok())
 }
 
 /// The folder, owned by this process for as long as the value lives.
@@ -279,6 +288,22 @@ mod tests {
         folder.forget().unwrap();
         assert_eq!(read_description(&path).unwrap(), None);
         folder.forget().unwrap();
+    }
+
+    #[test]
+    fn the_one_that_wrote_a_description_runs_as_long_as_its_process_does() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::own(root.path()).unwrap();
+        let path = description_of(folder.dir());
+        assert!(!is_running(&path), "nothing is described");
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut described = description();
+        described.processes[0].pid = i32::try_from(child.id()).unwrap();
+        folder.describe(&described).unwrap();
+        assert!(is_running(&path));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_running(&path));
     }
 
     #[test]

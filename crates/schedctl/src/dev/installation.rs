@@ -119,7 +119,9 @@ impl Installation {
             .collect();
         let mut set = |name: &str, value: &str| common.push((name.to_owned(), value.to_owned()));
         set("DATABASE_URL", self.database_url());
-        set("LOG_LEVEL", &args.log_level);
+        let quiet = if args.verbose { "info" } else { "warn" };
+        let level = args.log_level.as_deref().map(str::trim).filter(|level| !level.is_empty());
+        set("LOG_LEVEL", level.unwrap_or(quiet));
         set("LOG_FORMAT", "text");
         let with = |own: Vec<(String, String)>| common.iter().cloned().chain(own).collect::<Vec<_>>();
         let pair = |name: &str, value: String| (name.to_owned(), value);

@@ -21,6 +21,7 @@ mod once;
 mod ports;
 mod postgres;
 mod programs;
+mod runs;
 mod verdict;
 
 use std::path::Path;
@@ -104,6 +105,7 @@ async fn live(
     let work = work(&api, args, files, installation.log(), Output::new(globals.output));
     tokio::select! {
         done = work => done,
+        never = runs::tell(&api, installation.log()) => match never {},
         error = installation.keep() => Err(error),
     }
 }

@@ -7,16 +7,18 @@
 mod mistakes;
 mod outline;
 mod reading;
+mod single;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sched_runtime::exit::{self, ExitStatus};
 use sched_wire::{CalendarSpec, FunctionSpec, JobSpec, Manifest, Problem, TemplateSpec};
-use serde_json::{Map, Value};
 
 use mistakes::{Mistake, Where};
 use outline::Outline;
+
+pub(crate) use single::Single;
 
 /// Why jobs files cannot be sent, with every mistake found; or why the API did not take them.
 #[derive(Debug, thiserror::Error)]
@@ -31,18 +33,6 @@ impl ExitStatus for FilesError {
     fn exit_code(&self) -> u8 {
         self.code
     }
-}
-
-/// The fields of the one thing that a file describes; `-` is standard input.
-///
-/// # Errors
-/// With what is wrong with the file.
-pub(crate) fn fields(path: &Path) -> Result<Map<String, Value>, FilesError> {
-    reading::fields(path).map_err(|mistake| FilesError {
-        headline: "nothing was sent".to_owned(),
-        mistakes: vec![mistake],
-        code: exit::USAGE,
-    })
 }
 
 fn lines(mistakes: &[Mistake]) -> String {

@@ -101,6 +101,11 @@ impl Outline {
         child.map_or(0, |child| child.node.children().len())
     }
 
+    /// Whether there is a field of that name at the top.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.root.children().iter().any(|child| child.step == name)
+    }
+
     /// The text of the value at `path`.
     pub(super) fn text(&self, path: &[String]) -> Option<&str> {
         let mut node = &self.root;

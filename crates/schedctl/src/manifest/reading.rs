@@ -18,6 +18,8 @@ use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::mistakes::{self, Mistake, Where};
 use super::outline::{Outline, Position};
+use super::single::{self, in_words};
+use crate::suggest;
 
 /// More than the API takes in one request.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -44,11 +46,11 @@ pub(super) fn text(path: &Path) -> Result<String, Mistake> {
 /// Most mistakes told of one file.
 const MOST_MISTAKES: usize = 20;
 
-/// The fields of the one thing in a file that holds no lists of them.
-pub(super) fn fields(path: &Path) -> Result<Map<String, Value>, Mistake> {
+/// The fields of the one thing in a file that holds no lists of them, and where they stand.
+pub(super) fn fields(path: &Path) -> Result<(Map<String, Value>, Option<Outline>), Mistake> {
     let text = text(path)?;
     let read = if is_json(path) { json(&text) } else { yaml(&text) };
-    read.map_err(|Fault { at, message, .. }| Mistake {
+    read.map(|fields| (fields, Outline::of(&text))).map_err(|Fault { at, message, .. }| Mistake {
         place: Where { file: Some(path.to_owned()), position: at, ..Where::default() },
         message,
     })
@@ -116,6 +118,13 @@ fn read(path: &Path, text: &str) -> Result<(Manifest, Option<Outline>), Box<Wron
     let read = if is_json { json(text) } else { yaml(text) };
     match read {
         Ok(manifest) => Ok((manifest, outline)),
+        Err(_) if outline.as_ref().is_some_and(|outline| single::is_answer(|name| outline.has(name))) => {
+            let place = Where { file: Some(path.to_owned()), ..Where::default() };
+            Err(Box::new(Wrong {
+                mistake: Mistake { place, message: single::ANSWER.to_owned() },
+                item: None,
+            }))
+        }
         Err(Fault { at, message, blame }) => {
             let mut place = Where { file: Some(path.to_owned()), position: at, ..Where::default() };
             let mut item = None;
@@ -185,8 +194,14 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
         let at = Position { line: error.line() as u64, column: error.column() as u64 };
         let message = error.to_string();
         let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(message, _)| message);
-        let blame = if message.starts_with("missing field") { Blame::Owner } else { Blame::Field };
-        Fault { at: Some(at), message: message.to_owned(), blame }
+        match in_words(message) {
+            (Some(field), _) => Fault {
+                at: Some(at),
+                message: format!("the field `{field}` is missing"),
+                blame: Blame::Owner,
+            },
+            (None, message) => Fault { at: Some(at), message, blame: Blame::Field },
+        }
     })
 }
 
@@ -207,10 +222,12 @@ fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
 fn reword(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {
-            format!("unknown field `{field}`; known are {}", expected.join(", "))
+            suggest::unknown_field(field, expected)
         }
         Error::SerdeUnknownVariant { variant, expected, .. } => {
-            format!("`{variant}` is not allowed; use one of {}", expected.join(", "))
+            let meant = suggest::closest(variant, expected.iter().copied());
+            let meant = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
+            format!("`{variant}` is not allowed{meant}; use one of {}", expected.join(", "))
         }
         Error::SerdeMissingField { field, .. } => format!("the field `{field}` is missing"),
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key `{key}` stands here twice"),

@@ -42,7 +42,7 @@ fn an_unknown_field_is_told_with_its_line_and_the_known_ones() {
     let text = GOOD.replace("    job_type: interval", "    job_typ: interval");
     assert_snapshot!(wrong(&text), @r#"
     the jobs cannot be applied, and nothing was sent:
-      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs, jitter_seconds, calendars, calendar_roll, expected_duration_seconds, after, after_mode, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, start_within_seconds, retry_policy, is_enabled
+      jobs.yaml:8:5: job "greet", job_typ: unknown field `job_typ`, did you mean `job_type`?; known are name, description, scope, project, function, task_args, job_type, schedule_config, timezone, dst_gap, dst_overlap, start_at, end_at, max_runs, jitter_seconds, calendars, calendar_roll, expected_duration_seconds, after, after_mode, misfire_policy, misfire_grace_seconds, misfire_cap, max_instances, overlap_policy, queue, priority, timeout_seconds, start_within_seconds, retry_policy, is_enabled
     "#);
 }
 
@@ -210,6 +210,18 @@ fn a_field_missing_deeper_is_told_with_what_lacks_it() {
 }
 
 #[test]
+fn an_answer_of_the_api_is_no_jobs_file_and_the_way_to_one_is_told() {
+    for text in ["id: 7\nname: a\nstatus: enabled\ncreated_at: x\n", "items: []\nnext_cursor: null\n"] {
+        let told = wrong(text);
+        assert!(
+            told.contains("jobs.yaml: this is an answer of the API") && told.contains("`schedctl export`"),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 2, "{told}");
+    }
+}
+
+#[test]
 fn broken_yaml_is_told_with_its_line() {
     assert_snapshot!(wrong("jobs:\n  - name: 'open\n"), @r"
     the jobs cannot be applied, and nothing was sent:
@@ -247,7 +259,7 @@ fn json_mistakes_have_places_too() {
     let error = files(&[("jobs.json", text)]).unwrap_err();
     assert_snapshot!(error, @r#"
     the jobs cannot be applied, and nothing was sent:
-      jobs.json:3:23: job "x", job_type: unknown variant `hourly`, expected one of `cron`, `interval`, `oneoff`, `manual`
+      jobs.json:3:23: job "x", job_type: must be one of cron, interval, oneoff, manual; not "hourly"
     "#);
 }
 
@@ -257,7 +269,7 @@ fn a_field_missing_in_json_is_told_with_its_item() {
         .unwrap_err();
     assert_snapshot!(error, @r#"
     the jobs cannot be applied, and nothing was sent:
-      jobs.json:2:3: job "x": missing field `function`
+      jobs.json:2:3: job "x": the field `function` is missing
     "#);
 }
 

@@ -136,6 +136,31 @@ fn a_state_has_one_word_in_lists_filters_and_the_status() {
 }
 
 #[test]
+fn the_reason_of_a_pause_is_not_told_as_that_of_another_status() {
+    let state = |status: &str, disabled: Option<&str>, is_paused: bool| {
+        let mut job = job(status);
+        job["disabled_reason"] = json!(disabled);
+        job["is_paused"] = json!(is_paused);
+        job["pause_reason"] = json!(is_paused.then_some("stocktaking"));
+        job
+    };
+    for (job, status, pause) in [
+        (state("paused", None, true), "paused: stocktaking", "-"),
+        (state("disabled", None, true), "disabled", "too: stocktaking"),
+        (
+            state("quarantined", Some("it has no zone"), true),
+            "quarantined: it has no zone",
+            "too: stocktaking",
+        ),
+        (state("quarantined", Some("it has no zone"), false), "quarantined: it has no zone", "-"),
+        (state("enabled", None, false), "enabled", "-"),
+    ] {
+        let shown = Api::of(&[("GET /jobs/nightly", job)]).printed("jobs get nightly");
+        assert_eq!((line(&shown, "Status"), line(&shown, "Paused")), (status, pause), "{shown}");
+    }
+}
+
+#[test]
 fn a_dispatch_and_a_dead_letter_are_shown_with_all_that_is_known_of_them() {
     let path = format!("GET /dispatches/{ID}");
     let letter = format!("GET /dead-letters/{ID}");
@@ -195,8 +220,16 @@ fn an_execution_a_queue_and_a_user_are_got_by_their_routes() {
         "last_login_at": null, "created_at": AT,
     });
     let path = format!("GET /executions/{ID}");
-    let api =
-        Api::of(&[(&path, execution), ("GET /queues/mail", queue), ("GET /users/bob@example.com", user)]);
+    let api = Api::of(&[
+        (&path, execution.clone()),
+        ("GET /executions?limit=50", page(&[execution], None)),
+        ("GET /queues/mail", queue),
+        ("GET /users/bob@example.com", user),
+    ]);
+    let listed = api.printed("executions list -o wide");
+    let columns: Vec<&str> = listed.lines().next().unwrap().split("  ").map(str::trim).collect();
+    assert!(columns.contains(&"WORKER") && columns.contains(&"TRIGGERED BY"), "{listed}");
+    assert!(listed.contains("  api  "), "{listed}");
     for verb in ["get", "show"] {
         let shown = api.printed(&format!("executions {verb} {ID}"));
         assert_eq!((line(&shown, "Error"), line(&shown, "Trace id")), ("exit code 7", TRACE));

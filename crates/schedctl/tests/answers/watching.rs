@@ -61,7 +61,8 @@ fn each_change_is_a_line_of_json_and_a_failure_in_between_is_told_and_tried_agai
         told.contains("cannot be reached (status 503") && told.contains("asked again every 1s"),
         "{told}"
     );
-    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(told.ends_with("the API answers again\n"), "{told}");
+    assert_eq!(told.lines().count(), 2, "{told}");
 }
 
 #[test]

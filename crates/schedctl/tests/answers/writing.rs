@@ -5,7 +5,7 @@ use std::path::Path;
 use sched_runtime::exit;
 use serde_json::{Value, json};
 
-use crate::api::{Api, line, problem, text};
+use crate::api::{Api, line, page, problem, text};
 use crate::{AT, OTHER, job};
 
 /// The bodies that were sent.
@@ -88,7 +88,21 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
     let folder = tempfile::tempdir().unwrap();
     for (name, content, said) in [
         ("list.yaml", "jobs: []\n", "`schedctl jobs apply` takes it"),
-        ("field.yaml", "name: a\nfunction: f\ncolour: red\n", "unknown field `colour`"),
+        (
+            "field.yaml",
+            "name: a\nfunction: f\ncolour: red\n",
+            "field.yaml:3:1: colour: unknown field `colour`",
+        ),
+        (
+            "size.yaml",
+            "name: a\nfunction: f\npriority: 40000\n",
+            "size.yaml:3:1: priority: must be a smaller whole number",
+        ),
+        (
+            "answer.yaml",
+            "id: 7\nname: a\ncreated_at: x\n",
+            "`schedctl export` prints what there is as a jobs file",
+        ),
         ("twice.yaml", "name: a\nname: b\n", "twice.yaml:2:1: the key `name` stands here twice"),
         ("broken.json", "{\"name\": ", "broken.json:1:"),
     ] {
@@ -98,17 +112,23 @@ fn what_exists_already_is_refused_and_what_cannot_be_made_is_not_sent() {
         assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
     }
     api.run(exit::USAGE, "jobs create -f missing.yaml");
-    api.run(exit::USAGE, "functions create tidy --config {}");
+    let untold = api.run(exit::USAGE, "functions create tidy --config {}");
+    assert!(text(&untold.stderr).contains("--handler process, http or native"), "{}", text(&untold.stderr));
     assert_eq!(api.asked.lock().unwrap().len(), asked, "nothing was sent");
 }
 
 #[test]
 fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
     let made = function(json!({"program": "/bin/tidy"}));
-    let api = Api::of(&[("PUT /task-functions/tidy", made.clone()), ("PUT /task-functions/hook", made)]);
+    let api = Api::of(&[
+        ("GET /task-functions/tidy", made.clone()),
+        ("PUT /task-functions/tidy", made.clone()),
+        ("PUT /task-functions/hook", made),
+    ]);
     let printed =
         api.printed("functions create tidy --queue io --timeout 1h --max-attempts 1 -- /bin/tidy --all -v");
     assert_eq!(line(&printed, "Handler"), "process");
+    assert_eq!(line(&api.printed("functions get tidy"), "Runs"), "/bin/tidy");
     api.run(exit::OK, "functions create hook --url https://example.com/ --description calls");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("function.yaml");
@@ -118,7 +138,7 @@ fn a_function_is_made_of_a_program_an_address_or_what_a_file_says() {
     )
     .unwrap();
     api.run(exit::OK, &format!("functions create tidy -f {} --url https://b.example/", file.display()));
-    api.run(exit::OK, "functions create tidy --handler native --config {\"handler\":\"tidy\"}");
+    api.run(exit::OK, "functions create tidy --config {\"handler\":\"tidy\"}");
     let sent = sent(&api);
     let handling =
         |index: usize| (&sent[index]["name"], &sent[index]["handler_type"], &sent[index]["handler_config"]);
@@ -171,7 +191,7 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     assert!(text(&same.stderr).contains("nothing was changed") && api.bodies.lock().unwrap().is_empty());
     let edited = edit(&api, exit::OK, "(hidden)", "shown");
     assert!(
-        text(&edited.stderr).contains("are not shown: put them where \"(hidden)\" stands"),
+        text(&edited.stderr).contains("are not shown: where \"(hidden)\" is left standing they stay"),
         "{}",
         text(&edited.stderr)
     );
@@ -198,4 +218,111 @@ fn a_function_is_edited_over_what_was_read_and_what_is_not_shown_is_told() {
     let wrong = edit(&api, exit::USAGE, "handler_type", "handler");
     assert!(text(&wrong.stderr).contains("the text describes no task function"), "{}", text(&wrong.stderr));
     assert_eq!(kept(), 2);
+}
+
+#[test]
+fn an_editor_that_fails_leaves_nothing_but_what_was_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = function(json!({"program": "/bin/tidy"}));
+    let api = Api::of(&[("GET /task-functions/tidy", shown)]);
+    let edit = |editor: &str| {
+        let variables = [("EDITOR", editor.to_owned()), ("TMPDIR", folder.path().display().to_string())];
+        text(&api.run_with(exit::FAILURE, "functions edit tidy", &variables).stderr).to_owned()
+    };
+    let kept = || std::fs::read_dir(folder.path()).unwrap().count();
+    let told = edit("false");
+    assert!(told.contains("ended with") && !told.contains("is kept"), "{told}");
+    assert_eq!(kept(), 0);
+    let told = edit("echo more >> \"$1\"; false");
+    assert!(told.contains("the text is kept in "), "{told}");
+    assert_eq!(kept(), 1);
+}
+
+#[test]
+fn an_instant_is_given_as_a_distance_or_on_a_clock_and_one_in_the_past_is_told_of() {
+    let mut past = job("enabled");
+    past["job_type"] = json!("oneoff");
+    past["schedule_config"] = json!({"run_at": "2026-11-22T10:00:00Z"});
+    let mut skipped = past.clone();
+    skipped["misfire_policy"] = json!("skip");
+    let status = json!({
+        "now": AT, "jobs_active": 0, "jobs_inactive": 0, "jobs_quarantined": 0, "quarantined": [], "next_run_at": null,
+        "dispatches_pending": 0, "dispatches_running": 0, "workers_online": 0, "schedulers": 0, "has_leader": true,
+        "leader_state": "live", "queues": [],
+    });
+    let applied = json!({
+        "results": [{"kind": "job", "name": "late", "id": OTHER, "change": "created", "version": 1}], "dry_run": false,
+    });
+    let answers = |made: Value| {
+        Api::of(&[("GET /status", status.clone()), ("POST /jobs", made), ("POST /apply", applied.clone())])
+    };
+    let api = answers(past);
+    let told = api.run(exit::OK, "jobs create a --function f --at +2h30m");
+    assert!(
+        text(&told.stderr).contains("note: 2026-11-22T10:00:00Z lies in the past; the job fires at once"),
+        "{}",
+        text(&told.stderr)
+    );
+    api.run(exit::OK, "jobs create a --function f --at 2030-01-31T10:00 --timezone Europe/Berlin");
+    let at: Vec<Value> = sent(&api).iter().map(|body| body["schedule_config"]["run_at"].clone()).collect();
+    assert_eq!(at, ["2026-11-22T14:30:00Z", "2030-01-31T09:00:00Z"]);
+    let nowhere = api.run(exit::USAGE, "jobs create a --function f --at 2030-01-31T10:00");
+    assert!(text(&nowhere.stderr).contains("--timezone"), "{}", text(&nowhere.stderr));
+    let told = answers(skipped).run(exit::OK, "jobs create a --function f --at 2026-11-22T10:00:00Z");
+    assert!(text(&told.stderr).contains("is skipped and recorded"), "{}", text(&told.stderr));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.yaml");
+    let described = "jobs: [{name: late, function: f, job_type: oneoff, schedule_config: {run_at: 2026-11-22T10:00:00Z}}]\n";
+    std::fs::write(&file, described).unwrap();
+    let told = api.run(exit::OK, &format!("jobs apply -f {}", file.display()));
+    assert!(
+        text(&told.stderr).contains("note: job late: 2026-11-22T10:00:00Z lies in the past"),
+        "{}",
+        text(&told.stderr)
+    );
+}
+
+#[test]
+fn a_name_that_nothing_has_is_told_with_the_one_that_may_be_meant() {
+    let api = Api::new(|asked| match asked.split(['?', ' ']).nth(1) {
+        Some("/jobs/nightyl") => (404, problem(404, "not_found", "there is no job \"nightyl\"")),
+        Some("/jobs") if asked.starts_with("GET") => {
+            (200, page(&[json!({"name": "other"}), json!({"name": "nightly"})], None).to_string())
+        }
+        Some("/jobs") => {
+            let mut refused: Value = serde_json::from_str(&problem(
+                422,
+                "invalid",
+                "/function: there is no task function named \"reprot\"",
+            ))
+            .unwrap();
+            refused["errors"] =
+                json!([{"pointer": "/function", "message": "there is no task function named \"reprot\""}]);
+            (422, refused.to_string())
+        }
+        _ => (200, page(&[json!({"name": "report"})], None).to_string()),
+    });
+    let told = api.run(exit::REFUSED, "jobs get nightyl");
+    assert!(
+        text(&told.stderr).contains("there is no job \"nightyl\", did you mean \"nightly\"?"),
+        "{}",
+        text(&told.stderr)
+    );
+    let told = api.run(exit::REFUSED, "jobs create a --function reprot");
+    let told = text(&told.stderr);
+    assert!(
+        told.contains("function: there is no task function named \"reprot\", did you mean \"report\"?"),
+        "{told}"
+    );
+    assert_eq!(told.matches("did you mean").count(), 1, "{told}");
+}
+
+#[test]
+fn deleting_wants_agreement_where_nobody_can_be_asked() {
+    let gone = json!({"job_id": OTHER, "name": "nightly", "version": 2, "cancelled": 0});
+    let api = Api::of(&[("DELETE /jobs/nightly", gone)]);
+    let refused = api.run(exit::USAGE, "jobs delete nightly");
+    assert!(text(&refused.stderr).contains("--yes"), "{}", text(&refused.stderr));
+    assert!(api.asked.lock().unwrap().is_empty());
+    api.run(exit::OK, "jobs delete nightly --yes");
 }

@@ -107,6 +107,14 @@ async fn dev_killed_with_9_leaves_no_process_and_starts_again_on_its_data() {
         n => Err(format!("{n} runs: {}", running.stderr())),
     })
     .await;
+    wait_for("a line for each run, and none that only informs", LIMIT, async || match running.stderr() {
+        told if told.contains(" INFO ") => panic!("{told}"),
+        told if told.contains("| often: succeeded after ") && told.contains("| fails: failed after ") => {
+            Ok(())
+        }
+        told => Err(told),
+    })
+    .await;
     let status = running.stop_gracefully(LIMIT).await;
     assert!(status.success(), "{status}: {}", running.stderr());
     wait_until_gone(folder.path()).await;

@@ -1,21 +1,22 @@
 //! `functions create` and `functions edit`: making a task function from flags, a file or both, and changing one in an editor.
 //!
 //! Neither writes over what it has not read: a function of that name that is there already, or that somebody has changed in the meantime, is refused
-//! by the API. What the API does not show of a function has to be given again, which is told.
+//! by the API. What the API does not show of a function stays as it is unless something else is put there, which is told.
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{Function, FunctionSpec, HandlerType};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::super::draft::{Draft, object};
+use super::super::draft::{Draft, object, placed};
 use super::super::export::{HIDDEN, holds_hidden};
-use super::super::{Session, editing};
+use super::super::{Session, editing, suggestions};
 use super::COLUMNS;
-use crate::failure::{CommandResult, failure};
+use crate::failure::{CommandResult, failure, usage};
+use crate::manifest::Single;
 use crate::output::tell;
 use crate::values::{seconds, whole};
 
@@ -30,7 +31,7 @@ pub(crate) struct CreateArgs {
     /// over it
     #[arg(short, long, value_name = "FILE", group = "handling")]
     file: Option<PathBuf>,
-    /// How it is run: process, http, native
+    /// How it is run: process, http or native; without it the configuration tells
     #[arg(long, value_name = "TYPE", requires = "handling")]
     handler: Option<HandlerType>,
     /// `handler_config`, a JSON object
@@ -63,7 +64,7 @@ pub(crate) struct CreateArgs {
 }
 
 impl CreateArgs {
-    fn spec(self) -> Result<FunctionSpec, ExitError> {
+    fn spec(self) -> Result<(FunctionSpec, Single), ExitError> {
         let mut draft = Draft::read(self.file.as_deref())?;
         draft.set("name", self.name);
         draft.set("handler_config", self.config);
@@ -80,6 +81,16 @@ impl CreateArgs {
             draft.set_in("handler_config", "url", Some(url));
         }
         draft.set("handler_type", self.handler.or(implied).map(HandlerType::as_str));
+        if draft.get("handler_type").is_none() {
+            let config = draft.get("handler_config").and_then(Value::as_object);
+            let handler = config.and_then(handler_of).ok_or_else(|| {
+                usage(anyhow!(
+                    "--handler is missing, and the configuration does not tell it: give --handler process, http or native, or `program`, `url` or \
+                     `handler` in the configuration"
+                ))
+            })?;
+            draft.set_default("handler_type", handler.as_str());
+        }
         draft.set("queue", self.queue);
         draft.set("default_timeout_seconds", self.timeout);
         draft.set_in("retry_policy", "max_attempts", self.max_attempts);
@@ -90,9 +101,25 @@ impl CreateArgs {
     }
 }
 
+/// How a function with this configuration is run, where only one kind has such fields.
+fn handler_of(config: &Map<String, Value>) -> Option<HandlerType> {
+    let kinds = [
+        (HandlerType::Process, &["program", "command", "shell"][..]),
+        (HandlerType::Http, &["url"]),
+        (HandlerType::Native, &["handler"]),
+    ];
+    let mut told =
+        kinds.into_iter().filter(|(_, fields)| fields.iter().any(|field| config.contains_key(*field)));
+    told.next().filter(|_| told.next().is_none()).map(|(handler, _)| handler)
+}
+
 pub(super) async fn create(args: CreateArgs, session: &Session) -> CommandResult {
-    let spec = args.spec()?;
-    let function: Function = session.api()?.create(&["task-functions", &spec.name], &spec).await?;
+    let (spec, file) = args.spec()?;
+    let api = session.api()?;
+    let function: Function = match api.create(&["task-functions", &spec.name], &spec).await {
+        Ok(function) => function,
+        Err(error) => return Err(placed(suggestions::in_error(&api, error).await, &file)),
+    };
     session.output.record(&function, COLUMNS)?;
     Ok(exit::OK)
 }
@@ -103,7 +130,8 @@ pub(super) async fn edit(name: &str, session: &Session) -> CommandResult {
     let (function, tag): (Function, _) = api.get_tagged(&path).await?;
     if function.handler_config.values().any(holds_hidden) {
         tell(&format!(
-            "values of variables, headers and signing secrets that are written down are not shown: put them where {HIDDEN:?} stands, or name secrets there"
+            "values of variables, headers and signing secrets that are written down are not shown: where {HIDDEN:?} is left standing they stay as \
+             they are, and what is put in its place is new"
         ));
     }
     let before = spec_of(function)?;
@@ -133,4 +161,25 @@ fn spec_of(function: Function) -> Result<FunctionSpec, ExitError> {
         retry_policy: function.retry_policy,
         args_schema: function.args_schema,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_configuration_tells_how_it_is_run_where_only_one_kind_has_its_fields() {
+        for (config, handler) in [
+            (json!({"program": "true"}), Some(HandlerType::Process)),
+            (json!({"shell": true, "command": "true"}), Some(HandlerType::Process)),
+            (json!({"url": "https://example.com/"}), Some(HandlerType::Http)),
+            (json!({"handler": "tidy"}), Some(HandlerType::Native)),
+            (json!({"program": "true", "url": "https://example.com/"}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(handler_of(config.as_object().unwrap()), handler, "{config}");
+        }
+    }
 }

@@ -8,12 +8,15 @@ use std::collections::HashSet;
 
 use anyhow::anyhow;
 use sched_runtime::exit::{self, ExitError};
-use sched_wire::{Applied, ApplyQuery, ApplyResult, Change, Job, JobDeleted, JobsQuery, Kind, Project};
+use sched_wire::{
+    Applied, ApplyQuery, ApplyResult, Change, Job, JobDeleted, JobSpec, JobsQuery, Kind, Project, Status,
+};
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::super::suggestions;
 use super::args::ApplyArgs;
-use super::{Session, life};
+use super::{Session, life, past};
 use crate::api::{Api, ApiError};
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, usage};
@@ -109,21 +112,55 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     let applied = apply(&api, &files, dry_run).await?;
     let deleted =
         if dry_run { superfluous.iter().map(gone).collect() } else { delete(&api, superfluous).await? };
+    let written = scheduled_anew(&applied.results);
     let lines =
         applied.results.iter().map(Line::from).chain(deleted.iter().map(Line::from)).collect::<Vec<_>>();
     session.output.items(&Outcome { applied, deleted }, &lines, LINES, "the files describe nothing")?;
+    tell_of_past(&api, &files, &written).await;
     if dry_run {
         tell("a dry run: nothing was written");
     }
     Ok(exit::OK)
 }
 
+/// Says what becomes of one-off jobs whose instant lies in the past. A clock that cannot be asked is no reason to fail after all was written.
+async fn tell_of_past(api: &Api, files: &Files, written: &HashSet<String>) {
+    let once = |job: &&JobSpec| {
+        job.is_enabled && written.contains(&job.name) && job.schedule_config.contains_key("run_at")
+    };
+    let once: Vec<&JobSpec> = files.jobs().filter(once).collect();
+    if once.is_empty() {
+        return;
+    }
+    let Ok(Status { now, .. }) = api.get(&["status"], &()).await else { return };
+    for job in once {
+        if let Some(note) =
+            past::note(&job.schedule_config, job.misfire_policy, job.misfire_grace_seconds, now)
+        {
+            tell(&format!("note: job {}: {note}", neutral::line(&job.name)));
+        }
+    }
+}
+
+/// The jobs that are new, or whose schedule is.
+fn scheduled_anew(results: &[Applied]) -> HashSet<String> {
+    let is_new = |applied: &&Applied| {
+        applied.kind == Kind::Job
+            && (applied.change == Change::Created
+                || applied.changes.iter().any(|change| change.pointer.starts_with("/schedule_config")))
+    };
+    results.iter().filter(is_new).map(|applied| applied.name.clone()).collect()
+}
+
 /// Applies files in one request, or only says what that would do; objections come back with their places in the files.
 pub(crate) async fn apply(api: &Api, files: &Files, dry_run: bool) -> Result<ApplyResult, ExitError> {
-    match api.post_with(&["apply"], &ApplyQuery { dry_run }, &files.manifest()).await {
-        Ok(result) => Ok(result),
-        Err(ApiError::Refused(problem)) if !problem.errors.is_empty() => Err(files.explain(&problem).into()),
-        Err(error) => Err(error.into()),
+    let error = match api.post_with(&["apply"], &ApplyQuery { dry_run }, &files.manifest()).await {
+        Ok(result) => return Ok(result),
+        Err(error) => suggestions::in_error(api, error).await,
+    };
+    match error {
+        ApiError::Refused(problem) if !problem.errors.is_empty() => Err(files.explain(&problem).into()),
+        error => Err(error.into()),
     }
 }
 

@@ -5,18 +5,23 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
+use sched_model::domain::moment::Moment;
 use sched_model::domain::schedule::JobType;
 use sched_runtime::exit::{self, ExitError};
-use sched_wire::{Job, JobSpec};
+use sched_wire::{Job, JobSpec, Status};
 use serde_json::{Value, json};
 
-use super::super::draft::{Draft, object};
+use super::super::draft::{Draft, object, placed};
 use super::super::schedules::{cron_config, kind, period};
-use super::{LIST, Session};
-use crate::failure::CommandResult;
-use crate::values::{instant, seconds, whole, within};
+use super::super::suggestions as suggest;
+use super::{LIST, Session, past};
+use crate::failure::{CommandResult, usage};
+use crate::manifest::Single;
+use crate::output::tell;
+use crate::values::{instant_of, moment, seconds, whole, within};
 
 /// What to make.
 #[derive(Debug, Args)]
@@ -71,9 +76,10 @@ struct ScheduleArgs {
     /// Distance between fires, such as `90m`; days and weeks keep the time on the clock
     #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period)]
     interval: Option<Value>,
-    /// The one instant at which it fires, in RFC 3339
-    #[arg(long, value_name = "INSTANT", group = "schedule", value_parser = instant)]
-    at: Option<DateTime<Utc>>,
+    /// The one instant at which it fires: RFC 3339, a time on the clock of --timezone such as `2030-01-31 09:00`, or a distance from now such
+    /// as +10m or +2h30m
+    #[arg(long, value_name = "TIME", group = "schedule", value_parser = moment)]
+    at: Option<Moment>,
     /// `schedule_config` of the job, a JSON object
     #[arg(long, value_name = "JSON", group = "schedule", value_parser = object)]
     config: Option<Value>,
@@ -87,8 +93,8 @@ struct ScheduleArgs {
 
 impl ScheduleArgs {
     /// The kind of schedule and what it holds, if a flag says so.
-    fn chosen(self) -> Option<(JobType, Value)> {
-        let Self { cron, interval, at, config, seconds, job_type } = self;
+    fn chosen(self, at: Option<DateTime<Utc>>) -> Option<(JobType, Value)> {
+        let Self { cron, interval, at: _, config, seconds, job_type } = self;
         let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds)));
         let interval = interval.map(|period| (JobType::Interval, period));
         let once = at
@@ -99,11 +105,22 @@ impl ScheduleArgs {
 }
 
 impl CreateArgs {
-    fn spec(self) -> Result<JobSpec, ExitError> {
+    /// The job; `now` is asked for where the instant is a distance from it.
+    async fn spec(
+        self,
+        now: impl AsyncFnOnce() -> Result<DateTime<Utc>, ExitError>,
+    ) -> Result<(JobSpec, Single), ExitError> {
         let mut draft = Draft::read(self.file.as_deref())?;
+        let zone = self.timezone.as_deref().or_else(|| draft.get("timezone").and_then(Value::as_str));
+        let now = match self.schedule.at {
+            Some(Moment::Distance(_)) => now().await?,
+            Some(Moment::At(_) | Moment::OnClock(_)) | None => DateTime::UNIX_EPOCH,
+        };
+        let at = self.schedule.at.map(|at| instant_of(at, zone, now)).transpose();
+        let at = at.map_err(|message| usage(anyhow!(message)))?;
         draft.set("name", self.name);
         draft.set("function", self.function);
-        if let Some((job_type, config)) = self.schedule.chosen() {
+        if let Some((job_type, config)) = self.schedule.chosen(at) {
             draft.set("job_type", Some(job_type.as_str()));
             draft.set("schedule_config", Some(config));
         }
@@ -124,8 +141,20 @@ impl CreateArgs {
 }
 
 pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
-    let spec = args.spec()?;
-    let job: Job = session.api()?.post(&["jobs"], None, &spec).await?;
+    let api = session.api()?;
+    let now = async || Ok(api.get::<Status>(&["status"], &()).await?.now);
+    let (spec, file) = args.spec(now).await?;
+    let made = api.post(&["jobs"], None, &spec).await;
+    let job: Job = match made {
+        Ok(job) => job,
+        Err(error) => return Err(placed(suggest::in_error(&api, error).await, &file)),
+    };
     session.output.row(&job, LIST)?;
+    if job.is_enabled
+        && let Some(note) =
+            past::note(&job.schedule_config, job.misfire_policy, job.misfire_grace_seconds, job.created_at)
+    {
+        tell(&format!("note: {note}"));
+    }
     Ok(exit::OK)
 }

@@ -81,7 +81,7 @@ pub(super) async fn delete(name: &str, version: &VersionArgs, yes: bool, session
         consent::ask(
             &format!("job {name} will be deleted, and what waits of it cancelled"),
             "--yes",
-            Unattended::GoOn,
+            Unattended::Refuse,
         )?;
     }
     let deleted: JobDeleted = api.remove(&["jobs", name], version.tag().as_deref()).await?;

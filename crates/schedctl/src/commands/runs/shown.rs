@@ -62,6 +62,8 @@ pub(crate) const EXECUTIONS: &[Column<Execution>] = &[
     Column::new("DURATION", |execution| duration(execution.duration_ms)),
     Column::new("EXIT CODE", |execution| or_dash(execution.exit_code)),
     Column::wide("SCHEDULED FOR", |execution| time(execution.scheduled_for)),
+    Column::wide("TRIGGERED BY", |execution| execution.triggered_by.clone()),
+    Column::wide("WORKER", |execution| or_dash(execution.worker_id)),
     Column::wide("OUTPUT", |execution| format!("{}B", execution.output_bytes)),
     Column::wide("DISPATCH", |execution| execution.dispatch_id.to_string()),
     Column::wide("ERROR", |execution| or_dash(execution.error_message.as_deref())),

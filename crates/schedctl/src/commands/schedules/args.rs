@@ -4,12 +4,13 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use clap::{Args, Subcommand};
+use sched_model::domain::moment::Moment;
 use sched_model::domain::schedule::{DstGap, DstOverlap, JobType, MAX_FIRE_TIMES};
 use serde_json::{Value, json};
 
 use super::question::{Mistake, Names, Question, Settings, cron_config};
 use super::simulate::SimulateArgs;
-use crate::values::{instant, within};
+use crate::values::{instant, instant_of, moment, within};
 
 /// Fire times shown when nobody says how many.
 const DEFAULT_COUNT: usize = 5;
@@ -31,9 +32,9 @@ pub(crate) struct PreviewArgs {
     /// Distance between fires counted from --after, such as `90m`; days and weeks keep the time on the clock
     #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period)]
     interval: Option<Value>,
-    /// The one instant of a one-off, in RFC 3339
-    #[arg(long, value_name = "INSTANT", group = "schedule", value_parser = instant)]
-    at: Option<DateTime<Utc>>,
+    /// The one instant of a one-off: RFC 3339, a time on the clock of --timezone, or a distance from now such as +2h30m
+    #[arg(long, value_name = "TIME", group = "schedule", value_parser = moment)]
+    at: Option<Moment>,
     /// `schedule_config` of a job, a JSON object
     #[arg(long, value_name = "JSON", group = "schedule", value_parser = json_value)]
     config: Option<Value>,
@@ -89,6 +90,7 @@ impl PreviewArgs {
         } else if let Some(period) = &self.interval {
             (JobType::Interval, period.clone(), names("--interval"))
         } else if let Some(at) = self.at {
+            let at = instant_of(at, Some(&self.timezone), now).map_err(|message| Mistake::told(&message))?;
             (
                 JobType::OneOff,
                 json!({ "run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true) }),
@@ -179,6 +181,8 @@ mod tests {
                 "Every 15 days, counted from 2026-03-26T13:00:00+01:00.",
             ),
             (&["--at", "2030-01-31T10:00:00+01:00"], "Once, at 2030-01-31T09:00:00Z."),
+            (&["--at", "2030-01-31 10:00", "--timezone", "Europe/Berlin"], "Once, at 2030-01-31T09:00:00Z."),
+            (&["--at", "+2h30m"], "Once, at 2026-03-26T14:30:00Z."),
             (&["--config", r#"{"hour": 9}"#, "--type", "cron"], "At 09:00 every day."),
             (&["--config", "{}", "--type", "manual"], "Only when triggered."),
             (&["--config", r#"{"expression": "0 9 * * *"}"#], "At 09:00 every day."),

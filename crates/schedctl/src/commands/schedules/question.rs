@@ -55,6 +55,12 @@ pub(super) struct Mistake {
 }
 
 impl Mistake {
+    /// What begins with the name of its flag.
+    pub(super) fn told(text: &str) -> Self {
+        let (field, message) = text.split_once(": ").unwrap_or(("--at", text));
+        Self::new(field, message)
+    }
+
     pub(super) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }

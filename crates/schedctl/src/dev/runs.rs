@@ -1,0 +1,100 @@
+//! A line for each run that ends, so that the terminal shows what happens without the logs of the daemons.
+//!
+//! The lines come from the stream of events. What is missed while the API is away is not told: `schedctl executions list` has it.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use sched_model::domain::system;
+use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, StreamMessage};
+use serde_json::Value;
+
+use super::log::Log;
+use crate::api::Api;
+use crate::output::duration;
+
+/// How long after it broke the stream is taken up again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Tells of every run that ends from now on.
+pub(super) async fn tell(api: &Api, log: Log) -> Infallible {
+    let types =
+        [EventType::ScheduleExecutionCompleted, EventType::ScheduleExecutionLost].map(EventType::as_str);
+    let mut query = EventStreamQuery { event_type: Some(types.join(",")), ..EventStreamQuery::default() };
+    loop {
+        if let Ok(mut events) = api.events(&["events", "stream"], &query).await {
+            while let Ok(Some((_, message))) = events.next::<StreamMessage>().await {
+                if let StreamMessage::Event(event) = &message
+                    && let Some(line) = line(event)
+                {
+                    log.say(&line);
+                }
+            }
+            query.after = events.position().map(str::to_owned).or(query.after);
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
+}
+
+/// How a run ended; nothing of the built-in jobs, as long as they succeed.
+fn line(event: &Event) -> Option<String> {
+    let text = |field: &str| event.data.get(field).and_then(Value::as_str);
+    let job = text("job_name")?;
+    let becomes = text("dispatch_status")?.parse::<DispatchStatus>().ok()?;
+    let took = event
+        .data
+        .get("duration_ms")
+        .and_then(Value::as_i64)
+        .map(|took| format!(" after {}", duration(took)));
+    let took = took.unwrap_or_default();
+    if becomes == DispatchStatus::Completed {
+        return (!system::is_reserved(job)).then(|| format!("{job}: succeeded{took}."));
+    }
+    let how = match text("status") {
+        Some(status) => status.to_lowercase(),
+        None => "lost".to_owned(),
+    };
+    let why = text("error").or_else(|| text("reason")).map(|why| format!(": {why}")).unwrap_or_default();
+    let next = match becomes {
+        DispatchStatus::Pending => "; it will be tried again",
+        DispatchStatus::DeadLetter => "; it is given up, see `schedctl dead-letters list`",
+        _ => "",
+    };
+    Some(format!("{job}: {how}{took}{why}{next}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_ends_is_told_on_one_line() {
+        for (data, told) in [
+            (
+                json!({"job_name": "often", "status": "COMPLETED", "dispatch_status": "COMPLETED", "duration_ms": 3}),
+                Some("often: succeeded after 3ms."),
+            ),
+            (
+                json!({"job_name": "fails", "status": "FAILED", "dispatch_status": "PENDING", "duration_ms": 1200, "error": "exit code 1"}),
+                Some("fails: failed after 1.2s: exit code 1; it will be tried again."),
+            ),
+            (
+                json!({"job_name": "fails", "dispatch_status": "DEAD_LETTER", "reason": "worker_lost"}),
+                Some("fails: lost: worker_lost; it is given up, see `schedctl dead-letters list`."),
+            ),
+            (
+                json!({"job_name": "sched.clean", "status": "COMPLETED", "dispatch_status": "COMPLETED", "duration_ms": 3}),
+                None,
+            ),
+            (json!({"job_name": "often"}), None),
+        ] {
+            let event = json!({
+                "id": "1.2.3.4", "type": "schedule_execution_completed", "at": "2026-11-22T12:00:00Z", "project_id": null, "job_id": null,
+                "dispatch_id": null, "is_installation": false, "data": data,
+            });
+            assert_eq!(line(&serde_json::from_value(event).unwrap()).as_deref(), told, "{data}");
+        }
+    }
+}
