@@ -13,7 +13,7 @@ pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// The host's wall clock, for showing people how far it is from the database's. It decides nothing: it is never compared with
+/// The host's wall clock, for showing people how far it is from the database's and when spans of traces ended. It decides nothing: it is never compared with
 /// a stored time, nor stored.
 #[expect(clippy::disallowed_methods, reason = "shown only; the ban is on deciding by it")]
 #[must_use]

@@ -3,7 +3,8 @@
 //! Loads the configuration and tells all mistakes, starts telemetry, signals and a multi-threaded runtime, runs the
 //! daemon's own body and says once why it ended. What a daemon is made of, and in which order it stops, is the body's part:
 //! it watches [`Context::shutdown`]. After the second signal the body has [`GRACE`] left before it is dropped. Blocking
-//! calls that are still running at the end are waited for as long again and then left behind.
+//! calls that are still running at the end are waited for as long again and then left behind. Before that, spans that the
+//! body has left are sent ([`traces::FLUSH_WITHIN`]).
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -17,6 +18,7 @@ use crate::config::{self, ProcessSettings, Program, Setting, Source, Values};
 use crate::exit::{self, ExitError, ExitStatus};
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, LogSettings};
+use crate::traces::{self, Exporter, Exporting, Traces, TracesSettings};
 
 /// What a body has left after the second signal.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -30,11 +32,13 @@ pub struct Context {
     pub shutdown: Shutdown,
     /// The recorder of the process, for the `/metrics` page.
     pub metrics: PrometheusHandle,
+    /// Where its spans go.
+    pub traces: Traces,
 }
 
 /// Runs a daemon with the process's own arguments and environment.
 ///
-/// `groups` are its settings besides [`config::LOGGING`] and [`config::PROCESS`], which every daemon has. `read` makes
+/// `groups` are its settings besides [`config::LOGGING`], [`config::PROCESS`] and [`traces::TRACES`], which every daemon has. `read` makes
 /// the daemon's configuration out of the values; what it returns is used only if no mistake was recorded.
 pub fn run<C, F, E>(
     program: &Program,
@@ -74,7 +78,7 @@ where
 {
     match start(program, groups, args, source, read)? {
         Start::Answer(text) => answer(&text),
-        Start::Run(process, config) => live(program, &process, |context| body(config, context)),
+        Start::Run(process, config) => live(program, *process, |context| body(config, context)),
     }
 }
 
@@ -83,13 +87,14 @@ enum Start<C> {
     /// Print this and leave.
     Answer(String),
     /// Run with this configuration.
-    Run(Process, C),
+    Run(Box<Process>, C),
 }
 
 /// The settings of the process itself.
 struct Process {
     logging: LogSettings,
     process: ProcessSettings,
+    traces: Option<TracesSettings>,
 }
 
 fn start<C>(
@@ -99,18 +104,22 @@ fn start<C>(
     source: &dyn Source,
     read: impl FnOnce(&mut Values) -> C,
 ) -> Result<Start<C>, ExitError> {
-    let all: Vec<&[Setting]> = groups.iter().copied().chain([config::LOGGING, config::PROCESS]).collect();
+    let of_all = [config::LOGGING, traces::TRACES, config::PROCESS];
+    let all: Vec<&[Setting]> = groups.iter().copied().chain(of_all).collect();
     let mut values = match config::load(program, &all, args, source) {
         Ok(values) => values,
         Err(config::LoadError::Answered { text }) => return Ok(Start::Answer(text)),
         Err(error) => return Err(error.into()),
     };
     let own = read(&mut values);
-    let process =
-        Process { logging: LogSettings::read(&mut values), process: ProcessSettings::read(&mut values) };
+    let process = Process {
+        logging: LogSettings::read(&mut values),
+        process: ProcessSettings::read(&mut values),
+        traces: TracesSettings::read(&mut values),
+    };
     let effective = values.check_requested().then(|| values.effective());
     values.finish()?;
-    Ok(effective.map_or(Start::Run(process, own), Start::Answer))
+    Ok(effective.map_or(Start::Run(Box::new(process), own), Start::Answer))
 }
 
 fn answer(text: &str) -> Result<(), ExitError> {
@@ -119,7 +128,7 @@ fn answer(text: &str) -> Result<(), ExitError> {
     written.map_err(|error| ExitError::new(exit::FAILURE, error))
 }
 
-fn live<F, E>(program: &Program, settings: &Process, body: impl FnOnce(Context) -> F) -> Result<(), ExitError>
+fn live<F, E>(program: &Program, settings: Process, body: impl FnOnce(Context) -> F) -> Result<(), ExitError>
 where
     F: Future<Output = Result<(), E>>,
     E: Into<ExitError>,
@@ -129,6 +138,9 @@ where
     }
     telemetry::init(&settings.logging).map_err(failure)?;
     let metrics = telemetry::metrics_recorder().map_err(failure)?;
+    let collector = settings.traces.map(|collector| Exporter::new(program, collector)).transpose();
+    let (traces, exporter) = collector.map_err(failure)?.unzip();
+    let traces = traces.unwrap_or_default();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = program.threads {
         runtime.worker_threads(threads);
@@ -137,8 +149,13 @@ where
     let result = runtime.block_on(async {
         let shutdown = Shutdown::listen().map_err(failure)?;
         tracing::info!(daemon = program.table(), version = program.version, "Starting.");
-        let context = Context { program: *program, shutdown: shutdown.clone(), metrics };
-        until_dropped(body(context), &shutdown).await
+        let exporting = exporter.map(Exporting::start);
+        let context = Context { program: *program, shutdown: shutdown.clone(), metrics, traces };
+        let result = until_dropped(body(context), &shutdown).await;
+        if let Some(exporting) = exporting {
+            exporting.finish(&shutdown.hard).await;
+        }
+        result
     });
     runtime.shutdown_timeout(GRACE);
     tracing::info!(daemon = program.table(), ok = result.is_ok(), "Stopped.");

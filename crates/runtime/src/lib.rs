@@ -10,3 +10,4 @@ pub mod private_file;
 pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;
+pub mod traces;

@@ -13,6 +13,7 @@ use sched_runtime::exit::ExitError;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
+use sched_runtime::traces::Traces;
 use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,6 +39,7 @@ impl World {
             program: PROGRAM,
             shutdown: world.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
+            traces: Traces::default(),
         };
         let run = builder.build().unwrap().run(world.config(), context);
         world.worker = Some(spawn_owned("worker", run));

@@ -12,6 +12,7 @@ use sched_runtime::daemon::Context;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry::metrics_recorder;
+use sched_runtime::traces::Traces;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -185,7 +186,8 @@ fn launch_with(
     values.finish().unwrap();
     let shutdown = Shutdown::new();
     let metrics = metrics_recorder().unwrap();
-    let context = Context { program: PROGRAM, shutdown: shutdown.clone(), metrics };
+    let context =
+        Context { program: PROGRAM, shutdown: shutdown.clone(), metrics, traces: Traces::default() };
     let server = sched_api::build(config, &context).unwrap();
     let addr = server.addr();
     let task = spawn_owned("api", {

@@ -23,6 +23,7 @@ use sched_runtime::exit::ExitError;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
+use sched_runtime::traces::Traces;
 use sched_worker::{Config, PROGRAM, Worker};
 use serde_json::{Value, json};
 use test_support::{Client, Process, TestDatabase, server_program, wait_for};
@@ -45,6 +46,7 @@ impl World {
             program: PROGRAM,
             shutdown: world.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
+            traces: Traces::default(),
         };
         let bin_dir = server_program("pg_dump").parent().unwrap().display().to_string();
         let url = world.db.url().to_owned();

@@ -1,0 +1,147 @@
+//! Where traces are sent: the variables of OpenTelemetry's own specification, as far as they concern the sending of spans.
+//!
+//! The names are the standard ones, so that what a platform sets for all its programs works here. They are settings like all others
+//! nevertheless: flags, keys of the file, and checked before anything starts. The values of headers are secret.
+
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::config::{Setting, Values};
+
+/// The one protocol that is spoken.
+const PROTOCOL: &str = "http/protobuf";
+
+/// Where traces are sent; read with [`TracesSettings::read`].
+pub const TRACES: &[Setting] = &[
+    Setting::new(
+        "otel-exporter-otlp-endpoint",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "URL",
+        "Collector that traces are sent to, at v1/traces below this address (OTLP over HTTP, mostly port 4318); without it none are",
+    )
+    .secret_url(),
+    Setting::new(
+        "otel-exporter-otlp-traces-endpoint",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "URL",
+        "The same as the whole address, which is used as it is and is the stronger one",
+    )
+    .secret_url(),
+    Setting::new(
+        "otel-exporter-otlp-headers",
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "NAME=VALUE",
+        "Headers that the collector is sent, separated by commas, values percent-encoded; nothing shows them",
+    )
+    .secret(),
+    Setting::new(
+        "otel-exporter-otlp-protocol",
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        "PROTOCOL",
+        "How the collector is spoken to; http/protobuf is the only way",
+    )
+    .default(PROTOCOL),
+    Setting::new(
+        "otel-service-name",
+        "OTEL_SERVICE_NAME",
+        "NAME",
+        "What traces call this process; the name of the program without it",
+    ),
+    Setting::new(
+        "otel-resource-attributes",
+        "OTEL_RESOURCE_ATTRIBUTES",
+        "NAME=VALUE",
+        "What traces tell of this process besides, separated by commas, values percent-encoded",
+    ),
+];
+
+/// The values of [`TRACES`], where there is a collector.
+#[derive(Clone)]
+pub struct TracesSettings {
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+    pub(super) service: Option<String>,
+    pub(super) attributes: Vec<(String, String)>,
+}
+
+impl fmt::Debug for TracesSettings {
+    /// Without the address and the headers, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TracesSettings").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+impl TracesSettings {
+    /// Reads the group, recording every mistake; `None` if no collector is named, and then the rest does not matter.
+    pub fn read(values: &mut Values) -> Option<Self> {
+        let base = endpoint(values, "otel-exporter-otlp-endpoint").map(below);
+        let own = endpoint(values, "otel-exporter-otlp-traces-endpoint");
+        let headers = values.optional_string("otel-exporter-otlp-headers");
+        let protocol = values.string("otel-exporter-otlp-protocol");
+        let service = values.optional_string("otel-service-name");
+        let attributes = values.optional_string("otel-resource-attributes");
+        let url = own.or(base)?;
+        if protocol != PROTOCOL {
+            let text = "must be http/protobuf, for which collectors mostly listen on port 4318; no other way is spoken";
+            values.mistake("otel-exporter-otlp-protocol", text);
+        }
+        let headers = headers.map(|text| self::headers(&text)).unwrap_or_else(|| Ok(HeaderMap::new()));
+        let headers = headers.unwrap_or_else(|fault| {
+            values.mistake("otel-exporter-otlp-headers", fault);
+            HeaderMap::new()
+        });
+        let attributes = attributes.map(|text| pairs(&text)).unwrap_or_else(|| Ok(Vec::new()));
+        let attributes = attributes.unwrap_or_else(|fault| {
+            values.mistake("otel-resource-attributes", fault);
+            Vec::new()
+        });
+        Some(Self { url, headers, service, attributes })
+    }
+}
+
+/// An address, if a sound one is given.
+fn endpoint(values: &mut Values, name: &str) -> Option<Url> {
+    let text = values.optional_string(name)?;
+    let url = Url::parse(&text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if url.is_none() {
+        values.mistake(name, "must be an http:// or https:// address, for example http://127.0.0.1:4318");
+    }
+    url
+}
+
+/// Where traces go below the address of a collector.
+fn below(mut base: Url) -> Url {
+    let path = format!("{}/v1/traces", base.path().trim_end_matches('/'));
+    base.set_path(&path);
+    base
+}
+
+fn headers(text: &str) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs(text)? {
+        // What is wrong with a value may say what it is.
+        let name = HeaderName::try_from(&name)
+            .map_err(|_invalid| format!("must have names of headers before each =, which {name:?} is not"))?;
+        let mut value = HeaderValue::try_from(&value).map_err(|_invalid| {
+            format!("must not have line breaks or control characters in the value of {name}")
+        })?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// `name=value,name=value`, values percent-encoded.
+fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
+    const EXPECTED: &str = "must be name=value, several separated by commas, with values percent-encoded";
+    let pair = |item: &str| {
+        let (name, value) = item.split_once('=').ok_or(EXPECTED)?;
+        let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_invalid| EXPECTED)?;
+        let name = name.trim();
+        if name.is_empty() { Err(EXPECTED.to_owned()) } else { Ok((name.to_owned(), value.into_owned())) }
+    };
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(pair).collect()
+}

@@ -1,0 +1,268 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Told;
+use opentelemetry_proto::tonic::trace::v1::{Span as Sent, span::SpanKind, status::StatusCode};
+use prost::Message as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::clock::monotonic;
+use crate::config::{MapSource, Program, load};
+use crate::tasks::{OwnedTask, spawn_owned};
+
+const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
+const PLACE: Place =
+    Place { trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c, span: 0xb7ad_6b71_6920_3331, is_sampled: true };
+
+/// A server that says to each request the next of some answers, and to all later ones the last.
+struct Collector {
+    address: String,
+    /// The heads and what they carry.
+    taken: Arc<Mutex<Vec<(String, ExportTraceServiceRequest)>>>,
+    _serves: OwnedTask<()>,
+}
+
+impl Collector {
+    async fn start(answers: Vec<(u16, Vec<u8>)>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let taken: Arc<Mutex<Vec<_>>> = Arc::default();
+        let into = taken.clone();
+        let serves = spawn_owned("collector", async move {
+            let asked = AtomicUsize::new(0);
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = Vec::new();
+                let (head, body) = loop {
+                    stream.read_buf(&mut bytes).await.unwrap();
+                    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+                    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                    let length: usize = length.unwrap().parse().unwrap();
+                    if bytes.len() >= end + 4 + length {
+                        break (head, bytes[end + 4..].to_vec());
+                    }
+                };
+                let number = asked.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
+                let (status, answer) = &answers[number];
+                into.lock().unwrap().push((head, ExportTraceServiceRequest::decode(&body[..]).unwrap()));
+                let head = format!(
+                    "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    answer.len()
+                );
+                stream.write_all(&[head.as_bytes(), answer].concat()).await.unwrap();
+            }
+        });
+        Self { address, taken, _serves: serves }
+    }
+
+    fn spans(&self) -> Vec<Vec<Sent>> {
+        let taken = self.taken.lock().unwrap();
+        let of = |request: &ExportTraceServiceRequest| {
+            request.resource_spans.iter().flat_map(|r| &r.scope_spans).flat_map(|s| s.spans.clone()).collect()
+        };
+        taken.iter().map(|(_, request)| of(request)).collect()
+    }
+}
+
+fn settings(variables: &[(&str, &str)]) -> Result<Option<TracesSettings>, String> {
+    let source: MapSource = variables.iter().copied().collect();
+    let mut values = load(&PROGRAM, &[TRACES], ["sched-worker"], &source).unwrap();
+    let settings = TracesSettings::read(&mut values);
+    values.finish().map(|()| settings).map_err(|error| error.to_string())
+}
+
+fn exporting(address: &str) -> (Traces, Exporting) {
+    let settings = settings(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", address),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret,x-tenant=a"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test%2C1,service.version=9"),
+    ]);
+    let (traces, exporter) = Exporter::new(&PROGRAM, settings.unwrap().unwrap()).unwrap();
+    (traces, Exporting::start(exporter))
+}
+
+fn span(name: &str) -> Span {
+    Span { parent: None, name: name.into(), kind: Kind::Consumer, attributes: Vec::new(), failure: None }
+}
+
+fn texts(attributes: &[KeyValue]) -> Vec<(&str, String)> {
+    let text = |attribute: &KeyValue| match attribute.value.as_ref().unwrap().value.as_ref().unwrap() {
+        Told::StringValue(text) => text.clone(),
+        Told::IntValue(number) => number.to_string(),
+        other => panic!("{other:?}"),
+    };
+    attributes.iter().map(|attribute| (attribute.key.as_str(), text(attribute))).collect()
+}
+
+async fn finish(exporting: Exporting) {
+    exporting.finish(&CancellationToken::new()).await;
+}
+
+#[tokio::test]
+async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given() {
+    let collector = Collector::start(vec![(200, Vec::new())]).await;
+    let (traces, exporting) = exporting(&format!("{}/otlp/", collector.address));
+    let (took, before) = (Duration::from_millis(1500), clock::wall());
+    traces.ended(PLACE, took, || Span {
+        parent: Some(7),
+        attributes: vec![("job.name", "a".into()), ("attempt", 3.into())],
+        failure: Some("exit code 7".into()),
+        ..span("attempt a")
+    });
+    traces.ended(Place { span: 1, ..PLACE }, took, || Span { kind: Kind::Server, ..span("GET") });
+    traces.ended(Place { span: 2, ..PLACE }, took, || Span { kind: Kind::Producer, ..span("dispatch") });
+    finish(exporting).await;
+
+    let (head, request) = collector.taken.lock().unwrap()[0].clone();
+    assert!(head.starts_with("post /otlp/v1/traces http/1.1"), "{head}");
+    for line in ["content-type: application/x-protobuf", "authorization: bearer s3cret", "x-tenant: a"] {
+        assert!(head.lines().any(|found| found == line), "{line}: {head}");
+    }
+    let process = texts(&request.resource_spans[0].resource.as_ref().unwrap().attributes);
+    for told in [
+        ("service.name", "sched-worker"),
+        ("service.version", "9"),
+        ("deployment.environment.name", "test,1"),
+    ] {
+        assert_eq!(process.iter().filter(|(name, _)| *name == told.0).count(), 1, "{process:?}");
+        assert!(process.contains(&(told.0, told.1.to_owned())), "{process:?}");
+    }
+    let [first, second, third] = &collector.spans()[0][..] else { panic!("{:?}", collector.spans()) };
+    assert_eq!(first.trace_id, PLACE.trace.to_be_bytes());
+    assert_eq!(first.span_id, PLACE.span.to_be_bytes());
+    assert_eq!(first.parent_span_id, 7_u64.to_be_bytes());
+    assert!(second.parent_span_id.is_empty() && second.status.is_none(), "{second:?}");
+    assert_eq!((first.name.as_str(), first.flags), ("attempt a", 1));
+    let kinds = [first, second, third].map(Sent::kind);
+    assert_eq!(kinds, [SpanKind::Consumer, SpanKind::Server, SpanKind::Producer]);
+    assert_eq!(texts(&first.attributes), [("job.name", "a".to_owned()), ("attempt", "3".to_owned())]);
+    let status = first.status.as_ref().unwrap();
+    assert_eq!((status.code(), status.message.as_str()), (StatusCode::Error, "exit code 7"));
+    assert_eq!(first.end_time_unix_nano - first.start_time_unix_nano, 1_500_000_000);
+    let ended = SystemTime::UNIX_EPOCH + Duration::from_nanos(first.end_time_unix_nano);
+    assert!((before..=clock::wall()).contains(&ended), "{ended:?}");
+}
+
+#[tokio::test]
+async fn spans_are_sent_while_the_daemon_runs_and_in_batches() {
+    let collector = Collector::start(vec![(200, Vec::new())]).await;
+    let (traces, exporting) = exporting(&collector.address);
+    for _ in 0..=2 * BATCH {
+        traces.ended(PLACE, Duration::ZERO, || span("many"));
+    }
+    while collector.spans().concat().len() <= 2 * BATCH {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let sizes: Vec<usize> = collector.spans().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [BATCH, BATCH, 1]);
+    finish(exporting).await;
+}
+
+#[tokio::test]
+async fn nothing_is_made_that_is_not_sent() {
+    let collector = Collector::start(vec![(200, Vec::new())]).await;
+    let (on, exporting) = exporting(&collector.address);
+    on.ended(Place { is_sampled: false, ..PLACE }, Duration::ZERO, || panic!("it is not sampled"));
+    Traces::default().ended(PLACE, Duration::ZERO, || panic!("there is no collector"));
+    on.ended(PLACE, Duration::ZERO, || span("sampled"));
+    finish(exporting).await;
+    let names: Vec<String> = collector.spans().concat().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["sampled"]);
+}
+
+#[test]
+fn a_full_queue_drops_what_comes_and_counts_it() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let queue = Arc::new(Queue::new(2));
+        let traces = Traces(Some(queue.clone()));
+        for name in ["a", "b", "c", "d"] {
+            traces.ended(PLACE, Duration::ZERO, || span(name));
+        }
+        assert!(queue.take(3).is_none(), "there are two alone");
+        let kept: Vec<String> = queue.take(1).unwrap().into_iter().map(|ended| ended.span.name).collect();
+        assert_eq!(kept, ["a", "b"]);
+    });
+    let text = recorder.handle().render();
+    assert!(text.contains("sched_spans_dropped_total{reason=\"queue_full\"} 2"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_collector_was_away_for_is_sent_again_and_what_it_refuses_is_not() {
+    let away = (503, Vec::new());
+    let refuses = (400, Vec::new());
+    let collector = Collector::start(vec![away, refuses, (200, Vec::new())]).await;
+    let (traces, exporting) = exporting(&collector.address);
+    traces.ended(PLACE, Duration::ZERO, || span("refused"));
+    while collector.spans().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    traces.ended(PLACE, Duration::ZERO, || span("taken"));
+    finish(exporting).await;
+    let names: Vec<String> = collector.spans().concat().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["refused", "refused", "taken"]);
+}
+
+#[test]
+fn spans_that_a_collector_rejects_in_part_are_told() {
+    let answer = |rejected_spans| {
+        let partial = ExportTracePartialSuccess { rejected_spans, error_message: "too old".into() };
+        ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec()
+    };
+    assert_eq!(otlp::rejected(&answer(3)), Some((3, "too old".into())));
+    for nothing in [answer(0), answer(-1), Vec::new(), b"<html>".to_vec()] {
+        assert_eq!(otlp::rejected(&nothing), None, "{nothing:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_holds_up_the_end_for_a_bounded_time_only() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    for (is_hard, longest) in [(false, FLUSH_WITHIN + Duration::from_secs(2)), (true, Duration::from_secs(1))]
+    {
+        let (traces, exporting) = exporting(&address);
+        traces.ended(PLACE, Duration::ZERO, || span("lost"));
+        let (began, hard) = (monotonic(), CancellationToken::new());
+        if is_hard {
+            hard.cancel();
+        }
+        exporting.finish(&hard).await;
+        assert!(began.elapsed() < longest, "{is_hard} {:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn settings_are_off_without_an_address_and_each_mistake_is_told() {
+    let base = ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://me:pw@otel.example.com/x?api_key=k");
+    let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:4318/v1/traces");
+    let url =
+        |variables: &[(&str, &str)]| settings(variables).unwrap().map(|settings| settings.url.to_string());
+    assert_eq!(url(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_HEADERS", "x")]), None);
+    assert_eq!(url(&[base]).unwrap(), "https://me:pw@otel.example.com/x/v1/traces?api_key=k");
+    assert_eq!(url(&[base, own]).unwrap(), own.1);
+    for (name, value, says) in [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "must be http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "otel:4317", "must be an http:// or https:// address"),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "grpc://s3cret@x", "must be an http:// or https:// address"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization", "must be name=value"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=%0As3cret", "in the value of a"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a b=s3cret", "names of headers before each =, which \"a b\" is not"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=%ffs3cret", "must be name=value"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "=x", "must be name=value"),
+    ] {
+        let error = settings(&[own, (name, value)]).expect_err(value);
+        assert!(error.contains(name) && error.contains(says), "{value}: {error}");
+        assert!(!error.contains("s3cret") || name.ends_with("TRACES_ENDPOINT"), "{error}");
+    }
+    let shown = format!("{:?}", settings(&[base, ("OTEL_EXPORTER_OTLP_HEADERS", "a=s3cret")]).unwrap());
+    assert!(!shown.contains("s3cret") && !shown.contains("pw"), "{shown}");
+}
