@@ -19,6 +19,7 @@ use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage, HttpResponse, web};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::trace::TraceContext;
+use sched_runtime::traces::{self, Kind, Place, Traces};
 use sched_runtime::{clock, exit};
 use sched_wire::{BASE_PATH, EVENTS_SOCKET, Problem, REQUEST_ID};
 use tracing::{Instrument, Span, field};
@@ -133,7 +134,11 @@ fn needs(method: &Method, path: &str, is_local: bool) -> Option<Needs> {
 struct Facts {
     id: RequestId,
     trace: TraceContext,
+    /// The span that it names as the one it is part of.
+    caller: Option<TraceContext>,
     span: Span,
+    /// Where the span goes when the request has been served.
+    traces: Traces,
     method: String,
     path: String,
     route: Option<String>,
@@ -142,7 +147,9 @@ struct Facts {
 
 impl Facts {
     fn of(request: &ServiceRequest) -> Self {
-        let (id, trace) = (id_of(request.headers()), trace_of(request.headers()));
+        let (id, caller) = (id_of(request.headers()), caller_of(request.headers()));
+        let trace = trace_of(caller);
+        let state = request.app_data::<web::Data<ApiState>>();
         // What is not known yet is recorded when it is.
         let span = tracing::info_span!(
             "request",
@@ -157,7 +164,9 @@ impl Facts {
         Self {
             id,
             trace,
+            caller,
             span,
+            traces: state.map(|state| state.traces.clone()).unwrap_or_default(),
             method: request.method().to_string(),
             path: request.path().to_owned(),
             route: None,
@@ -220,6 +229,31 @@ impl Facts {
             "sched_api_requests_total", "route" => route, "method" => method, "status" => status.to_string()
         )
         .increment(1);
+        // Who asks for health and metrics, again and again, is not followed.
+        if self.path.starts_with(BASE_PATH) {
+            let ((trace, span), is_sampled) = (self.trace.ids(), self.trace.is_sampled());
+            self.traces.ended(Place { trace, span, is_sampled }, took, || self.told(status));
+        }
+    }
+
+    /// What a collector of traces is told, under the names of OpenTelemetry's conventions for servers and those of the log.
+    fn told(&self, status: u16) -> traces::Span {
+        let mut attributes: Vec<(&'static str, traces::Value)> = vec![
+            ("http.request.method", self.method.as_str().into()),
+            ("http.response.status_code", i64::from(status).into()),
+            ("url.path", self.path.as_str().into()),
+            ("request.id", self.id.0.as_str().into()),
+        ];
+        attributes.extend(self.route.as_deref().map(|route| ("http.route", route.into())));
+        let name = match &self.route {
+            Some(route) => format!("{} {route}", self.method),
+            // What was never routed could be called anything.
+            None => "request".to_owned(),
+        };
+        // What the client got wrong is no failure of a server.
+        let failure = (status >= 500).then(|| format!("status {status}"));
+        let parent = self.caller.map(|caller| caller.ids().1);
+        traces::Span { parent, name, kind: Kind::Server, attributes, failure }
     }
 }
 
@@ -245,14 +279,19 @@ fn id_of(headers: &HeaderMap) -> RequestId {
     RequestId(given.filter(is_fit).map_or_else(|| Uuid::new_v4().to_string(), str::to_owned))
 }
 
-/// The span of the request: in the trace that it names (W3C `traceparent`), or in a new one.
-fn trace_of(headers: &HeaderMap) -> TraceContext {
+/// The span that the request names as the one it is part of (W3C `traceparent`).
+fn caller_of(headers: &HeaderMap) -> Option<TraceContext> {
     let mut given = headers.get_all("traceparent");
     let given = given.next().filter(|_| given.next().is_none()).and_then(|value| value.to_str().ok());
+    given.and_then(TraceContext::parse)
+}
+
+/// The span of the request: in the trace of its caller, or in a new one.
+fn trace_of(caller: Option<TraceContext>) -> TraceContext {
     let random = Uuid::new_v4().as_u128();
     // Random as well, and told apart from what the trace itself is called by.
     let span = Uuid::new_v4().as_u64_pair().1;
-    match given.and_then(TraceContext::parse) {
+    match caller {
         Some(caller) => caller.child(span),
         None => TraceContext::begin(random, span),
     }
@@ -327,7 +366,7 @@ mod tests {
             let request = values
                 .iter()
                 .fold(TestRequest::get(), |request, value| request.append_header(("traceparent", *value)));
-            trace_of(request.to_http_request().headers())
+            trace_of(caller_of(request.to_http_request().headers()))
         };
         let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let (one, two) = (trace(&[given]), trace(&[given]));

@@ -148,6 +148,7 @@ pub fn build(config: Config, context: &Context) -> Result<Server, StartError> {
         stream_patience: config.stream_patience,
         session_times: SessionTimes { idle: config.session_idle, lifetime: config.session_lifetime },
         trusted_proxies: config.trusted_proxies,
+        traces: context.traces.clone(),
     });
     let state = Arc::new(state);
     let health = HealthState::new(&context.program, state.clone(), context.metrics.clone());

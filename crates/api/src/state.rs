@@ -13,6 +13,7 @@ use sched_model::domain::secret::SecretKeys;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
 use sched_runtime::health::{Readiness, StatusSource};
+use sched_runtime::traces::Traces;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
@@ -54,6 +55,7 @@ pub(crate) struct Setup {
     pub(crate) stream_patience: Duration,
     pub(crate) session_times: SessionTimes,
     pub(crate) trusted_proxies: Vec<Network>,
+    pub(crate) traces: Traces,
 }
 
 /// How long people stay signed in.
@@ -100,6 +102,8 @@ pub(crate) struct ApiState {
     pub(crate) trusted_proxies: Vec<Network>,
     /// Hosts that requests without a key may be for, besides loopback ones.
     pub(crate) allowed_hosts: Vec<String>,
+    /// Where spans go.
+    pub(crate) traces: Traces,
     is_open: AtomicBool,
     is_stopping: AtomicBool,
     look: watch::Receiver<TaskStatus>,
@@ -119,6 +123,7 @@ impl ApiState {
             stream_patience,
             session_times,
             trusted_proxies,
+            traces,
         } = setup;
         let look = Driver::new(Look { sessions: sessions.clone() }, LOOK_PERIOD).backoff(LOOK_BACKOFF);
         let (gathering, gatherer) = Gathering::new(sessions.clone());
@@ -141,6 +146,7 @@ impl ApiState {
             session_times,
             trusted_proxies,
             allowed_hosts,
+            traces,
             is_open: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
             look: look.status(),

@@ -21,6 +21,7 @@ use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
 use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
+use sched_runtime::traces::Traces;
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -130,7 +131,7 @@ pub async fn run(config: Config, context: Context) -> Result<(), ExitError> {
     let result = match ready {
         Ok(true) => {
             phase.send_replace(Phase::Running);
-            Parts { config, database: database.clone(), board, seen }
+            Parts { config, database: database.clone(), board, seen, traces: context.traces }
                 .run(leadership, &mut listeners, &stop, &phase)
                 .await
         }
@@ -153,6 +154,7 @@ struct Parts {
     board: Arc<Board>,
     /// What the tick saw last.
     seen: Arc<watch::Sender<Option<Outlook>>>,
+    traces: Traces,
 }
 
 impl Parts {
@@ -210,8 +212,10 @@ impl Parts {
         asked: Arc<AtomicBool>,
     ) -> impl Fn(Term, &mut Starting) + Send + 'static {
         let (config, database, seen) = (self.config.clone(), self.database.clone(), self.seen.clone());
+        let traces = self.traces.clone();
         move |term, starting| {
-            let scope = Scope { database: database.clone(), instance, term, stop: starting.token() };
+            let (database, traces) = (database.clone(), traces.clone());
+            let scope = Scope { database, instance, term, stop: starting.token(), traces };
             let poll_interval = config.poll_interval;
             starting.start(
                 Dispatch {

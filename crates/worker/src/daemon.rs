@@ -192,6 +192,7 @@ pub(crate) async fn run(
             beat_now,
             seen,
             board,
+            traces: context.traces,
         };
         let mut workers = vec![worker];
         while let Some(first) = workers.first().filter(|_| workers.len() < count) {

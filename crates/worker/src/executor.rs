@@ -6,7 +6,8 @@
 //! it is killed too, and handed back under its token, which the database refuses and counts. One that was to be handed back and runs on all
 //! the same is not reported either: nobody else may begin it while this process lives. A handler that panics is a failed attempt.
 //! Secrets that the configuration names are read before the handler runs, and nothing of them is in what is stored or logged afterwards.
-//! The attempt is a span of the trace of its dispatch: what is logged while it lasts names it, and what the handler calls is told of it.
+//! The attempt is a span of the trace of its dispatch ([`crate::traces`]): what is logged while it lasts names it, what the handler calls is
+//! told of it, and a collector is told when it has ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,43 +21,24 @@ use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
-use sched_model::domain::trace::TraceContext;
 use sched_runtime::clock::monotonic;
 use sched_runtime::tasks::spawn_owned;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::completer;
 use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Report, Secrets};
 use crate::pace::PATIENCE;
 use crate::session::{Session, Worker};
+use crate::traces::{self, How};
 use crate::{scrubbing, secrets};
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
 pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
-    let span = span(&claimed);
+    let span = traces::log_span(&claimed);
     // The tracker owns the task, and `kill` ends it.
     session.attempts.spawn(run(session.clone(), claimed, place, monotonic()).instrument(span));
-}
-
-/// Where an attempt belongs in the trace of its dispatch.
-fn trace(claimed: &Claimed) -> TraceContext {
-    let id = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
-    TraceContext::of_dispatch(claimed.dispatch_id, claimed.traceparent.as_deref()).attempt(id)
-}
-
-/// What the log says of everything that happens in an attempt.
-fn span(claimed: &Claimed) -> Span {
-    let dispatch = TraceContext::of_dispatch(claimed.dispatch_id, claimed.traceparent.as_deref());
-    let attempt = trace(claimed);
-    tracing::info_span!(
-        "attempt",
-        trace_id = attempt.trace_id(),
-        span_id = attempt.span_id(),
-        parent_span_id = dispatch.span_id(),
-        tenant.id = %claimed.tenant_id,
-    )
 }
 
 /// Why a dispatch is handed back, for programs and for people.
@@ -110,6 +92,16 @@ enum Killed {
     RunsOn,
 }
 
+impl Killed {
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::LeaseLost => "the lease was lost",
+            Self::ClaimLost => "the claim was taken away",
+            Self::RunsOn => "it does not end",
+        }
+    }
+}
+
 async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphorePermit>, started: Instant) {
     let worker = &session.worker;
     let begin = begin(&worker.slots, &Bounds::of(&session)).await;
@@ -144,11 +136,19 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
         Ok(report) => report,
         Err(why) => {
             free(worker, slot);
+            traces::ended(
+                &worker.traces,
+                session.id,
+                &claimed,
+                began.elapsed(),
+                &How::Killed(why.in_words()),
+            );
             return killed(&session, claimed, why, began.elapsed(), place).await;
         }
     };
     worker.pace.ended(report.elapsed);
     let (mut report, was_untried) = unless_untried(report);
+    traces::ended(&worker.traces, session.id, &claimed, report.elapsed, &How::Report(&report));
     let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     if was_stopped && report.still_runs {
         free(worker, slot);
@@ -295,7 +295,7 @@ fn execution(claimed: &mut Claimed, execution_id: ExecutionId, secrets: Secrets)
         idempotency_key: claimed.dispatch_id.to_string(),
         args: claimed.args.take(),
         timeout: claimed.timeout,
-        traceparent: Some(trace(claimed).to_string()),
+        traceparent: Some(traces::trace(claimed).to_string()),
         handler_config: claimed.handler_config.take(),
         live: Live::detached(),
         secrets,
@@ -425,6 +425,8 @@ fn tell(claimed: &Claimed, report: &Report) {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use sched_model::domain::trace::TraceContext;
+
     use super::*;
 
     #[tokio::test]

@@ -20,6 +20,7 @@ mod session;
 mod status;
 mod system;
 pub mod testing;
+mod traces;
 mod weights;
 
 pub use builder::{BuildError, Builder, Worker};

@@ -20,6 +20,7 @@ use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, TaskError, spawn_owned};
+use sched_runtime::traces::Traces;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -67,6 +68,8 @@ pub(crate) struct Worker {
     pub(crate) seen: Arc<Seen>,
     /// What attempts tell while they run.
     pub(crate) board: Arc<Board>,
+    /// Where their spans go.
+    pub(crate) traces: Traces,
 }
 
 /// One identity.

@@ -60,6 +60,18 @@ impl TraceContext {
         self.child(id.0.as_u64_pair().1)
     }
 
+    /// The trace and the span, as numbers.
+    #[must_use]
+    pub fn ids(&self) -> (u128, u64) {
+        (self.trace, self.span)
+    }
+
+    /// Whether whoever began the trace may have recorded it.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
     /// The trace, in hex.
     #[must_use]
     pub fn trace_id(&self) -> String {
@@ -116,7 +128,10 @@ mod tests {
             ("é".into(), None),
             (String::new(), None),
         ] {
-            assert_eq!(TraceContext::parse(&text).map(|context| context.to_string()), expected, "{text}");
+            let found = TraceContext::parse(&text);
+            assert_eq!(found.map(|context| context.to_string()), expected, "{text}");
+            let is_sampled = expected.map(|text| text.ends_with("-01"));
+            assert_eq!(found.map(|context| context.is_sampled()), is_sampled, "{text}");
         }
     }
 
@@ -128,6 +143,8 @@ mod tests {
         for none in [None, Some("broken")] {
             let own = TraceContext::of_dispatch(id, none);
             assert_eq!(own.trace_id(), id.0.simple().to_string());
+            assert_eq!(own.ids(), (id.0.as_u128(), id.0.as_u64_pair().1));
+            assert!(own.is_sampled());
             assert_eq!(TraceContext::parse(&own.to_string()), Some(own), "it is sound");
         }
     }

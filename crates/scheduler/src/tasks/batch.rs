@@ -6,15 +6,19 @@
 //! What the database refuses may be refused because of one job or because of the database itself: a right that was taken away, a trigger of
 //! somebody's, a damaged table. A job is disabled only after a dispatch of another one has been taken, on trial.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use sched_model::db::events::{self, NewEvent};
-use sched_model::db::tick::{self, Batch, DueJob, Written};
+use sched_model::db::tick::{self, Batch, DueJob, NewDispatch, Written};
 use sched_model::db::tx::TransactionError;
 use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::ids::JobId;
+use sched_model::domain::trace::TraceContext;
 use sched_runtime::clock::monotonic;
+use sched_runtime::traces::{Kind, Place, Span, Traces};
 use serde_json::json;
 
 use super::Scope;
@@ -86,6 +90,7 @@ impl Batches {
             Ok(mut done) => {
                 if let Some(done) = &mut done {
                     done.measure();
+                    done.trace(&self.scope.traces);
                 }
                 Ok(done)
             }
@@ -236,6 +241,22 @@ pub(super) struct Done {
 }
 
 impl Done {
+    /// Tells a collector, if there is one, of every dispatch: the span begins with the batch, and has the ids under which attempts hang.
+    fn trace(&self, traces: &Traces) {
+        if !traces.are_on() {
+            return;
+        }
+        let names: HashMap<JobId, &str> = self.jobs.iter().map(|job| (job.id, job.name.as_str())).collect();
+        let took = self.fenced.elapsed();
+        for dispatch in &self.batch.dispatches {
+            let context = TraceContext::of_dispatch(dispatch.id, None);
+            let ((trace, span), is_sampled) = (context.ids(), context.is_sampled());
+            let lateness = (self.now - dispatch.scheduled_for).to_std().unwrap_or_default() + took;
+            let job = names.get(&dispatch.job_id).copied().unwrap_or_default();
+            traces.ended(Place { trace, span, is_sampled }, took, || span_of(dispatch, job, lateness));
+        }
+    }
+
     fn measure(&mut self) {
         self.phases.end("commit");
         // A fire is late until its dispatch is committed.
@@ -267,6 +288,27 @@ impl Done {
                 tracing::error!(job.id = %job.id, job.name, reason = disabled.reason, "A job was disabled: it cannot be scheduled.");
             }
         }
+    }
+}
+
+/// What a collector of traces is told of a dispatch.
+fn span_of(dispatch: &NewDispatch, job: &str, lateness: Duration) -> Span {
+    let late_ms = i64::try_from(lateness.as_millis()).unwrap_or(i64::MAX);
+    Span {
+        // A schedule begins a trace.
+        parent: None,
+        name: format!("dispatch {job}"),
+        kind: Kind::Producer,
+        attributes: vec![
+            ("tenant.id", dispatch.tenant_id.to_string().into()),
+            ("job.id", dispatch.job_id.to_string().into()),
+            ("job.name", job.into()),
+            ("dispatch.id", dispatch.id.to_string().into()),
+            ("queue", dispatch.queue.as_str().into()),
+            ("fire_time", dispatch.scheduled_for.to_rfc3339_opts(SecondsFormat::AutoSi, true).into()),
+            ("lateness_ms", late_ms.into()),
+        ],
+        failure: None,
     }
 }
 

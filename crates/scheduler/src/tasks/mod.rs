@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use sched_model::db::{Conn, Database, losses, notify as hints};
 use sched_model::domain::ids::{InstanceId, Term};
+use sched_runtime::traces::Traces;
 use tokio_util::sync::CancellationToken;
 
 /// What every task of a term needs.
@@ -32,6 +33,8 @@ pub struct Scope {
     pub term: Term,
     /// Cancelled when the term ends. A task that has more to do then leaves it to the next leader, who waits for it.
     pub stop: CancellationToken,
+    /// Where spans go.
+    pub traces: Traces,
 }
 
 /// Shows the counters of what may not happen for long before it first does, for alerts on their growth.

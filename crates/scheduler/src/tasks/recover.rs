@@ -40,7 +40,7 @@ impl Activation for Recover {
 
 impl Recover {
     async fn run(&self) -> Result<Report, DbError> {
-        let Scope { database, instance, term, stop } = &self.scope;
+        let Scope { database, instance, term, stop, .. } = &self.scope;
         let mut conn = database.conn().await?;
         let by = By::Leader { instance: *instance, term: *term };
         let losses = Losses { max_attempts: self.max_attempts };

@@ -11,6 +11,7 @@ use sched_model::db::{Conn, Database};
 use sched_model::domain::ids::{DEFAULT_TENANT, InstanceId, Term, WorkerId};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
+use sched_runtime::traces::Traces;
 use sched_scheduler::tasks::Scope;
 use test_support::{Client, TestDatabase};
 use uuid::Uuid;
@@ -44,7 +45,7 @@ impl World {
             panic!("somebody leads already");
         };
         let stop = tokio_util::sync::CancellationToken::new();
-        let scope = Scope { database: database.clone(), instance, term, stop };
+        let scope = Scope { database: database.clone(), instance, term, stop, traces: Traces::default() };
         let world = Self { database, scope, client: db.client().await, db };
         world
             .sql(&format!(

@@ -35,6 +35,7 @@ mod restart;
 mod scenarios;
 mod secrets;
 mod timetables;
+mod traces;
 mod upgrade;
 mod waiting;
 mod worker_database;
