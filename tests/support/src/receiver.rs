@@ -40,9 +40,7 @@ impl Receiver {
         serves.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // Who hangs up in the middle has sent nothing.
-                if let Ok(Some(one)) = take(stream).await {
-                    into.lock().unwrap_or_else(PoisonError::into_inner).push(one);
-                }
+                drop(take(stream, &into).await);
             }
         });
         Ok(Self { address, received, _serves: serves })
@@ -59,7 +57,8 @@ impl Receiver {
     }
 }
 
-async fn take(mut stream: TcpStream) -> io::Result<Option<Received>> {
+/// Keeps a request, and then answers it, so that who has the answer finds the request kept.
+async fn take(mut stream: TcpStream, into: &Mutex<Vec<Received>>) -> io::Result<()> {
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await? > 0 {
         let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
@@ -67,11 +66,14 @@ async fn take(mut stream: TcpStream) -> io::Result<Option<Received>> {
         let head = String::from_utf8_lossy(head).to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         if body.len() >= length.and_then(|length| length.parse().ok()).unwrap_or(0) {
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await?;
-            return Ok(Some(Received { head, body: body.to_vec() }));
+            let one = Received { head, body: body.to_vec() };
+            into.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+            return stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                .await;
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 #[cfg(test)]
