@@ -4,7 +4,7 @@
 //! daemon's own body and says once why it ended. What a daemon is made of, and in which order it stops, is the body's part:
 //! it watches [`Context::shutdown`]. After the second signal the body has [`GRACE`] left before it is dropped. Blocking
 //! calls that are still running at the end are waited for as long again and then left behind. Before that, spans that the
-//! body has left are sent ([`traces::FLUSH_WITHIN`]).
+//! body has left, and reports of errors, are sent.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -12,13 +12,16 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::config::{self, ProcessSettings, Program, Setting, Source, Values};
+use crate::delivery::Sending;
 use crate::exit::{self, ExitError, ExitStatus};
 use crate::shutdown::{self, Shutdown};
 use crate::telemetry::{self, LogSettings};
-use crate::traces::{self, Exporter, Exporting, Traces, TracesSettings};
+use crate::traces::{self, Exporter, Traces, TracesSettings};
+use crate::tracker::{self, Report, Reporter, Tracker, TrackerSettings};
 
 /// What a body has left after the second signal.
 pub const GRACE: Duration = Duration::from_secs(2);
@@ -34,11 +37,14 @@ pub struct Context {
     pub metrics: PrometheusHandle,
     /// Where its spans go.
     pub traces: Traces,
+    /// Where its errors are reported.
+    pub tracker: Tracker,
 }
 
 /// Runs a daemon with the process's own arguments and environment.
 ///
-/// `groups` are its settings besides [`config::LOGGING`], [`config::PROCESS`] and [`traces::TRACES`], which every daemon has. `read` makes
+/// `groups` are its settings besides [`config::LOGGING`], [`config::PROCESS`], [`traces::TRACES`]
+/// and [`tracker::TRACKER`], which every daemon has. `read` makes
 /// the daemon's configuration out of the values; what it returns is used only if no mistake was recorded.
 pub fn run<C, F, E>(
     program: &Program,
@@ -95,6 +101,7 @@ struct Process {
     logging: LogSettings,
     process: ProcessSettings,
     traces: Option<TracesSettings>,
+    tracker: Option<TrackerSettings>,
 }
 
 fn start<C>(
@@ -104,7 +111,7 @@ fn start<C>(
     source: &dyn Source,
     read: impl FnOnce(&mut Values) -> C,
 ) -> Result<Start<C>, ExitError> {
-    let of_all = [config::LOGGING, traces::TRACES, config::PROCESS];
+    let of_all = [config::LOGGING, traces::TRACES, tracker::TRACKER, config::PROCESS];
     let all: Vec<&[Setting]> = groups.iter().copied().chain(of_all).collect();
     let mut values = match config::load(program, &all, args, source) {
         Ok(values) => values,
@@ -116,6 +123,7 @@ fn start<C>(
         logging: LogSettings::read(&mut values),
         process: ProcessSettings::read(&mut values),
         traces: TracesSettings::read(&mut values),
+        tracker: TrackerSettings::read(&mut values),
     };
     let effective = values.check_requested().then(|| values.effective());
     values.finish()?;
@@ -136,7 +144,11 @@ where
     if let Some(parent) = settings.process.exit_with_parent {
         shutdown::exit_with_parent(parent).map_err(failure)?;
     }
-    telemetry::init(&settings.logging).map_err(failure)?;
+    let tracker = settings.tracker.map(|tracker| Reporter::new(program, tracker)).transpose();
+    let (tracker, reporter) = tracker.map_err(failure)?.unzip();
+    let tracker = tracker.unwrap_or_default();
+    telemetry::init_reporting(&settings.logging, &tracker).map_err(failure)?;
+    tracker.watch_panics();
     let metrics = telemetry::metrics_recorder().map_err(failure)?;
     let collector = settings.traces.map(|collector| Exporter::new(program, collector)).transpose();
     let (traces, exporter) = collector.map_err(failure)?.unzip();
@@ -149,17 +161,34 @@ where
     let result = runtime.block_on(async {
         let shutdown = Shutdown::listen().map_err(failure)?;
         tracing::info!(daemon = program.table(), version = program.version, "Starting.");
-        let exporting = exporter.map(Exporting::start);
-        let context = Context { program: *program, shutdown: shutdown.clone(), metrics, traces };
+        let exporting = exporter.map(|exporter| Sending::start("export_traces", |stop| exporter.run(stop)));
+        let reporting = reporter.map(|reporter| Sending::start("report_errors", |stop| reporter.run(stop)));
+        let context = Context {
+            program: *program,
+            shutdown: shutdown.clone(),
+            metrics,
+            traces,
+            tracker: tracker.clone(),
+        };
         let result = until_dropped(body(context), &shutdown).await;
-        if let Some(exporting) = exporting {
-            exporting.finish(&shutdown.hard).await;
+        if let Err(error) = &result {
+            tracker.report(|| ended_by(error));
         }
+        let sending = [exporting, reporting].into_iter().flatten();
+        join_all(sending.map(|sending| sending.finish(&shutdown.hard))).await;
         result
     });
     runtime.shutdown_timeout(GRACE);
     tracing::info!(daemon = program.table(), ok = result.is_ok(), "Stopped.");
     result
+}
+
+/// What is reported of a daemon that ends with an error.
+fn ended_by(error: &ExitError) -> Report {
+    let cause = ("error".to_owned(), error.describe());
+    let code = ("exit_code".to_owned(), error.code().to_string());
+    let title = "The daemon ended with an error.".to_owned();
+    Report { title, facts: vec![cause, code], is_fatal: true, ..Report::default() }
 }
 
 fn failure(error: impl Into<exit::BoxError>) -> ExitError {

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod config;
 pub mod daemon;
+mod delivery;
 pub mod driver;
 pub mod exit;
 pub mod health;
@@ -11,3 +12,4 @@ pub mod shutdown;
 pub mod tasks;
 pub mod telemetry;
 pub mod traces;
+pub mod tracker;

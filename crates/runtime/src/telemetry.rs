@@ -16,6 +16,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+use crate::tracker::Tracker;
+
 /// Bounds in seconds of every histogram whose name ends in `_seconds`: from a statement on a local socket to a long job.
 const SECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0,
@@ -79,6 +81,11 @@ pub enum TelemetryError {
 /// # Errors
 /// When it was started before or the level is invalid.
 pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
+    init_reporting(settings, &Tracker::default())
+}
+
+/// As [`init`]; what is logged at the level *error* is reported as well, if there is a tracker.
+pub(crate) fn init_reporting(settings: &LogSettings, tracker: &Tracker) -> Result<(), TelemetryError> {
     let filter = EnvFilter::try_new(with_quiet_parts(&settings.directives)).map_err(TelemetryError::Level)?;
     let line = fmt::layer().with_writer(std::io::stderr);
     let layer = match settings.format {
@@ -87,7 +94,13 @@ pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
             line.json().flatten_event(true).with_span_list(true).with_current_span(false).boxed()
         }
     };
-    tracing_subscriber::registry().with(filter).with(layer).try_init().map_err(TelemetryError::Logging)
+    let all = tracing_subscriber::registry().with(filter).with(layer);
+    match tracker.layer() {
+        Some(reports) => all.with(reports).try_init(),
+        // Nothing is installed that would look at every span for nobody.
+        None => all.try_init(),
+    }
+    .map_err(TelemetryError::Logging)
 }
 
 /// The directives, with the web server's own chatter about its threads left out unless it is asked for by name.

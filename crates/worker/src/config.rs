@@ -106,6 +106,13 @@ pub const SETTINGS: &[Setting] = &[
         "PEM file with authorities that http functions trust besides the system's",
     ),
     Setting::new(
+        "worker-report-failures",
+        "WORKER_REPORT_FAILURES",
+        "BOOL",
+        "Whether dispatches that have failed for good, with an attempt of this worker, are reported to the error tracker",
+    )
+    .switch(),
+    Setting::new(
         "max-retry-attempts",
         "MAX_RETRY_ATTEMPTS",
         "COUNT",
@@ -171,6 +178,8 @@ pub struct Config {
     pub queue_weights: Vec<u32>,
     /// Whether to listen for notifications.
     pub listen: bool,
+    /// Whether dispatches that have failed for good are reported.
+    pub report_failures: bool,
     /// Shortest and longest pause between looks for work.
     pub poll: (Duration, Duration),
     /// Time between heartbeats.
@@ -239,6 +248,7 @@ impl Config {
             queues,
             queue_weights,
             listen: values.boolean("worker-listen"),
+            report_failures: values.boolean("worker-report-failures"),
             poll: (shortest, longest),
             heartbeat_interval,
             lease,

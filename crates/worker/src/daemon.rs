@@ -15,6 +15,7 @@ use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
 use sched_runtime::health::{HealthServer, HealthState, ListenError};
 use sched_runtime::tasks::{BoxError, TaskError, TaskGroup};
+use sched_runtime::tracker::Tracker;
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -178,6 +179,7 @@ pub(crate) async fn run(
         let board = Arc::new(Board::default());
         listeners.spawn("live", live::run(board.clone(), database.clone(), seen.clone(), listeners.token()));
         let beat_now = Arc::new(Notify::new());
+        let tracker = if config.report_failures { context.tracker } else { Tracker::default() };
         let worker = Worker {
             version: context.program.version,
             config,
@@ -193,6 +195,7 @@ pub(crate) async fn run(
             seen,
             board,
             traces: context.traces,
+            tracker,
         };
         let mut workers = vec![worker];
         while let Some(first) = workers.first().filter(|_| workers.len() < count) {

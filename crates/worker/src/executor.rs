@@ -32,7 +32,7 @@ use crate::handlers::{Again, Captured, ErrorClass, Execution, Live, Outcome, Rep
 use crate::pace::PATIENCE;
 use crate::session::{Session, Worker};
 use crate::traces::{self, How};
-use crate::{scrubbing, secrets};
+use crate::{failures, scrubbing, secrets};
 
 /// Starts an attempt, as soon as a slot is free. Its place is taken until its result is stored.
 pub(crate) fn start(session: &Session, claimed: Claimed, place: Option<OwnedSemaphorePermit>) {
@@ -163,6 +163,7 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     tell(&claimed, &report);
     let max_attempts = worker.config.max_retry_attempts;
     let ended = ended(&claimed, execution_id, report, started, was_handed_back, max_attempts);
+    failures::report(&worker.tracker, &claimed, &ended);
     let kept = worker.completer.room_for(completer::bytes_of(&ended)).await;
     free(worker, slot);
     worker.completer.send_holding(Some(claimed.claim_id), ended, (place, kept)).await;

@@ -7,6 +7,7 @@ pub mod config;
 mod crowd;
 mod daemon;
 mod executor;
+mod failures;
 pub mod handlers;
 mod heartbeat;
 mod live;

@@ -21,6 +21,7 @@ use sched_runtime::clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, TaskError, spawn_owned};
 use sched_runtime::traces::Traces;
+use sched_runtime::tracker::Tracker;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -70,6 +71,8 @@ pub(crate) struct Worker {
     pub(crate) board: Arc<Board>,
     /// Where their spans go.
     pub(crate) traces: Traces,
+    /// Where dispatches that failed for good are reported; nowhere unless the operator asks for it.
+    pub(crate) tracker: Tracker,
 }
 
 /// One identity.

@@ -14,6 +14,7 @@ use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
 use sched_runtime::traces::Traces;
+use sched_runtime::tracker::Tracker;
 use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -40,6 +41,7 @@ impl World {
             shutdown: world.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
+            tracker: Tracker::default(),
         };
         let run = builder.build().unwrap().run(world.config(), context);
         world.worker = Some(spawn_owned("worker", run));

@@ -14,6 +14,7 @@ use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
 use sched_runtime::traces::Traces;
+use sched_runtime::tracker::Tracker;
 use sched_worker::{Builder, Config, Ctx, HandlerError, PROGRAM, Worker};
 use serde_json::Value;
 use test_support::{Client, TestDatabase, wait_for};
@@ -79,6 +80,7 @@ impl World {
             shutdown: self.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
+            tracker: Tracker::default(),
         };
         self.workers.push(spawn_owned("worker", builder.build().unwrap().run(config, context)));
     }

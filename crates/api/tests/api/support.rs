@@ -13,6 +13,7 @@ use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry::metrics_recorder;
 use sched_runtime::traces::Traces;
+use sched_runtime::tracker::Tracker;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -186,8 +187,13 @@ fn launch_with(
     values.finish().unwrap();
     let shutdown = Shutdown::new();
     let metrics = metrics_recorder().unwrap();
-    let context =
-        Context { program: PROGRAM, shutdown: shutdown.clone(), metrics, traces: Traces::default() };
+    let context = Context {
+        program: PROGRAM,
+        shutdown: shutdown.clone(),
+        metrics,
+        traces: Traces::default(),
+        tracker: Tracker::default(),
+    };
     let server = sched_api::build(config, &context).unwrap();
     let addr = server.addr();
     let task = spawn_owned("api", {

@@ -7,7 +7,7 @@
 //!
 //! A collector that is away never holds up work. What could not be sent is sent again, at growing intervals; meanwhile the queue fills, and
 //! what finds it full is dropped and counted (`sched_spans_dropped_total`). That the collector is away, or refuses what it is sent, is logged
-//! when it begins and when it ends. When the daemon has stopped, what is left is sent, within [`FLUSH_WITHIN`]: the task that sends runs on
+//! when it begins and when it ends. When the daemon has stopped, what is left is sent, within three seconds: the task that sends runs on
 //! the runtime, which is still there, and only it is waited for, so that nothing can wait for each other. A second signal leaves it.
 //! Spans of a process that is killed are lost, as far as they had not been sent.
 //!
@@ -31,12 +31,9 @@ use tokio::sync::Notify;
 
 pub use settings::{TRACES, TracesSettings};
 
-pub(crate) use exporter::{Exporter, Exporting};
+pub(crate) use exporter::Exporter;
 
 use crate::clock;
-
-/// How long what is left may take to be sent when the daemon has stopped.
-pub const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
 /// Spans that wait to be sent, at most: some megabytes.
 const QUEUE: usize = 16_384;

@@ -1,5 +1,3 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use metrics_exporter_prometheus::PrometheusBuilder;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
@@ -8,68 +6,31 @@ use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Told;
 use opentelemetry_proto::tonic::trace::v1::{Span as Sent, span::SpanKind, status::StatusCode};
 use prost::Message as _;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::clock::monotonic;
 use crate::config::{MapSource, Program, load};
-use crate::tasks::{OwnedTask, spawn_owned};
+use crate::delivery::fake::Server;
+use crate::delivery::{FLUSH_WITHIN, Sending};
 
 const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const PLACE: Place =
     Place { trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c, span: 0xb7ad_6b71_6920_3331, is_sampled: true };
 
-/// A server that says to each request the next of some answers, and to all later ones the last.
-struct Collector {
-    address: String,
-    /// The heads and what they carry.
-    taken: Arc<Mutex<Vec<(String, ExportTraceServiceRequest)>>>,
-    _serves: OwnedTask<()>,
+/// What a collector was sent, one after the other.
+fn requests(collector: &Server) -> Vec<(String, ExportTraceServiceRequest)> {
+    let taken = collector.taken.lock().unwrap();
+    let request = |body: &Vec<u8>| ExportTraceServiceRequest::decode(&body[..]).unwrap();
+    taken.iter().map(|(head, body)| (head.clone(), request(body))).collect()
 }
 
-impl Collector {
-    async fn start(answers: Vec<(u16, Vec<u8>)>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let taken: Arc<Mutex<Vec<_>>> = Arc::default();
-        let into = taken.clone();
-        let serves = spawn_owned("collector", async move {
-            let asked = AtomicUsize::new(0);
-            loop {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut bytes = Vec::new();
-                let (head, body) = loop {
-                    stream.read_buf(&mut bytes).await.unwrap();
-                    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-                    let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-                    let length: usize = length.unwrap().parse().unwrap();
-                    if bytes.len() >= end + 4 + length {
-                        break (head, bytes[end + 4..].to_vec());
-                    }
-                };
-                let number = asked.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
-                let (status, answer) = &answers[number];
-                into.lock().unwrap().push((head, ExportTraceServiceRequest::decode(&body[..]).unwrap()));
-                let head = format!(
-                    "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    answer.len()
-                );
-                stream.write_all(&[head.as_bytes(), answer].concat()).await.unwrap();
-            }
-        });
-        Self { address, taken, _serves: serves }
-    }
-
-    fn spans(&self) -> Vec<Vec<Sent>> {
-        let taken = self.taken.lock().unwrap();
-        let of = |request: &ExportTraceServiceRequest| {
-            request.resource_spans.iter().flat_map(|r| &r.scope_spans).flat_map(|s| s.spans.clone()).collect()
-        };
-        taken.iter().map(|(_, request)| of(request)).collect()
-    }
+fn spans(collector: &Server) -> Vec<Vec<Sent>> {
+    let of = |request: ExportTraceServiceRequest| {
+        request.resource_spans.into_iter().flat_map(|r| r.scope_spans).flat_map(|s| s.spans).collect()
+    };
+    requests(collector).into_iter().map(|(_, request)| of(request)).collect()
 }
 
 fn settings(variables: &[(&str, &str)]) -> Result<Option<TracesSettings>, String> {
@@ -79,14 +40,15 @@ fn settings(variables: &[(&str, &str)]) -> Result<Option<TracesSettings>, String
     values.finish().map(|()| settings).map_err(|error| error.to_string())
 }
 
-fn exporting(address: &str) -> (Traces, Exporting) {
+fn exporting(address: &str) -> (Traces, Sending) {
+    let address = format!("http://{address}");
     let settings = settings(&[
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", address),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", address.as_str()),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20s3cret,x-tenant=a"),
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test%2C1,service.version=9"),
     ]);
     let (traces, exporter) = Exporter::new(&PROGRAM, settings.unwrap().unwrap()).unwrap();
-    (traces, Exporting::start(exporter))
+    (traces, Sending::start("export_traces", |stop| exporter.run(stop)))
 }
 
 fn span(name: &str) -> Span {
@@ -102,13 +64,13 @@ fn texts(attributes: &[KeyValue]) -> Vec<(&str, String)> {
     attributes.iter().map(|attribute| (attribute.key.as_str(), text(attribute))).collect()
 }
 
-async fn finish(exporting: Exporting) {
+async fn finish(exporting: Sending) {
     exporting.finish(&CancellationToken::new()).await;
 }
 
 #[tokio::test]
 async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given() {
-    let collector = Collector::start(vec![(200, Vec::new())]).await;
+    let collector = Server::start(vec![(200, Vec::new())]).await;
     let (traces, exporting) = exporting(&format!("{}/otlp/", collector.address));
     let (took, before) = (Duration::from_millis(1500), clock::wall());
     traces.ended(PLACE, took, || Span {
@@ -121,7 +83,7 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
     traces.ended(Place { span: 2, ..PLACE }, took, || Span { kind: Kind::Producer, ..span("dispatch") });
     finish(exporting).await;
 
-    let (head, request) = collector.taken.lock().unwrap()[0].clone();
+    let (head, request) = requests(&collector)[0].clone();
     assert!(head.starts_with("post /otlp/v1/traces http/1.1"), "{head}");
     for line in ["content-type: application/x-protobuf", "authorization: bearer s3cret", "x-tenant: a"] {
         assert!(head.lines().any(|found| found == line), "{line}: {head}");
@@ -135,7 +97,7 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
         assert_eq!(process.iter().filter(|(name, _)| *name == told.0).count(), 1, "{process:?}");
         assert!(process.contains(&(told.0, told.1.to_owned())), "{process:?}");
     }
-    let [first, second, third] = &collector.spans()[0][..] else { panic!("{:?}", collector.spans()) };
+    let [first, second, third] = &spans(&collector)[0][..] else { panic!("{:?}", spans(&collector)) };
     assert_eq!(first.trace_id, PLACE.trace.to_be_bytes());
     assert_eq!(first.span_id, PLACE.span.to_be_bytes());
     assert_eq!(first.parent_span_id, 7_u64.to_be_bytes());
@@ -153,28 +115,28 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
 
 #[tokio::test]
 async fn spans_are_sent_while_the_daemon_runs_and_in_batches() {
-    let collector = Collector::start(vec![(200, Vec::new())]).await;
+    let collector = Server::start(vec![(200, Vec::new())]).await;
     let (traces, exporting) = exporting(&collector.address);
     for _ in 0..=2 * BATCH {
         traces.ended(PLACE, Duration::ZERO, || span("many"));
     }
-    while collector.spans().concat().len() <= 2 * BATCH {
+    while spans(&collector).concat().len() <= 2 * BATCH {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let sizes: Vec<usize> = collector.spans().iter().map(Vec::len).collect();
+    let sizes: Vec<usize> = spans(&collector).iter().map(Vec::len).collect();
     assert_eq!(sizes, [BATCH, BATCH, 1]);
     finish(exporting).await;
 }
 
 #[tokio::test]
 async fn nothing_is_made_that_is_not_sent() {
-    let collector = Collector::start(vec![(200, Vec::new())]).await;
+    let collector = Server::start(vec![(200, Vec::new())]).await;
     let (on, exporting) = exporting(&collector.address);
     on.ended(Place { is_sampled: false, ..PLACE }, Duration::ZERO, || panic!("it is not sampled"));
     Traces::default().ended(PLACE, Duration::ZERO, || panic!("there is no collector"));
     on.ended(PLACE, Duration::ZERO, || span("sampled"));
     finish(exporting).await;
-    let names: Vec<String> = collector.spans().concat().into_iter().map(|span| span.name).collect();
+    let names: Vec<String> = spans(&collector).concat().into_iter().map(|span| span.name).collect();
     assert_eq!(names, ["sampled"]);
 }
 
@@ -199,15 +161,15 @@ fn a_full_queue_drops_what_comes_and_counts_it() {
 async fn what_a_collector_was_away_for_is_sent_again_and_what_it_refuses_is_not() {
     let away = (503, Vec::new());
     let refuses = (400, Vec::new());
-    let collector = Collector::start(vec![away, refuses, (200, Vec::new())]).await;
+    let collector = Server::start(vec![away, refuses, (200, Vec::new())]).await;
     let (traces, exporting) = exporting(&collector.address);
     traces.ended(PLACE, Duration::ZERO, || span("refused"));
-    while collector.spans().len() < 2 {
+    while spans(&collector).len() < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     traces.ended(PLACE, Duration::ZERO, || span("taken"));
     finish(exporting).await;
-    let names: Vec<String> = collector.spans().concat().into_iter().map(|span| span.name).collect();
+    let names: Vec<String> = spans(&collector).concat().into_iter().map(|span| span.name).collect();
     assert_eq!(names, ["refused", "refused", "taken"]);
 }
 
@@ -226,7 +188,7 @@ fn spans_that_a_collector_rejects_in_part_are_told() {
 #[tokio::test]
 async fn a_collector_that_hangs_holds_up_the_end_for_a_bounded_time_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap().to_string();
     for (is_hard, longest) in [(false, FLUSH_WITHIN + Duration::from_secs(2)), (true, Duration::from_secs(1))]
     {
         let (traces, exporting) = exporting(&address);

@@ -24,6 +24,7 @@ use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_runtime::telemetry;
 use sched_runtime::traces::Traces;
+use sched_runtime::tracker::Tracker;
 use sched_worker::{Config, PROGRAM, Worker};
 use serde_json::{Value, json};
 use test_support::{Client, Process, TestDatabase, server_program, wait_for};
@@ -47,6 +48,7 @@ impl World {
             shutdown: world.shutdown.clone(),
             metrics: telemetry::metrics_recorder().unwrap(),
             traces: Traces::default(),
+            tracker: Tracker::default(),
         };
         let bin_dir = server_program("pg_dump").parent().unwrap().display().to_string();
         let url = world.db.url().to_owned();

@@ -36,6 +36,7 @@ mod scenarios;
 mod secrets;
 mod timetables;
 mod traces;
+mod tracker;
 mod upgrade;
 mod waiting;
 mod worker_database;

@@ -152,11 +152,16 @@ async fn a_request_its_dispatch_and_its_attempt_are_one_trace_with_the_promised_
     assert!(run.span.status.is_none(), "{run:?}");
 
     // What ends last is sent before the process ends.
-    system.apply(&shell_jobs("sleep 1", &[manual("last")])).await;
-    let dispatch = system.trigger("last").await;
-    let runs =
-        format!("SELECT count(*) FROM job_dispatch WHERE id = '{dispatch}' AND status = 'IN_PROGRESS'");
-    system.wait_count("the last one runs", &runs, 1).await;
+    let folder = tempfile::tempdir().unwrap();
+    let begun = folder.path().join("begun");
+    let command = format!("touch {}; sleep 1", begun.display());
+    system.execute("UPDATE scheduled_jobs SET is_paused = true WHERE name = 'beat'").await;
+    system.apply(&shell_jobs(&command, &[manual("last")])).await;
+    system.trigger("last").await;
+    wait_for("the last one to begin", PATIENCE, async || {
+        if begun.exists() { Ok(()) } else { Err("it has not begun".to_owned()) }
+    })
+    .await;
     assert!(system.workers[0].stop_gracefully(PATIENCE).await.success());
     assert!(spans(&collector).iter().any(|seen| seen.span.name == "attempt last"));
 
@@ -212,7 +217,7 @@ async fn work_goes_on_without_the_collector_and_spans_arrive_when_it_is_back() {
         .await;
     wait_for("that it is back", PATIENCE, async || {
         let log = system.workers[0].stderr();
-        if log.contains("takes spans again") { Ok(()) } else { Err(log) }
+        if log.contains("takes what it is sent again") { Ok(()) } else { Err(log) }
     })
     .await;
     let log = system.workers[0].stderr();

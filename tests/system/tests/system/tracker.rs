@@ -1,0 +1,84 @@
+//! A tracker of errors is told of errors of the daemons and of dispatches that have failed for good, and never holds anything up.
+
+use serde_json::{Value, json};
+use system_tests::{Installation, PATIENCE, shell_jobs};
+use test_support::{Receiver, http, wait_for};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CANARY: &str = "canary-value-42";
+
+/// The events that a tracker has.
+fn events(tracker: &Receiver) -> Vec<Value> {
+    let event = |body: &Vec<u8>| {
+        let text = String::from_utf8(body.clone()).unwrap();
+        serde_json::from_str(text.lines().nth(2).unwrap()).unwrap()
+    };
+    tracker.received().iter().map(|received| event(&received.body)).collect()
+}
+
+async fn the(tracker: &Receiver, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    wait_for(what, PATIENCE, async || {
+        let all = events(tracker);
+        all.iter().find(|event| is_it(event)).cloned().ok_or_else(|| format!("{all:?}"))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_and_dispatches_that_failed_for_good_are_reported_without_secrets() {
+    let tracker = Receiver::start(0).await.unwrap();
+    let dsn = format!("http://k3y@{}/7", tracker.address());
+    let settings = [("ERROR_TRACKER_DSN", dsn.as_str()), ("WORKER_REPORT_FAILURES", "true")];
+    let mut system = Installation::new().await;
+    system.start_api_with(&settings[..1]).await;
+    system.start_worker(&settings).await;
+    let retry = json!({"max_attempts": 2, "backoff_seconds": 0, "jitter_percent": 0});
+    let job = json!({"name": "fails", "job_type": "manual", "retry_policy": retry});
+    system.apply(&shell_jobs(&format!("echo {CANARY}; exit 7"), &[job])).await;
+    let traceparent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let headers = [("traceparent", traceparent.as_str())];
+    let path = "/api/v1/jobs/fails/trigger";
+    let answer = http::request(system.api_addr(), "POST", path, &headers, Some(&json!({}))).await.unwrap();
+    let dispatch = answer.json()["dispatch_id"].clone();
+
+    let event = the(&tracker, "the failed dispatch", |event| event["tags"]["job.name"] == "fails").await;
+    assert_eq!((&event["tags"]["dispatch.id"], &event["tags"]["attempt"]), (&dispatch, &json!("2")));
+    assert_eq!(
+        (&event["tags"]["trace_id"], &event["tags"]["error.type"]),
+        (&json!(TRACE), &json!("exit_code"))
+    );
+    assert_eq!((&event["tags"]["daemon"], &event["level"]), (&json!("worker"), &json!("error")));
+    assert_eq!(events(&tracker).len(), 1, "the attempt that was retried is not reported");
+    let head = tracker.received()[0].head.clone();
+    assert!(head.starts_with("post /api/7/envelope/ ") && head.contains("sentry_key=k3y"), "{head}");
+
+    // A table that is gone is an error of the API.
+    system.execute("ALTER TABLE job_templates RENAME TO gone").await;
+    let failed = http::request(system.api_addr(), "GET", "/api/v1/templates", &headers, None).await.unwrap();
+    assert_eq!(failed.status, 500, "{}", failed.body);
+    let event = the(&tracker, "the error", |event| event["tags"]["daemon"] == "api").await;
+    assert_eq!(event["logentry"]["formatted"], "A request failed.");
+    assert_eq!(event["tags"]["request.id"], failed.json()["request_id"]);
+    assert_eq!(event["contexts"]["trace"]["trace_id"], TRACE);
+    system.execute("ALTER TABLE gone RENAME TO job_templates").await;
+
+    let sent =
+        tracker.received().iter().map(|one| String::from_utf8(one.body.clone()).unwrap()).collect::<String>();
+    assert!(sent.contains("exit code 7") && !sent.contains(CANARY), "output is not reported: {sent}");
+
+    // Away: the answer does not wait, and the end does not either.
+    drop(tracker);
+    system.execute("ALTER TABLE job_templates RENAME TO gone").await;
+    assert_eq!(http::get(system.api_addr(), "/api/v1/templates").await.unwrap().status, 500);
+    system.execute("ALTER TABLE gone RENAME TO job_templates").await;
+    let mut api = system.api.take().unwrap();
+    wait_for("the warning", PATIENCE, async || {
+        let log = api.stderr();
+        if log.contains("The error tracker cannot be reached") { Ok(()) } else { Err(log) }
+    })
+    .await;
+    assert!(api.stop_gracefully(PATIENCE).await.success());
+    for log in [api.stderr(), system.workers[0].stderr()] {
+        assert!(!log.contains("k3y"), "{log}");
+    }
+}
