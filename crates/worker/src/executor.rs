@@ -148,11 +148,12 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     };
     worker.pace.ended(report.elapsed);
     let (mut report, was_untried) = unless_untried(report);
-    traces::ended(&worker.traces, session.id, &claimed, report.elapsed, &How::Report(&report));
     let was_stopped = session.hand_back.is_cancelled() && report.outcome == Outcome::Cancelled;
     if was_stopped && report.still_runs {
         free(worker, slot);
-        return killed(&session, claimed, Killed::RunsOn, report.elapsed, place).await;
+        let why = Killed::RunsOn;
+        traces::ended(&worker.traces, session.id, &claimed, report.elapsed, &How::Killed(why.in_words()));
+        return killed(&session, claimed, why, report.elapsed, place).await;
     }
     if was_stopped {
         // Nobody has cancelled the work.
@@ -163,6 +164,9 @@ async fn run(session: Session, mut claimed: Claimed, place: Option<OwnedSemaphor
     tell(&claimed, &report);
     let max_attempts = worker.config.max_retry_attempts;
     let ended = ended(&claimed, execution_id, report, started, was_handed_back, max_attempts);
+    if !was_untried {
+        traces::ended(&worker.traces, session.id, &claimed, ended.record.duration, &How::Ended(&ended));
+    }
     failures::report(&worker.tracker, &claimed, &ended);
     let kept = worker.completer.room_for(completer::bytes_of(&ended)).await;
     free(worker, slot);
@@ -476,6 +480,12 @@ pub(crate) mod tests {
             retry_policy: None,
             limited_queue: None,
         }
+    }
+
+    /// An attempt that ended with exit code 7.
+    pub(crate) fn failed(claimed: &Claimed) -> Ended {
+        let report = Report::failed(ErrorClass::ExitCode, "exit code 7");
+        ended(claimed, ExecutionId(uuid::Uuid::nil()), report, monotonic(), false, 3)
     }
 
     #[test]

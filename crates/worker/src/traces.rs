@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
+use sched_model::db::attempts::Ended;
 use sched_model::db::claims::Claimed;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, WorkerId, execution_id};
 use sched_model::domain::trace::TraceContext;
 use sched_runtime::traces::{Kind, Place, Span, Traces, Value};
-
-use crate::handlers::{ErrorClass, Report};
 
 /// Where an attempt belongs in the trace of its dispatch.
 pub(crate) fn trace(claimed: &Claimed) -> TraceContext {
@@ -42,8 +41,8 @@ pub(crate) fn ended(traces: &Traces, worker: WorkerId, claimed: &Claimed, took: 
 
 /// How an attempt ended.
 pub(crate) enum How<'a> {
-    /// As its handler reports, without secrets.
-    Report(&'a Report),
+    /// As history has it.
+    Ended(&'a Ended),
     /// It was killed, and why.
     Killed(&'static str),
 }
@@ -63,12 +62,12 @@ fn told(worker: WorkerId, claimed: &Claimed, how: &How<'_>) -> Span {
         ("waited_ms", waited_ms.into()),
     ];
     let failure = match how {
-        How::Report(report) => {
-            let outcome = AttemptOutcome::from(report.outcome);
-            attributes.push(("outcome", outcome.as_str().into()));
-            attributes
-                .extend(report.error_class.map(|class| ("error.type", ErrorClass::as_str(class).into())));
-            (outcome != AttemptOutcome::Completed).then(|| report.error_message.clone().unwrap_or_default())
+        How::Ended(ended) => {
+            attributes.push(("outcome", ended.outcome.as_str().into()));
+            attributes.extend(ended.record.error_class.as_deref().map(|class| ("error.type", class.into())));
+            // What is handed back because its worker stops has not failed.
+            let is_failure = !matches!(ended.outcome, AttemptOutcome::Completed | AttemptOutcome::Released);
+            is_failure.then(|| ended.record.error_message.clone().unwrap_or_default())
         }
         How::Killed(why) => Some(format!("killed: {why}")),
     };
@@ -92,15 +91,15 @@ fn id(claimed: &Claimed) -> ExecutionId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::executor::tests::claimed;
+    use crate::executor::tests::{claimed, failed};
 
     #[test]
     fn an_attempt_is_told_of_with_what_it_is_called_elsewhere() {
         let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
         let claimed = Claimed { traceparent: Some(given.into()), ..claimed() };
         let worker = WorkerId(uuid::Uuid::nil());
-        let report = Report::failed(ErrorClass::ExitCode, "exit code 7");
-        let span = told(worker, &claimed, &How::Report(&report));
+        let ended = failed(&claimed);
+        let span = told(worker, &claimed, &How::Ended(&ended));
         assert_eq!((span.name.as_str(), span.parent), ("attempt calls", Some(0xb7ad_6b71_6920_3331)));
         assert_eq!(span.failure.as_deref(), Some("exit code 7"));
         for fact in [
@@ -112,6 +111,9 @@ mod tests {
         ] {
             assert!(span.attributes.contains(&fact), "{fact:?}: {:?}", span.attributes);
         }
+        let released = Ended { outcome: AttemptOutcome::Released, ..ended };
+        let released = told(worker, &claimed, &How::Ended(&released));
+        assert!(released.failure.is_none() && released.attributes.contains(&("outcome", "RELEASED".into())));
         let killed = told(worker, &claimed, &How::Killed("its lease was lost"));
         assert_eq!(killed.failure.as_deref(), Some("killed: its lease was lost"));
         let (_, own) = trace(&claimed).ids();
