@@ -56,22 +56,21 @@ pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
 
 /// Puts back what is kept where `sent` holds what is shown in its place; gives the pointers of those for which nothing is kept.
 ///
-/// Variables and headers are known by their names. Signing secrets have none: one stands where it stood if there are as many as before, and otherwise
-/// all those that are kept follow each other as they did.
+/// Variables and headers are known by their names. Signing secrets have none: they are put back in their order if all of them are sent back, and none is
+/// where some are missing, since nobody could tell which.
 pub(crate) fn put_back_hidden(sent: &mut Value, kept: Option<&Value>) -> Vec<String> {
     let listed =
         |config: &Value| config.pointer(SIGNING).and_then(Value::as_array).cloned().unwrap_or_default();
     let (secrets, before) = (listed(sent), kept.map(listed).unwrap_or_default());
     let texts: Vec<&Value> = before.iter().filter(|value| value.is_string()).collect();
     let is_hidden = |value: &&Value| value.as_str() == Some(HIDDEN);
-    let is_in_order =
-        secrets.len() != before.len() && secrets.iter().filter(is_hidden).count() == texts.len();
+    let are_all_there = secrets.iter().filter(is_hidden).count() == texts.len();
     let (mut unknown, mut in_order) = (Vec::new(), texts.into_iter());
     for pointer in hidden_values(sent) {
         let value = match pointer.starts_with(SIGNING) {
-            true if is_in_order => in_order.next(),
-            true if secrets.len() != before.len() => None,
-            _ => kept.and_then(|kept| kept.pointer(&pointer)).filter(|value| value.is_string()),
+            true if are_all_there => in_order.next(),
+            true => None,
+            false => kept.and_then(|kept| kept.pointer(&pointer)).filter(|value| value.is_string()),
         };
         match (value, sent.pointer_mut(&pointer)) {
             (Some(value), Some(place)) => *place = value.clone(),
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_shown_is_put_back_by_its_name_or_its_place() {
+    fn what_was_not_shown_is_put_back_by_its_name_or_in_order() {
         let texts = |texts: &[&str]| json!({"sign": {"secrets": texts}});
         for (sent, kept, expected, unknown) in [
             (
@@ -109,7 +108,13 @@ mod tests {
                 json!({"env": {"A": "(hidden)"}}),
                 vec!["/env/A"],
             ),
-            (texts(&["new", "(hidden)"]), texts(&["1", "2"]), texts(&["new", "2"]), vec![]),
+            (
+                texts(&["new", "(hidden)"]),
+                texts(&["1", "2"]),
+                texts(&["new", "(hidden)"]),
+                vec!["/sign/secrets/1"],
+            ),
+            (texts(&["new", "(hidden)"]), texts(&["1"]), texts(&["new", "1"]), vec![]),
             (texts(&["new", "(hidden)", "(hidden)"]), texts(&["1", "2"]), texts(&["new", "1", "2"]), vec![]),
             (texts(&["(hidden)"]), texts(&["1", "2"]), texts(&["(hidden)"]), vec!["/sign/secrets/0"]),
         ] {
