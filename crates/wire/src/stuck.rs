@@ -26,7 +26,8 @@ pub struct StuckAttempts {
     /// Whether there may be more: no more than 500 are looked at.
     pub count_is_at_least: bool,
     /// Whether a scheduler leads; while none does, nobody ends them.
-    pub has_leader: bool,
+    #[serde(default)]
+    pub has_leader: Option<bool>,
     /// Each of them.
     pub attempts: Vec<StuckAttempt>,
 }

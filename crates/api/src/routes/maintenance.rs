@@ -74,7 +74,7 @@ async fn tell_stuck(state: &State, identity: &Identity) -> Result<HttpResponse, 
         dry_run: true,
         count,
         count_is_at_least,
-        has_leader,
+        has_leader: Some(has_leader),
         attempts,
     }))
 }

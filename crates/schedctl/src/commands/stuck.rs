@@ -44,7 +44,7 @@ pub(super) async fn reset(args: ResetStuckArgs, session: &Session) -> CommandRes
     }
     let found: StuckAttempts = api.post(&path, None, &request).await?;
     tell(&summary(&found));
-    if !found.has_leader {
+    if found.has_leader == Some(false) {
         tell("no scheduler leads, so that nobody would end them: start one, or wait until one takes over");
     }
     session.output.items(&found, &found.attempts, LIST, "")?;
