@@ -241,13 +241,15 @@ impl Facts {
         let mut attributes: Vec<(&'static str, traces::Value)> = vec![
             ("http.request.method", self.method.as_str().into()),
             ("http.response.status_code", i64::from(status).into()),
-            ("url.path", self.path.as_str().into()),
             ("request.id", self.id.0.as_str().into()),
         ];
-        attributes.extend(self.route.as_deref().map(|route| ("http.route", route.into())));
+        // What was never routed could be called anything, and is not told.
+        if let Some(route) = &self.route {
+            attributes
+                .extend([("http.route", route.as_str().into()), ("url.path", self.path.as_str().into())]);
+        }
         let name = match &self.route {
             Some(route) => format!("{} {route}", self.method),
-            // What was never routed could be called anything.
             None => "request".to_owned(),
         };
         // What the client got wrong is no failure of a server.

@@ -9,9 +9,11 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
 
@@ -170,13 +172,14 @@ where
             traces,
             tracker: tracker.clone(),
         };
-        let result = until_dropped(body(context), &shutdown).await;
-        if let Err(error) = &result {
-            tracker.report(|| ended_by(error));
+        // A panic is reported by the hook; it goes on when the report has been sent.
+        let result = AssertUnwindSafe(until_dropped(body(context), &shutdown)).catch_unwind().await;
+        if let Ok(Err(error)) = &result {
+            tracker.report_fatal(|| ended_by(error));
         }
         let sending = [exporting, reporting].into_iter().flatten();
         join_all(sending.map(|sending| sending.finish(&shutdown.hard))).await;
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     });
     runtime.shutdown_timeout(GRACE);
     tracing::info!(daemon = program.table(), ok = result.is_ok(), "Stopped.");
@@ -188,7 +191,7 @@ fn ended_by(error: &ExitError) -> Report {
     let cause = ("error".to_owned(), error.describe());
     let code = ("exit_code".to_owned(), error.code().to_string());
     let title = "The daemon ended with an error.".to_owned();
-    Report { title, facts: vec![cause, code], is_fatal: true, ..Report::default() }
+    Report { title, facts: vec![cause, code], ..Report::default() }
 }
 
 fn failure(error: impl Into<exit::BoxError>) -> ExitError {

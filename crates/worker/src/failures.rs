@@ -37,6 +37,5 @@ fn told(claimed: &Claimed, ended: &Ended) -> Report {
         title: format!("{}: {message}", claimed.job_name),
         facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         group: vec!["dispatch failed".to_owned(), claimed.job_id.to_string(), class],
-        is_fatal: false,
     }
 }

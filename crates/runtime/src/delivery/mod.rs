@@ -27,6 +27,8 @@ const WITHIN: Duration = Duration::from_secs(10);
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Longest answer that is read.
 const LONGEST: usize = 64 * 1024;
+/// Longest part of what a server says that is logged, in bytes.
+const LONGEST_CAUSE: usize = 200;
 
 /// A way to a server.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Delivery {
         Ok(Self { to, http: http.build()?, url, headers, standing: Standing::Taken, pause: PAUSES.0 })
     }
 
-    /// Delivers one document; returns the answer.
+    /// Delivers one document; returns the answer, of which the caller says whether it takes the document ([`Self::takes`], [`Self::refuses`]).
     pub(crate) async fn post(&mut self, body: Bytes) -> Result<Vec<u8>, Failure> {
         let request = self.http.post(self.url.clone()).headers(self.headers.clone()).body(body);
         let answered = async {
@@ -82,7 +84,6 @@ impl Delivery {
         };
         match answered.await {
             Ok((200..=299, answer)) => {
-                self.stands(Standing::Taken, "");
                 self.pause = PAUSES.0;
                 Ok(answer)
             }
@@ -103,9 +104,17 @@ impl Delivery {
         tokio::time::sleep(self.pause).await;
     }
 
-    /// Notes that the server did not take what it was sent, and why.
+    /// Notes that the server took what it was sent.
+    pub(crate) fn takes(&mut self) {
+        self.stands(Standing::Taken, "");
+    }
+
+    /// Notes that the server did not take what it was sent, and why, which may be in its own words.
     pub(crate) fn refuses(&mut self, cause: &str) {
-        self.stands(Standing::Refused, cause);
+        self.stands(
+            Standing::Refused,
+            cause.get(..cause.floor_char_boundary(LONGEST_CAUSE)).unwrap_or_default(),
+        );
     }
 
     fn is_away(&mut self, cause: &str) -> Failure {

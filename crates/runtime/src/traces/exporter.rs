@@ -84,10 +84,13 @@ impl Exporter {
     /// Counts a batch that was taken, but for what the answer says was not.
     fn taken(&mut self, spans: usize, answer: &[u8]) {
         let mut refused = 0;
-        if let Some((count, cause)) = otlp::rejected(answer) {
-            refused = usize::try_from(count).unwrap_or(usize::MAX).min(spans);
-            dropped("refused", refused);
-            self.delivery.refuses(&cause);
+        match otlp::rejected(answer) {
+            Some((count, cause)) => {
+                refused = usize::try_from(count).unwrap_or(usize::MAX).min(spans);
+                dropped("refused", refused);
+                self.delivery.refuses(&cause);
+            }
+            None => self.delivery.takes(),
         }
         let taken = u64::try_from(spans - refused).unwrap_or(u64::MAX);
         metrics::counter!("sched_spans_exported_total").increment(taken);

@@ -35,10 +35,12 @@ pub(crate) use exporter::Exporter;
 
 use crate::clock;
 
-/// Spans that wait to be sent, at most: some megabytes.
+/// Spans that wait to be sent, at most: ten megabytes as they mostly are, and as many dozens if all of them have long texts.
 const QUEUE: usize = 16_384;
 /// Spans of one request, at most.
 const BATCH: usize = 512;
+/// Longest text of a span, in bytes: what others may choose (paths, messages) does not make a span large.
+const LONGEST: usize = 1_024;
 
 /// Where ended spans go. Clones go to the same place; the default is nowhere.
 #[derive(Clone, Default)]
@@ -90,6 +92,20 @@ pub enum Value {
     Number(i64),
 }
 
+impl Span {
+    /// Without what is too long of its texts.
+    fn cut(mut self) -> Self {
+        let texts = self.attributes.iter_mut().filter_map(|(_, value)| match value {
+            Value::Text(text) => Some(text),
+            Value::Number(_) => None,
+        });
+        for text in texts.chain(&mut self.failure).chain([&mut self.name]) {
+            text.truncate(text.floor_char_boundary(LONGEST));
+        }
+        self
+    }
+}
+
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
@@ -135,7 +151,7 @@ impl Traces {
     /// Notes a piece of work that ends now and took so long. `span` is asked only if it is sent.
     pub fn ended(&self, place: Place, took: Duration, span: impl FnOnce() -> Span) {
         if let Some(queue) = self.0.as_deref().filter(|_| place.is_sampled) {
-            queue.put(Ended { place, at: clock::wall(), took, span: span() });
+            queue.put(Ended { place, at: clock::wall(), took, span: span().cut() });
         }
     }
 }

@@ -38,12 +38,39 @@ pub const TRACES: &[Setting] = &[
     )
     .secret(),
     Setting::new(
+        "otel-exporter-otlp-traces-headers",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "NAME=VALUE",
+        "The same for traces alone, and the stronger ones",
+    )
+    .secret(),
+    Setting::new(
         "otel-exporter-otlp-protocol",
         "OTEL_EXPORTER_OTLP_PROTOCOL",
         "PROTOCOL",
         "How the collector is spoken to; http/protobuf is the only way",
     )
     .default(PROTOCOL),
+    Setting::new(
+        "otel-exporter-otlp-traces-protocol",
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+        "PROTOCOL",
+        "The same for traces alone, and the stronger one",
+    ),
+    Setting::new(
+        "otel-traces-exporter",
+        "OTEL_TRACES_EXPORTER",
+        "EXPORTER",
+        "otlp, or none: then no traces are sent, whatever else says where",
+    )
+    .default("otlp"),
+    Setting::new(
+        "otel-sdk-disabled",
+        "OTEL_SDK_DISABLED",
+        "BOOL",
+        "Whether no traces are sent, whatever else says where",
+    )
+    .switch(),
     Setting::new(
         "otel-service-name",
         "OTEL_SERVICE_NAME",
@@ -79,19 +106,29 @@ impl TracesSettings {
     pub fn read(values: &mut Values) -> Option<Self> {
         let base = endpoint(values, "otel-exporter-otlp-endpoint").map(below);
         let own = endpoint(values, "otel-exporter-otlp-traces-endpoint");
-        let headers = values.optional_string("otel-exporter-otlp-headers");
-        let protocol = values.string("otel-exporter-otlp-protocol");
+        let headers = strongest(values, "otel-exporter-otlp-traces-headers", "otel-exporter-otlp-headers");
+        let protocol = strongest(values, "otel-exporter-otlp-traces-protocol", "otel-exporter-otlp-protocol");
+        let exporter = values.string("otel-traces-exporter");
+        let is_disabled = values.boolean("otel-sdk-disabled");
         let service = values.optional_string("otel-service-name");
         let attributes = values.optional_string("otel-resource-attributes");
         let url = own.or(base)?;
-        if protocol != PROTOCOL {
-            let text = "must be http/protobuf, for which collectors mostly listen on port 4318; no other way is spoken";
-            values.mistake("otel-exporter-otlp-protocol", text);
+        if exporter == "none" || is_disabled {
+            return None;
         }
-        let headers = headers.map(|text| self::headers(&text)).unwrap_or_else(|| Ok(HeaderMap::new()));
-        let headers = headers.unwrap_or_else(|fault| {
-            values.mistake("otel-exporter-otlp-headers", fault);
-            HeaderMap::new()
+        if exporter != "otlp" {
+            values.mistake("otel-traces-exporter", "must be otlp or none");
+        }
+        if let Some((name, _)) = protocol.filter(|(_, protocol)| protocol != PROTOCOL) {
+            let text = "must be http/protobuf, for which collectors mostly listen on port 4318; no other way is spoken. \
+                        OTEL_TRACES_EXPORTER=none sends no traces at all";
+            values.mistake(name, text);
+        }
+        let headers = headers.map_or_else(HeaderMap::new, |(name, text)| {
+            self::headers(&text).unwrap_or_else(|fault| {
+                values.mistake(name, fault);
+                HeaderMap::new()
+            })
         });
         let attributes = attributes.map(|text| pairs(&text)).unwrap_or_else(|| Ok(Vec::new()));
         let attributes = attributes.unwrap_or_else(|fault| {
@@ -100,6 +137,13 @@ impl TracesSettings {
         });
         Some(Self { url, headers, service, attributes })
     }
+}
+
+/// The first of two that is given, and its name.
+fn strongest(values: &mut Values, own: &'static str, common: &'static str) -> Option<(&'static str, String)> {
+    let own = values.optional_string(own).map(|text| (own, text));
+    let common = values.optional_string(common).map(|text| (common, text));
+    own.or(common)
 }
 
 /// An address, if a sound one is given.
@@ -121,12 +165,13 @@ fn below(mut base: Url) -> Url {
 
 fn headers(text: &str) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
-    for (name, value) in pairs(text)? {
-        // What is wrong with a value may say what it is.
-        let name = HeaderName::try_from(&name)
-            .map_err(|_invalid| format!("must have names of headers before each =, which {name:?} is not"))?;
+    for (number, (name, value)) in (1..).zip(pairs(text)?) {
+        // Neither is shown: where there is a colon for the first =, what stands before a later one is the value.
+        let name = HeaderName::try_from(&name).map_err(|_invalid| {
+            format!("must have the name of a header before the first = of item {number}")
+        })?;
         let mut value = HeaderValue::try_from(&value).map_err(|_invalid| {
-            format!("must not have line breaks or control characters in the value of {name}")
+            format!("must not have line breaks or control characters in the value of item {number}")
         })?;
         value.set_sensitive(true);
         headers.append(name, value);

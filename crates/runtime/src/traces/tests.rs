@@ -186,6 +186,65 @@ fn spans_that_a_collector_rejects_in_part_are_told() {
 }
 
 #[tokio::test]
+async fn what_is_rejected_in_part_is_counted_and_logged_once() {
+    let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "x".repeat(10_000) };
+    let answer = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
+    let collector = Server::start(vec![(200, answer)]).await;
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).finish();
+    let _here = tracing::subscriber::set_default(subscriber);
+    let (traces, exporting) = exporting(&collector.address);
+    for number in 1..=3 {
+        traces.ended(PLACE, Duration::ZERO, || span("rejected"));
+        while spans(&collector).len() < number {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    finish(exporting).await;
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.matches("refuses what it is sent").count(), 1, "{text}");
+    assert!(!text.contains("again") && text.len() < 1_000, "{text}");
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
+fn long_texts_are_cut() {
+    let queue = Arc::new(Queue::new(2));
+    let long = "\u{e9}".repeat(LONGEST);
+    Traces(Some(queue.clone())).ended(PLACE, Duration::ZERO, || Span {
+        attributes: vec![("url.path", long.clone().into()), ("attempt", 3.into())],
+        failure: Some(long.clone()),
+        ..span(&long)
+    });
+    let ended = queue.take(1).unwrap().remove(0).span;
+    let cut = "\u{e9}".repeat(LONGEST / 2);
+    assert_eq!((&ended.name, ended.failure.as_ref()), (&cut, Some(&cut)));
+    assert_eq!(ended.attributes, [("url.path", Value::Text(cut)), ("attempt", 3.into())]);
+}
+
+#[tokio::test]
 async fn a_collector_that_hangs_holds_up_the_end_for_a_bounded_time_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -211,13 +270,25 @@ fn settings_are_off_without_an_address_and_each_mistake_is_told() {
     assert_eq!(url(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_HEADERS", "x")]), None);
     assert_eq!(url(&[base]).unwrap(), "https://me:pw@otel.example.com/x/v1/traces?api_key=k");
     assert_eq!(url(&[base, own]).unwrap(), own.1);
+    for off in [("OTEL_TRACES_EXPORTER", "none"), ("OTEL_SDK_DISABLED", "TRUE")] {
+        assert_eq!(url(&[base, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), off]), None);
+    }
+    let stronger = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
+    assert!(url(&[base, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), stronger]).is_some());
     for (name, value, says) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "must be http/protobuf"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "otel:4317", "must be an http:// or https:// address"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "grpc://s3cret@x", "must be an http:// or https:// address"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization", "must be name=value"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "a=%0As3cret", "in the value of a"),
-        ("OTEL_EXPORTER_OTLP_HEADERS", "a b=s3cret", "names of headers before each =, which \"a b\" is not"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc", "OTEL_TRACES_EXPORTER=none"),
+        ("OTEL_TRACES_EXPORTER", "console", "must be otlp or none"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=%0As3cret", "in the value of item 1"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,Authorization: Basic s3cret==", "before the first = of item 2"),
+        (
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "Authorization: Basic s3cret==",
+            "before the first = of item 1",
+        ),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=%ffs3cret", "must be name=value"),
         ("OTEL_RESOURCE_ATTRIBUTES", "=x", "must be name=value"),
     ] {

@@ -14,6 +14,9 @@ use super::{Report, Tracker};
 /// Reports what is logged at the level *error*, with what the spans around it say.
 pub(crate) struct ReportLayer(pub(super) Tracker);
 
+/// Parts of programs through which reports are sent, as the log names them.
+const SENDING: [&str; 5] = ["hyper", "reqwest", "rustls", "h2", "sched_runtime::delivery"];
+
 /// What a span says, kept with it.
 #[derive(Default)]
 struct Facts {
@@ -65,7 +68,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for ReportLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        if *event.metadata().level() != Level::ERROR {
+        // What sends reports makes none, or each could make the next.
+        let is_of_sending = SENDING.iter().any(|part| event.metadata().target().starts_with(part));
+        if *event.metadata().level() != Level::ERROR || is_of_sending {
             return;
         }
         self.0.report(|| {

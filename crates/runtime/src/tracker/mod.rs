@@ -1,6 +1,6 @@
 //! Reports of errors to a tracker that speaks Sentry's protocol (Sentry, Bugsink and others).
 //!
-//! Off unless a DSN is given. Then four things are reported: what is logged at the level *error*, panics that nobody expects, the error that
+//! Off unless a DSN is given. Then four things are reported: what is logged at the level *error*, panics (those that somebody catches too), the error that
 //! ends a daemon, and what a daemon reports itself with [`Tracker::report`]. Each with the release, the host, and what the spans around it say:
 //! trace, tenant, request, dispatch. Passwords in addresses are taken out; other secrets are not in what is logged to begin with.
 //!
@@ -19,6 +19,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic;
@@ -39,8 +40,10 @@ use crate::delivery::{Delivery, Failure};
 use crate::exit;
 use crate::tasks::panic_message;
 
-/// Reports in a minute, at most.
+/// Reports that are taken in a minute, at most.
 const PER_MINUTE: usize = 30;
+/// Reports of what is fatal that are taken besides.
+const FATAL_BESIDES: usize = 10;
 /// Reports that wait to be sent, at most.
 const QUEUE: usize = 100;
 /// Longest text of a report, in characters: trackers cut them at some such length.
@@ -76,8 +79,19 @@ pub struct Report {
     pub facts: Vec<(String, String)>,
     /// What reports are grouped by instead of the title.
     pub group: Vec<String>,
-    /// Whether the process, or a part of it, could not go on.
-    pub is_fatal: bool,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Error,
+    /// The process, or a part of it, could not go on. A flood of errors does not keep such a report back.
+    Fatal,
+}
+
+thread_local! {
+    /// Whether this thread makes a report: what is logged, or fails, meanwhile makes no other.
+    static REPORTS: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Outbox {
@@ -100,11 +114,33 @@ impl fmt::Debug for Tracker {
     }
 }
 
+/// Ends [`REPORTS`], also where making the report fails.
+struct Over;
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        REPORTS.set(false);
+    }
+}
+
 impl Tracker {
     /// Reports an error, if there is a tracker. `report` is asked only then.
     pub fn report(&self, report: impl FnOnce() -> Report) {
-        if let Some(outbox) = &self.0 {
-            outbox.put(report(), monotonic());
+        self.put(Level::Error, report);
+    }
+
+    /// Reports that the process, or a part of it, could not go on.
+    pub(crate) fn report_fatal(&self, report: impl FnOnce() -> Report) {
+        self.put(Level::Fatal, report);
+    }
+
+    fn put(&self, level: Level, report: impl FnOnce() -> Report) {
+        if let Some(outbox) = &self.0
+            && !REPORTS.replace(true)
+        {
+            // A panic inside comes here once more, from the hook, and goes no further.
+            let _over = Over;
+            outbox.put(level, report, monotonic());
         }
     }
 
@@ -121,13 +157,12 @@ impl Tracker {
         let (tracker, before) = (self.clone(), panic::take_hook());
         panic::set_hook(Box::new(move |info| {
             before(info);
-            tracker.report(|| {
+            tracker.report_fatal(|| {
                 let place = info.location().map(ToString::to_string).unwrap_or_default();
                 let thread = std::thread::current().name().unwrap_or_default().to_owned();
                 Report {
                     title: format!("panic: {}", panic_message(info.payload())),
                     facts: vec![("place".into(), place), ("thread".into(), thread)],
-                    is_fatal: true,
                     ..Report::default()
                 }
             });
@@ -136,28 +171,28 @@ impl Tracker {
 }
 
 impl Outbox {
-    fn put(&self, report: Report, now: Instant) {
-        let reason = {
-            let mut waiting = self.waiting();
-            if !waiting.has_room_in_minute(now) {
-                Some("rate")
-            } else if waiting.events.len() >= QUEUE {
-                Some("queue_full")
-            } else {
-                let event = self.event(report);
-                waiting.events.push_back(event);
-                None
-            }
-        };
-        match reason {
-            Some(reason) => dropped(reason, 1),
-            None => self.moved.notify_one(),
+    fn put(&self, level: Level, report: impl FnOnce() -> Report, now: Instant) {
+        if let Err(reason) = self.waiting().admit(level, now) {
+            return dropped(reason, 1);
         }
+        // Made while nobody waits for it.
+        let event = self.event(level, report());
+        let mut waiting = self.waiting();
+        let is_too_many = waiting.events.len() >= QUEUE;
+        if is_too_many {
+            waiting.events.pop_front();
+        }
+        waiting.events.push_back(event);
+        drop(waiting);
+        if is_too_many {
+            dropped("queue_full", 1);
+        }
+        self.moved.notify_one();
     }
 
     /// The document of a report, and its id.
-    fn event(&self, report: Report) -> (u128, Value) {
-        let Report { title, facts, group, is_fatal } = report;
+    fn event(&self, level: Level, report: Report) -> (u128, Value) {
+        let Report { title, facts, group } = report;
         let (mut tags, mut extra, mut trace) = (Map::new(), Map::new(), Map::new());
         for (name, value) in facts {
             let value = scrubbed(&value);
@@ -172,7 +207,7 @@ impl Outbox {
         let mut event = self.common.clone();
         event.insert("event_id".into(), format!("{id:032x}").into());
         event.insert("timestamp".into(), since.as_secs_f64().into());
-        event.insert("level".into(), if is_fatal { "fatal" } else { "error" }.into());
+        event.insert("level".into(), if level == Level::Fatal { "fatal" } else { "error" }.into());
         event.insert("logentry".into(), json!({ "formatted": scrubbed(&title) }));
         event.insert("extra".into(), extra.into());
         if let Some(Value::Object(all)) = event.get_mut("tags") {
@@ -195,13 +230,20 @@ impl Outbox {
 }
 
 impl Waiting {
-    /// Whether there may be one more now, which is counted.
-    fn has_room_in_minute(&mut self, now: Instant) -> bool {
+    /// Counts one more, or says why there may be none. What is fatal has a reserve of its own, and takes the place of the oldest.
+    fn admit(&mut self, level: Level, now: Instant) -> Result<(), &'static str> {
+        let reserve = if level == Level::Fatal { FATAL_BESIDES } else { 0 };
         let current =
             self.minute.filter(|(began, _)| now.saturating_duration_since(*began) < Duration::from_secs(60));
         let (began, count) = current.unwrap_or((now, 0));
+        if count >= PER_MINUTE + reserve {
+            return Err("rate");
+        }
+        if level == Level::Error && self.events.len() >= QUEUE {
+            return Err("queue_full");
+        }
         self.minute = Some((began, count + 1));
-        count < PER_MINUTE
+        Ok(())
     }
 }
 
@@ -275,7 +317,10 @@ impl Reporter {
         let mut next = held.or_else(|| self.next());
         while let Some((id, event)) = next {
             match self.delivery.post(envelope(id, &event).into()).await {
-                Ok(_) => metrics::counter!("sched_error_reports_sent_total").increment(1),
+                Ok(_) => {
+                    self.delivery.takes();
+                    metrics::counter!("sched_error_reports_sent_total").increment(1);
+                }
                 Err(Failure::Refused) => dropped("refused", 1),
                 Err(Failure::Away) => return Some((id, event)),
             }

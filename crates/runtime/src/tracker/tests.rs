@@ -92,21 +92,45 @@ fn a_flood_is_reported_in_part_and_the_rest_is_counted() {
     metrics::with_local_recorder(&recorder, || {
         let now = monotonic();
         for _ in 0..PER_MINUTE + 5 {
-            outbox.put(titled("again"), now);
+            outbox.put(Level::Error, || titled("again"), now);
         }
-        assert_eq!(events(&reporter).len(), PER_MINUTE);
-        outbox.put(titled("later"), now + Duration::from_secs(60));
+        for _ in 0..FATAL_BESIDES + 1 {
+            outbox.put(Level::Fatal, || titled("fatal"), now);
+        }
+        assert_eq!(events(&reporter).len(), PER_MINUTE + FATAL_BESIDES);
+        outbox.put(Level::Error, || titled("later"), now + Duration::from_secs(60));
         assert_eq!(events(&reporter).len(), 1);
         for minute in 2..12 {
             for _ in 0..PER_MINUTE {
-                outbox.put(titled("many"), now + Duration::from_secs(60 * minute));
+                outbox.put(Level::Error, || titled("many"), now + Duration::from_secs(60 * minute));
             }
         }
-        assert_eq!(events(&reporter).len(), QUEUE);
+        outbox.put(Level::Fatal, || titled("fatal"), now + Duration::from_secs(60 * 12));
+        let kept = events(&reporter);
+        assert_eq!((kept.len(), &kept[QUEUE - 1]["level"]), (QUEUE, &json!("fatal")));
     });
     let text = recorder.handle().render();
-    assert!(text.contains("sched_error_reports_dropped_total{reason=\"rate\"} 5"), "{text}");
-    assert!(text.contains("sched_error_reports_dropped_total{reason=\"queue_full\"} 200"), "{text}");
+    assert!(text.contains("sched_error_reports_dropped_total{reason=\"rate\"} 6"), "{text}");
+    assert!(text.contains("sched_error_reports_dropped_total{reason=\"queue_full\"} 201"), "{text}");
+}
+
+#[test]
+fn what_happens_while_a_report_is_made_makes_no_other() {
+    let (tracker, reporter) = nowhere();
+    let again = tracker.clone();
+    tracker.report(|| {
+        again.report(|| titled("inner"));
+        titled("outer")
+    });
+    let subscriber = tracing_subscriber::registry().with(tracker.layer());
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::error!(target: "rustls::common_state", "It could not be sent.");
+    });
+    let titles: Vec<_> =
+        events(&reporter).iter().map(|event| event["logentry"]["formatted"].clone()).collect();
+    assert_eq!(titles, ["outer"]);
+    tracker.report(|| titled("later"));
+    assert_eq!(events(&reporter).len(), 1);
 }
 
 #[test]
