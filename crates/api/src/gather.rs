@@ -3,7 +3,8 @@
 //! A commit waits for the disk, and each statement for a round trip, so a hundred triggers in one transaction, which is one statement, cost
 //! little more than one. Nobody waits for others to come: the first goes at once, alone, and whoever comes meanwhile goes next, together. Two
 //! transactions beside each other would each be half as large and cost more than they save. Each trigger is answered when the transaction that
-//! has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log.
+//! has it is committed, with its own dispatch or its own refusal, and has its own entry in the audit log; the next transaction is on its way
+//! before that, so that the database does not wait for answers.
 //!
 //! What one of them meets is not the others' concern. A trigger whose job somebody else holds comes back undone ([`Fate::Busy`]), and so do
 //! all of a transaction that is refused before its commit: each is then done by itself, in a transaction of its own, where it waits as long as
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, join};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use sched_model::db::audit::{self, AuditEntry};
 use sched_model::db::triggers::{self, Fate};
@@ -26,6 +27,7 @@ use sched_model::domain::ids::{DispatchId, JobId, TenantId};
 use sched_runtime::exit::BoxError;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::ApiError;
@@ -128,7 +130,7 @@ impl Gatherer {
     /// None; it is a task as others.
     pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), BoxError> {
         let mut lines = Lines::new();
-        let mut under_way: FuturesUnordered<BoxFuture<'static, TenantId>> = FuturesUnordered::new();
+        let mut under_way: FuturesUnordered<Writing> = FuturesUnordered::new();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -136,17 +138,17 @@ impl Gatherer {
                     let Some(one) = one else { return Ok(()) };
                     under_way.extend(self.take(&mut lines, one));
                 }
-                Some(tenant) = under_way.next() => {
+                Some((tenant, told)) = under_way.next() => {
                     // Who has come just now goes with them.
                     while let Ok(one) = self.orders.try_recv() {
                         under_way.extend(self.take(&mut lines, one));
                     }
-                    let Entry::Occupied(mut line) = lines.entry(tenant) else { continue };
-                    let batch = next(line.get_mut());
+                    let batch = lines.get_mut(&tenant).map(next).unwrap_or_default();
                     if batch.is_empty() {
-                        line.remove();
+                        lines.remove(&tenant);
+                        told.tell();
                     } else {
-                        under_way.push(self.write(tenant, batch));
+                        under_way.push(self.write(tenant, batch, told));
                     }
                 }
             }
@@ -154,7 +156,7 @@ impl Gatherer {
     }
 
     /// Puts a trigger into the line of its tenant, or begins to write it when nothing of that tenant is under way.
-    fn take(&self, lines: &mut Lines, one: Waiting) -> Option<BoxFuture<'static, TenantId>> {
+    fn take(&self, lines: &mut Lines, one: Waiting) -> Option<Writing> {
         match lines.entry(one.order.tenant) {
             Entry::Occupied(mut line) => {
                 line.get_mut().push(one);
@@ -163,25 +165,43 @@ impl Gatherer {
             Entry::Vacant(line) => {
                 let tenant = *line.key();
                 line.insert(Vec::new());
-                Some(self.write(tenant, vec![one]))
+                Some(self.write(tenant, vec![one], Told::default()))
             }
         }
     }
 
-    /// Writes triggers of a tenant and tells who waits for them; returns the tenant.
-    fn write(&self, tenant: TenantId, batch: Vec<Waiting>) -> BoxFuture<'static, TenantId> {
+    /// Writes triggers of a tenant, and tells those of its transaction `before` once this one is on its way: the database does not wait for
+    /// that.
+    fn write(&self, tenant: TenantId, batch: Vec<Waiting>, before: Told) -> Writing {
         let sessions = self.sessions.clone();
         async move {
             let (orders, answers): (Vec<Order>, Vec<_>) =
                 batch.into_iter().map(|one| (one.order, one.answer)).unzip();
-            let fates = fates(&sessions, tenant, &orders).await;
-            for (answer, fate) in answers.into_iter().zip(fates) {
-                // Who has gone meanwhile hears as little as of any commit that was under way.
-                drop(answer.send(fate));
-            }
-            tenant
+            let telling = async {
+                // Meanwhile the task of the connection sends the statement.
+                yield_now().await;
+                before.tell();
+            };
+            let (fates, ()) = join(fates(&sessions, tenant, &orders), telling).await;
+            (tenant, Told(answers.into_iter().zip(fates).collect()))
         }
         .boxed()
+    }
+}
+
+/// A transaction under way; at its end, whose it was and who is to be told.
+type Writing = BoxFuture<'static, (TenantId, Told)>;
+
+/// Fates, each with who waits for it.
+#[derive(Debug, Default)]
+struct Told(Vec<(oneshot::Sender<Answer>, Answer)>);
+
+impl Told {
+    fn tell(self) {
+        for (answer, fate) in self.0 {
+            // Who has gone meanwhile hears as little as of any commit that was under way.
+            drop(answer.send(fate));
+        }
     }
 }
 
