@@ -88,7 +88,8 @@ async fn serve(
         *times += 1;
         *times
     };
-    let ok = |headers: &str| format!("HTTP/1.1 200 OK\r\n{headers}\r\n").into_bytes();
+    // It closes each connection and says so: a client that sent its next request just then could not know whether that one was read.
+    let ok = |headers: &str| format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{headers}\r\n").into_bytes();
     match path.as_str() {
         "/drip" => {
             stream.write_all(&ok("Content-Length: 1000000\r\n")).await?;
@@ -118,7 +119,8 @@ async fn serve(
         }
         "/metadata" => {
             let location = "Location: http://169.254.169.254/latest/meta-data/\r\nContent-Length: 0\r\n";
-            stream.write_all(format!("HTTP/1.1 302 Found\r\n{location}\r\n").as_bytes()).await?;
+            let head = format!("HTTP/1.1 302 Found\r\nConnection: close\r\n{location}\r\n");
+            stream.write_all(head.as_bytes()).await?;
         }
         "/bomb" => {
             let length = format!("Content-Encoding: gzip\r\nContent-Length: {}\r\n", bomb.len());
