@@ -43,6 +43,9 @@ pub(super) async fn dispatch(
 ) -> CommandResult {
     let api = session.api()?;
     let text = id.to_string();
+    if wait.wait {
+        jobs::may_wait(&api).await?;
+    }
     let cancelled: Cancelled =
         api.post(&["dispatches", &text, "cancel"], None, &ReasonRequest { reason }).await?;
     if !wait.wait {
@@ -61,6 +64,9 @@ pub(super) async fn retry(path: &[&str], id: Uuid, wait: &WaitArgs, session: &Se
     let api = session.api()?;
     let text = id.to_string();
     let path: Vec<&str> = path.iter().copied().chain([text.as_str(), "retry"]).collect();
+    if wait.wait {
+        jobs::may_wait(&api).await?;
+    }
     let retried: Triggered = api.post(&path, None, &Map::new()).await?;
     if !wait.wait {
         session.output.record(&retried, jobs::TRIGGERED)?;

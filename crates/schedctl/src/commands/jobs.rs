@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
     AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchStatus, ExplainQuery, Include, Job, JobStatus,
-    JobsQuery, Manifest, PauseRequest, Preview, PreviewQuery, TriggerRequest, Triggered,
+    JobsQuery, Manifest, Page, PageQuery, PauseRequest, Preview, PreviewQuery, TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -173,6 +173,9 @@ pub(super) async fn run_now(args: TriggerArgs, session: &Session) -> CommandResu
     let TriggerArgs { name, args, idempotency_key, wait, wait_timeout } = args;
     let request = TriggerRequest { task_args: args.as_deref().map(arguments).transpose()? };
     let api = session.api()?;
+    if wait {
+        may_wait(&api).await?;
+    }
     let triggered = trigger(&api, &name, &request, idempotency_key.as_deref()).await?;
     if !wait {
         session.output.record(&triggered, TRIGGERED)?;
@@ -185,8 +188,9 @@ pub(super) async fn run_now(args: TriggerArgs, session: &Session) -> CommandResu
     session.output.row(&dispatch, runs::DISPATCHES)?;
     if let Some(error) = error.filter(|_| !succeeded) {
         tell(&format!(
-            "it failed: {}; `schedctl executions list --job {name}` has its attempts",
-            neutral::line(&error)
+            "it failed: {}; `schedctl logs {}` shows what it wrote",
+            neutral::line(&error),
+            dispatch.id
         ));
     }
     Ok(if succeeded { exit::OK } else { exit::FAILURE })
@@ -241,6 +245,20 @@ pub(crate) async fn trigger(
     api.post(&["jobs", name, "trigger"], key.map(|key| (sched_wire::IDEMPOTENCY_KEY, key)), request).await
 }
 
+/// Asks whether ends can be read, before anything is done whose end is to be waited for.
+///
+/// # Errors
+/// When they cannot: a command that has done its work is not to end as one that was refused.
+pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
+    let query = PageQuery { limit: Some(1), cursor: None };
+    let asked: Result<Page<Dispatch>, ApiError> = api.get(&["dispatches"], &query).await;
+    if asked.is_err() {
+        tell("--wait reads dispatches, which failed; nothing was done");
+    }
+    asked?;
+    Ok(())
+}
+
 /// The dispatch, once it has ended.
 pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Dispatch, ExitError> {
     let id = id.to_string();
@@ -256,7 +274,7 @@ pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Di
     match tokio::time::timeout(limit, wait).await {
         Ok(ended) => Ok(ended?),
         Err(_elapsed) => Err(too_late(anyhow!(
-            "dispatch {id} has not ended within {}; it goes on, see `schedctl dispatches list`",
+            "dispatch {id} has not ended within {}; it goes on, `schedctl dispatches explain {id}` says what it waits for",
             humantime::format_duration(limit)
         ))),
     }

@@ -86,6 +86,7 @@ fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
         ("POST /jobs/nightly/pause", job("paused")),
         ("POST /apply", applied.clone()),
         ("GET /workers?limit=200", page(&[], None)),
+        ("GET /dispatches?limit=1", page(&[], None)),
         ("GET /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55", dispatch()),
         (
             "POST /dispatches/01936f0a-5a3c-7c11-9d0e-4b6f1f0e8a55/cancel",
@@ -96,7 +97,7 @@ fn programs_get_the_thing_that_was_changed_and_all_that_was_applied() {
     assert_eq!(api.json("workers list"), page(&[], None));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jobs.yaml");
-    std::fs::write(&file, "jobs: []\n").unwrap();
+    std::fs::write(&file, "jobs: [{name: nightly, function: report, job_type: manual}]\n").unwrap();
     assert_eq!(api.json(&format!("jobs apply -f {}", file.display())), applied);
     let cancelled = api.run(exit::FAILURE, &format!("dispatches cancel {ID} --wait -o json"));
     assert_eq!(serde_json::from_slice::<Value>(&cancelled.stdout).unwrap(), dispatch());

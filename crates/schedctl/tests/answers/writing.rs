@@ -326,3 +326,55 @@ fn deleting_wants_agreement_where_nobody_can_be_asked() {
     assert!(api.asked.lock().unwrap().is_empty());
     api.run(exit::OK, "jobs delete nightly --yes");
 }
+
+#[test]
+fn the_type_of_a_schedule_fits_what_describes_it() {
+    let api = Api::of(&[("POST /jobs", job("enabled"))]);
+    for schedule in ["--type manual", "--type cron --cron @daily", "--type interval --config {}"] {
+        api.run(exit::OK, &format!("jobs create a --function f {schedule}"));
+    }
+    let of = |body: &Value| (body["job_type"].clone(), body["schedule_config"].clone());
+    let sent: Vec<_> = sent(&api).iter().map(of).collect();
+    let cron = json!({"expression": "@daily"});
+    assert_eq!(sent, [(json!("manual"), json!({})), (json!("cron"), cron), (json!("interval"), json!({}))]);
+    for (schedule, said) in [
+        ("--type cron", "--type cron: say when it is to fire"),
+        ("--type interval --cron @daily", "a schedule of the type cron; leave --type out"),
+        ("--type manual --interval 5m", "a schedule of the type interval; leave --type out"),
+        ("--interval -5s", "for '--interval <DURATION>'"),
+    ] {
+        let refused = api.run(exit::USAGE, &format!("jobs create a --function f {schedule}"));
+        assert!(text(&refused.stderr).contains(said), "{schedule}: {}", text(&refused.stderr));
+    }
+    assert_eq!(api.bodies.lock().unwrap().len(), 3, "nothing more was sent");
+}
+
+#[test]
+fn files_that_describe_nothing_are_no_success() {
+    let api = Api::of(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in [("empty.yaml", ""), ("none.yaml", "jobs: []\n")] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, content).unwrap();
+        let refused = api.run(exit::USAGE, &format!("jobs apply -f {}", file.display()));
+        assert!(text(&refused.stderr).contains("describe nothing"), "{}", text(&refused.stderr));
+    }
+    assert!(api.asked.lock().unwrap().is_empty(), "nothing was sent");
+}
+
+#[test]
+fn nothing_is_done_whose_end_could_not_be_waited_for() {
+    let missing = "this needs the permission runs:read";
+    let api = Api::new(move |_| (403, problem(403, "forbidden", missing)));
+    for command in [
+        "jobs trigger nightly".into(),
+        format!("dispatches retry {OTHER}"),
+        format!("dispatches cancel {OTHER}"),
+    ] {
+        let refused = api.run(exit::REFUSED, &format!("{command} --wait"));
+        let said = text(&refused.stderr);
+        assert!(said.contains(missing) && said.contains("nothing was done"), "{said}");
+    }
+    let asked = api.asked.lock().unwrap();
+    assert!(asked.len() == 3 && asked.iter().all(|asked| asked.starts_with("GET /dispatches")), "{asked:?}");
+}

@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use anyhow::anyhow;
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    Applied, ApplyQuery, ApplyResult, Change, Job, JobDeleted, JobSpec, JobsQuery, Kind, Project, Status,
+    Applied, ApplyQuery, ApplyResult, Change, Job, JobDeleted, JobSpec, JobsQuery, Kind, Manifest, Project,
+    Status,
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -101,6 +102,9 @@ impl From<&JobDeleted> for Line {
 pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
     let ApplyArgs { file, dry_run, prune, yes } = args;
     let files = Files::read(&file)?;
+    if files.manifest() == Manifest::default() {
+        return Err(usage(anyhow!("the files describe nothing: no job, and nothing that jobs need")));
+    }
     let api = session.api()?;
     let superfluous = match &prune {
         Some(project) => superfluous(&api, project, &files).await?,

@@ -74,7 +74,7 @@ struct ScheduleArgs {
     #[arg(long, value_name = "EXPR", group = "schedule", allow_hyphen_values = true)]
     cron: Option<String>,
     /// Distance between fires, such as `90m`; days and weeks keep the time on the clock
-    #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period)]
+    #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period, allow_hyphen_values = true)]
     interval: Option<Value>,
     /// The one instant at which it fires: RFC 3339, a time on the clock of --timezone such as `2030-01-31 09:00`, or a distance from now such
     /// as +10m or +2h30m
@@ -86,21 +86,37 @@ struct ScheduleArgs {
     /// Crontab expressions begin with a field for the second: six fields in all
     #[arg(long, requires = "cron")]
     seconds: bool,
-    /// Kind of schedule that --config describes: cron, interval, oneoff or manual; without it the keys tell
-    #[arg(long = "type", value_name = "TYPE", id = "job_type", requires = "config")]
+    /// Kind of schedule: cron, interval, oneoff or manual; without it the flag or the keys of --config tell
+    #[arg(long = "type", value_name = "TYPE", id = "job_type")]
     job_type: Option<JobType>,
 }
 
 impl ScheduleArgs {
     /// The kind of schedule and what it holds, if a flag says so.
-    fn chosen(self, at: Option<DateTime<Utc>>) -> Option<(JobType, Value)> {
+    ///
+    /// # Errors
+    /// When --type and the flag that describes the schedule do not fit.
+    fn chosen(self, at: Option<DateTime<Utc>>) -> Result<Option<(JobType, Value)>, String> {
         let Self { cron, interval, at: _, config, seconds, job_type } = self;
         let cron = cron.map(|expression| (JobType::Cron, cron_config(&expression, seconds)));
         let interval = interval.map(|period| (JobType::Interval, period));
         let once = at
             .map(|at| (JobType::OneOff, json!({"run_at": at.to_rfc3339_opts(SecondsFormat::AutoSi, true)})));
         let config = config.map(|config| (job_type.unwrap_or_else(|| kind(&config)), config));
-        cron.or(interval).or(once).or(config)
+        let described = cron.or(interval).or(once).or(config);
+        match (job_type, described) {
+            (Some(JobType::Manual), None) => Ok(Some((JobType::Manual, json!({})))),
+            (Some(job_type), None) => Err(format!(
+                "--type {}: say when it is to fire, with --cron, --interval, --at or --config",
+                job_type.as_str()
+            )),
+            (Some(job_type), Some((described, _))) if described != job_type => Err(format!(
+                "--type {}: the other flags describe a schedule of the type {}; leave --type out",
+                job_type.as_str(),
+                described.as_str()
+            )),
+            (_, described) => Ok(described),
+        }
     }
 }
 
@@ -120,7 +136,8 @@ impl CreateArgs {
         let at = at.map_err(|message| usage(anyhow!(message)))?;
         draft.set("name", self.name);
         draft.set("function", self.function);
-        if let Some((job_type, config)) = self.schedule.chosen(at) {
+        let chosen = self.schedule.chosen(at).map_err(|message| usage(anyhow!(message)))?;
+        if let Some((job_type, config)) = chosen {
             draft.set("job_type", Some(job_type.as_str()));
             draft.set("schedule_config", Some(config));
         }

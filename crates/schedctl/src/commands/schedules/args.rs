@@ -30,7 +30,7 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "EXPR", group = "schedule", allow_hyphen_values = true)]
     cron: Option<String>,
     /// Distance between fires counted from --after, such as `90m`; days and weeks keep the time on the clock
-    #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period)]
+    #[arg(long, value_name = "DURATION", group = "schedule", value_parser = period, allow_hyphen_values = true)]
     interval: Option<Value>,
     /// The one instant of a one-off: RFC 3339, a time on the clock of --timezone, or a distance from now such as +2h30m
     #[arg(long, value_name = "TIME", group = "schedule", value_parser = moment)]
