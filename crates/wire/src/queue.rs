@@ -93,6 +93,10 @@ pub struct Queue {
     /// When the one could first be claimed that has waited longest.
     #[serde(default)]
     pub oldest_claimable_at: Option<DateTime<Utc>>,
+    /// How many living workers serve it; those that drain are none of them. Without one nothing in it runs. `None` where the API does not say,
+    /// as one of an earlier version.
+    #[serde(default)]
+    pub workers: Option<i64>,
     /// When it was made.
     pub created_at: DateTime<Utc>,
     /// When it was last changed.

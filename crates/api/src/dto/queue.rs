@@ -90,7 +90,7 @@ fn rate(settings: &QueueSettings) -> Option<wire::Rate> {
 
 /// A queue as clients see it.
 pub(crate) fn show(queue: Queue) -> wire::Queue {
-    let Queue { settings, created_at, updated_at, running, claimed_in_period, depth } = queue;
+    let Queue { settings, created_at, updated_at, running, claimed_in_period, depth, workers } = queue;
     wire::Queue {
         rate: rate(&settings),
         name: settings.name,
@@ -104,6 +104,7 @@ pub(crate) fn show(queue: Queue) -> wire::Queue {
         waiting: depth.waiting,
         waiting_is_at_least: depth.is_at_least,
         oldest_claimable_at: depth.oldest_claimable_at,
+        workers: Some(workers),
         created_at,
         updated_at,
     }

@@ -137,3 +137,27 @@ async fn a_queue_is_paused_resumed_and_deleted_when_nothing_needs_it() {
     assert_eq!(app.send("DELETE", "/api/v1/queues/default", &[], None).await.json()["code"], "built_in");
     assert_eq!(app.count("SELECT count(*) FROM audit_log WHERE action = 'delete_queue'").await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_tells_how_many_living_workers_serve_it() {
+    let app = TestApp::start().await;
+    put(&app, REPORTS, &json!({})).await;
+    assert_eq!(app.get(REPORTS).await.json()["workers"], 0);
+    app.db
+        .client()
+        .await
+        .batch_execute(
+            "INSERT INTO worker_registration (worker_id, hostname, platform, process_id, version, queues, concurrency, lease_ms, status)
+             SELECT gen_random_uuid(), 'here', 'p', 1, 'v', w.queues, 1, 30000, w.status
+             FROM (VALUES ('{default,reports}'::text[], 'IDLE'), ('{reports}', 'BUSY'), ('{reports}', 'DRAINING'), ('{default}', 'IDLE'))
+                 AS w (queues, status)",
+        )
+        .await
+        .unwrap();
+    assert_eq!(app.get(REPORTS).await.json()["workers"], 2);
+    let page = app.get("/api/v1/queues").await.json();
+    let told: Vec<_> =
+        page["items"].as_array().unwrap().iter().map(|queue| (&queue["name"], &queue["workers"])).collect();
+    assert!(told.contains(&(&json!("default"), &json!(2))), "{told:?}");
+    assert!(told.contains(&(&json!("reports"), &json!(2))), "{told:?}");
+}

@@ -53,6 +53,8 @@ pub struct Queue {
     pub claimed_in_period: Option<i64>,
     /// How much waits in it.
     pub depth: Depth,
+    /// How many living workers serve it; those that drain are none of them.
+    pub workers: i64,
 }
 
 /// What waits in a queue.
@@ -92,6 +94,7 @@ type Row = (
     (String, String, bool, Option<String>, Option<i32>, Option<i32>, Option<i32>, i16),
     (DateTime<Utc>, DateTime<Utc>, Option<i64>, Option<i64>),
     (i64, bool, Option<DateTime<Utc>>),
+    i64,
 );
 
 statement! {
@@ -106,6 +109,7 @@ statement! {
         (Text, Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Int2),
         (Timestamptz, Timestamptz, Nullable<BigInt>, Nullable<BigInt>),
         (BigInt, Bool, Nullable<Timestamptz>),
+        BigInt,
     )
 }
 
@@ -136,7 +140,7 @@ pub async fn list(
     Ok(rows.into_iter().map(queue).collect())
 }
 
-fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth): Row) -> Queue {
+fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth, workers): Row) -> Queue {
     let (waiting, is_at_least, oldest_claimable_at) = depth;
     let (name, description, is_paused, pause_reason, max_running, count, period, default_priority) = settings;
     Queue {
@@ -155,6 +159,7 @@ fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth)
         running,
         claimed_in_period,
         depth: Depth { waiting, is_at_least, oldest_claimable_at },
+        workers,
     }
 }
 

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::dev::folder;
-use crate::place::ApiPlace;
+use crate::place::{ApiPlace, Source};
 
 pub(crate) use error::ApiError;
 pub(crate) use events::Events;
@@ -66,6 +66,11 @@ impl Api {
         }
         let http = builder.build().map_err(ApiError::Setup)?;
         Ok(Self { http, place })
+    }
+
+    /// Who said where the API is.
+    pub(crate) fn source(&self) -> &Source {
+        &self.place.source
     }
 
     /// `GET` of the path below the base, one segment each.

@@ -14,8 +14,9 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use sched_runtime::exit::{self, ExitError};
 use sched_wire::{
-    AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchStatus, ExplainQuery, Include, Job, JobStatus,
-    JobsQuery, Manifest, Page, PageQuery, PauseRequest, Preview, PreviewQuery, TriggerRequest, Triggered,
+    AfterMode, AfterSpec, CalendarRoll, Dispatch, DispatchExplanation, DispatchStatus, ExplainQuery, Include,
+    Job, JobStatus, JobsQuery, Manifest, Page, PageQuery, PauseRequest, Preview, PreviewQuery,
+    TriggerRequest, Triggered,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -32,6 +33,8 @@ pub(crate) use self::args::{JobsCommand, TriggerArgs};
 
 /// How often a dispatch that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After how many looks somebody who waits is told why nothing begins.
+const PATIENT_LOOKS: u32 = 6;
 
 pub(super) const LIST: &[Column<Job>] = &[
     Column::new("NAME", |job| job.name.clone()),
@@ -259,14 +262,27 @@ pub(super) async fn may_wait(api: &Api) -> Result<(), ExitError> {
     Ok(())
 }
 
-/// The dispatch, once it has ended.
+/// Says what a dispatch waits for, if that can be read.
+async fn tell_of_waits(api: &Api, id: &str) {
+    let explained = api.get::<DispatchExplanation>(&["dispatches", id, "explain"], &()).await;
+    for wait in explained.map(|explained| explained.dispatch.waits_for).unwrap_or_default() {
+        tell(&format!("it waits: {}", neutral::line(&wait.text)));
+    }
+}
+
+/// The dispatch, once it has ended. Says what it waits for when it has not begun after a while.
 pub(super) async fn await_end(api: &Api, id: Uuid, limit: Duration) -> Result<Dispatch, ExitError> {
     let id = id.to_string();
     let wait = async {
+        let mut looks = 0_u32;
         loop {
             let dispatch: Dispatch = api.get(&["dispatches", &id], &()).await?;
             if dispatch.status.is_final() {
                 return Ok::<_, ApiError>(dispatch);
+            }
+            looks += 1;
+            if looks == PATIENT_LOOKS && dispatch.status == DispatchStatus::Pending {
+                tell_of_waits(api, &id).await;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

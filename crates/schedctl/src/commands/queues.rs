@@ -2,15 +2,21 @@
 //!
 //! `set` reads the queue, changes what was asked for and writes it as a whole, over what it read and nothing else: what it does not name stays,
 //! and a pause that somebody sets in between is not undone.
+//!
+//! What is put into a queue that no worker serves waits without an end, so the commands that name queues tell of it ([`tell_of_unserved`]).
 
 use clap::{Args, Subcommand};
 use sched_runtime::exit;
 use sched_wire::{Queue, QueueSpec, QueuesQuery, Rate, ReasonRequest};
 
 use super::{Session, tell_of_more};
+use crate::api::Api;
 use crate::failure::{CommandResult, failure};
-use crate::output::{Column, or_dash, tell, time};
+use crate::output::{Column, neutral, or_dash, tell, time};
 use crate::values::{at_least_one, whole, within};
+
+/// Most queues that are read for a note.
+const MOST_ASKED: usize = 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueuesCommand {
@@ -93,6 +99,7 @@ const LIST: &[Column<Queue>] = &[
     Column::new("WAITING", |queue| {
         format!("{}{}", queue.waiting, if queue.waiting_is_at_least { "+" } else { "" })
     }),
+    Column::new("WORKERS", |queue| or_dash(queue.workers)),
     Column::new("RUNNING", |queue| or_dash(used(queue.running, queue.max_running))),
     Column::new("CLAIMED", |queue| or_dash(used(queue.claimed_in_period, queue.rate.map(|rate| rate.count)))),
     Column::new("PERIOD", |queue| or_dash(queue.rate.map(|rate| format!("{}s", rate.period_seconds)))),
@@ -158,9 +165,38 @@ pub(super) async fn run(command: QueuesCommand, session: &Session) -> CommandRes
                 None => api.put(&path, &(), &spec).await?,
             };
             session.output.row(&queue, LIST)?;
+            tell_if_unserved(&api, &queue);
         }
     }
     Ok(exit::OK)
+}
+
+/// Says of which of these queues no living worker takes anything. One that cannot be read is no reason to fail after the work was done.
+pub(super) async fn tell_of_unserved(api: &Api, names: impl IntoIterator<Item = String>) {
+    if serves_all(api) {
+        return;
+    }
+    for name in names.into_iter().take(MOST_ASKED) {
+        match api.get::<Queue>(&["queues", &name], &()).await {
+            Ok(queue) => tell_if_unserved(api, &queue),
+            Err(error) if error.is_not_found() => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn tell_if_unserved(api: &Api, queue: &Queue) {
+    if queue.workers == Some(0) && !serves_all(api) {
+        let name = neutral::line(&queue.name);
+        tell(&format!(
+            "note: no living worker serves queue {name}; what is put there waits until one does, started with {name} in its WORKER_QUEUES"
+        ));
+    }
+}
+
+/// Whether the workers of the installation take up each new queue: those of `schedctl dev` do.
+fn serves_all(api: &Api) -> bool {
+    api.source().dev().is_some()
 }
 
 /// What the queue is to be, from what it is.

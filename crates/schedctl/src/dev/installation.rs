@@ -15,9 +15,10 @@ use sched_model::domain::job::check_name;
 use sched_model::domain::secret::SecretKeys;
 use sched_runtime::clock::monotonic;
 use sched_runtime::config::{ProcessEnvironment, Source as _};
-use sched_runtime::exit::{self, ExitError};
+use sched_runtime::exit::{self, ExitError, describe};
 use sched_runtime::private_file;
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::daemon::{Health, Spec, in_words};
@@ -27,6 +28,7 @@ use super::log::Log;
 use super::ports;
 use super::postgres::Postgres;
 use super::programs::Programs;
+use super::queues::MOST;
 use crate::cli::DevArgs;
 use crate::commands::{DEV_ENVIRONMENT, ensure_dev_key, install, prepare, up, wait_for};
 use crate::failure::{failure, listen};
@@ -35,10 +37,12 @@ use crate::failure::{failure, listen};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longest wait for a server that has just said it takes connections.
 const DATABASE_LIMIT: Duration = Duration::from_secs(15);
+/// What tells a worker its queues.
+const QUEUES: &str = "WORKER_QUEUES";
 /// Longest name of a queue.
 const LONGEST_NAME: usize = 100;
-/// Most queues that are served.
-const MOST_QUEUES: i64 = 1_000;
+/// Most workers that are started for queues that were made meanwhile.
+const MOST_ADDED: u16 = 10;
 /// Longest wait until all daemons are healthy.
 const HEALTHY_LIMIT: Duration = Duration::from_secs(60);
 /// What of our own environment every daemon gets: what programs in general need, and nothing that configures them.
@@ -53,24 +57,34 @@ pub(super) struct Installation {
     postgres: Postgres,
     daemons: Daemons,
     api_port: u16,
+    /// The queues that workers serve.
+    served: BTreeSet<String>,
+    /// How a worker is started, once the others are.
+    worker: Option<Spec>,
+    /// How many were started for queues that were made meanwhile.
+    added: u16,
 }
 
-/// The queues that workers serve, as they are told: those that there are, and those that the files name. One that is made later is served
-/// from the next start on.
-async fn served(database: &Database, named: BTreeSet<String>) -> Result<String, ExitError> {
+/// The queues that workers serve from the start on: those that there are, and those that the files name.
+async fn served(database: &Database, named: BTreeSet<String>) -> Result<BTreeSet<String>, ExitError> {
     let mut conn = database.dedicated().await.map_err(failure)?;
-    let kept = queues::settings(&mut conn, DEFAULT_TENANT, None, MOST_QUEUES).await.map_err(failure)?;
+    let kept = queues::settings(&mut conn, DEFAULT_TENANT, None, MOST.into()).await.map_err(failure)?;
     // What is no name is the API's to refuse, and no reason for a worker not to start.
     let named = named.into_iter().filter(|name| check_name(name, LONGEST_NAME).is_ok());
-    let all: BTreeSet<String> = kept.into_iter().map(|queue| queue.name).chain(named).collect();
-    Ok(Vec::from_iter(all).join(","))
+    Ok(kept.into_iter().map(|queue| queue.name).chain(named).collect())
+}
+
+/// Queues as a worker is told of them.
+fn listed<'a>(queues: impl IntoIterator<Item = &'a String>) -> String {
+    queues.into_iter().map(String::as_str).collect::<Vec<_>>().join(",")
 }
 
 impl Installation {
     /// One in `folder` of which nothing runs yet.
     pub(super) fn prepare(folder: Folder, log: Log) -> Self {
         let postgres = Postgres::new(&folder.postgres());
-        Self { folder, log, postgres, daemons: Daemons::new(log), api_port: 0 }
+        let daemons = Daemons::new(log);
+        Self { folder, log, postgres, daemons, api_port: 0, served: BTreeSet::new(), worker: None, added: 0 }
     }
 
     /// Starts everything and returns once all of it is healthy.
@@ -88,12 +102,12 @@ impl Installation {
         let applied = up(&database).await?;
         install(&database).await?;
         self.ensure_owner(&database).await?;
-        let queues = served(&database, named_queues).await?;
+        self.served = served(&database, named_queues).await?;
         database.close();
         if !applied.is_empty() {
             self.log.say(&format!("Applied {} migrations.", applied.len()));
         }
-        self.start_daemons(args, programs, &queues)?;
+        self.start_daemons(args, programs)?;
         self.describe()?;
         self.wait_until_healthy().await
     }
@@ -112,7 +126,7 @@ impl Installation {
         ensure_dev_key(&mut conn, &ring, kept.as_ref(), keep).await
     }
 
-    fn start_daemons(&mut self, args: &DevArgs, programs: &Programs, queues: &str) -> Result<(), ExitError> {
+    fn start_daemons(&mut self, args: &DevArgs, programs: &Programs) -> Result<(), ExitError> {
         let mut common: Vec<(String, String)> = PASSED_ON
             .iter()
             .filter_map(|name| ProcessEnvironment.get(name).map(|value| ((*name).to_owned(), value)))
@@ -135,7 +149,7 @@ impl Installation {
         ];
         let mut worker = vec![
             pair("WORKER_CONCURRENCY", args.concurrency.to_string()),
-            pair("WORKER_QUEUES", queues.to_owned()),
+            pair(QUEUES, listed(&self.served)),
             pair("SECRETS_KEY_FILE", keys),
             // Everything of this installation is on loopback, and so are the servers of those who try it out.
             pair("WORKER_HTTP_ALLOW", "127.0.0.0/8,::1,localhost".to_owned()),
@@ -157,10 +171,9 @@ impl Installation {
         for number in 1..=args.workers {
             let name = if args.workers == 1 { "worker".to_owned() } else { format!("worker-{number}") };
             let colour = 1 + usize::from(number);
-            plan.push((
-                spec(&name, colour, &programs.worker, with(worker.clone()), Health::Chosen),
-                Stage::Workers,
-            ));
+            let worker = spec(&name, colour, &programs.worker, with(worker.clone()), Health::Chosen);
+            self.worker = Some(worker.clone());
+            plan.push((worker, Stage::Workers));
         }
         for (spec, stage) in plan {
             self.daemons.start(spec, stage).map_err(failure)?;
@@ -204,14 +217,48 @@ impl Installation {
         }
     }
 
-    /// Watches over the processes and starts again what ends; returns only when that has become impossible.
-    pub(super) async fn keep(&mut self) -> ExitError {
+    /// Watches over the processes and starts again what ends, and sees to it that all of `queues` are served; returns only when that has become
+    /// impossible.
+    pub(super) async fn keep(&mut self, queues: &mut watch::Receiver<BTreeSet<String>>) -> ExitError {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            if let Err(error) = self.keep_once().await {
+            let wanted =
+                queues.has_changed().is_ok_and(|is_so| is_so).then(|| queues.borrow_and_update().clone());
+            let kept = match wanted.map(|wanted| self.serve(&wanted)) {
+                Some(Err(error)) => Err(error),
+                Some(Ok(())) | None => self.keep_once().await,
+            };
+            if let Err(error) = kept {
                 return error;
             }
         }
+    }
+
+    /// Starts a worker for those of these queues that none serves yet. The workers that run are left alone, and so is what they run.
+    fn serve(&mut self, wanted: &BTreeSet<String>) -> Result<(), ExitError> {
+        let new: Vec<String> = wanted.difference(&self.served).cloned().collect();
+        let Some(worker) = self.worker.clone().filter(|_| !new.is_empty()) else { return Ok(()) };
+        let names = listed(&new);
+        self.served.extend(new);
+        if self.added == MOST_ADDED {
+            self.log.say(&format!("New queues are served from the next start on: {names}."));
+            return Ok(());
+        }
+        self.added += 1;
+        let mut variables = worker.variables;
+        variables.retain(|(name, _)| name != QUEUES);
+        variables.push((QUEUES.to_owned(), names.clone()));
+        let number = usize::from(self.added);
+        let added =
+            Spec { name: format!("worker+{number}"), colour: worker.colour + number, variables, ..worker };
+        self.log.say(&format!("New queues get a worker of their own, {}: {names}.", added.name));
+        if let Err(error) = self.daemons.start(added, Stage::Workers) {
+            self.log.say(&format!(
+                "It could not be started, so they are served from the next start on: {}.",
+                describe(&error)
+            ));
+        }
+        self.describe()
     }
 
     async fn keep_once(&mut self) -> Result<(), ExitError> {
@@ -270,6 +317,11 @@ impl Installation {
     /// The folder with the data.
     pub(super) fn folder(&self) -> &Folder {
         &self.folder
+    }
+
+    /// The queues that workers serve.
+    pub(super) fn served(&self) -> &BTreeSet<String> {
+        &self.served
     }
 
     /// The daemons that run.

@@ -21,6 +21,7 @@ mod once;
 mod ports;
 mod postgres;
 mod programs;
+mod queues;
 mod runs;
 mod verdict;
 
@@ -31,6 +32,7 @@ use sched_runtime::exit::{self, ExitError};
 use sched_runtime::private_file;
 use sched_runtime::shutdown::Shutdown;
 use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
 
 use crate::api::Api;
 use crate::cli::{DevArgs, Globals};
@@ -103,10 +105,12 @@ async fn live(
     let key = Some(SecretString::from(key.expose_secret().trim().to_owned()));
     let api = Api::new(ApiPlace { url, key, source: Source::Dev(installation.description()) })?;
     let work = work(&api, args, files, installation.log(), Output::new(globals.output));
+    let (known, mut wanted) = watch::channel(installation.served().clone());
     tokio::select! {
         done = work => done,
         never = runs::tell(&api, installation.log()) => match never {},
-        error = installation.keep() => Err(error),
+        never = queues::follow(&api, &known) => match never {},
+        error = installation.keep(&mut wanted) => Err(error),
     }
 }
 

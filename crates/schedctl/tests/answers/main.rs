@@ -404,13 +404,80 @@ fn a_dispatch_is_created_as_a_job_is_triggered() {
     assert_eq!(*api.bodies.lock().unwrap(), [r#"{"task_args":{"a":1}}"#; 2]);
 }
 
-#[test]
-fn a_queue_is_set_over_what_was_read_of_it_and_over_nothing_else() {
-    let queue = json!({
+fn queue() -> Value {
+    json!({
         "name": "mail", "description": "", "is_paused": false, "pause_reason": null, "max_running": null,
         "rate": null, "default_priority": 50, "running": null, "claimed_in_period": null, "waiting": 0,
-        "waiting_is_at_least": false, "oldest_claimable_at": null, "created_at": AT, "updated_at": AT,
+        "waiting_is_at_least": false, "oldest_claimable_at": null, "workers": 0, "created_at": AT, "updated_at": AT,
+    })
+}
+
+#[test]
+fn a_queue_without_a_worker_is_told_of_where_something_is_put_into_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.yaml");
+    std::fs::write(&file, "queues: [{name: mail}, {name: unseen}]").unwrap();
+    let applied = json!({"dry_run": false, "results": []});
+    let mut in_mail = job("ACTIVE");
+    in_mail["queue"] = json!("mail");
+    let answers = |workers: Option<u32>| {
+        let queue = match workers {
+            Some(workers) => json!({"workers": workers}),
+            None => json!({}),
+        };
+        let mut whole = self::queue();
+        whole.as_object_mut().unwrap().remove("workers");
+        whole.as_object_mut().unwrap().extend(queue.as_object().unwrap().clone());
+        Api::of(&[
+            ("GET /queues/mail", whole.clone()),
+            ("PUT /queues/mail", whole),
+            ("POST /apply?dry_run=false", applied.clone()),
+            ("POST /apply", applied.clone()),
+            ("POST /jobs", in_mail.clone()),
+        ])
+    };
+    let apply = format!("jobs apply -f {}", file.display());
+    for command in
+        ["queues set mail --max-running 3", &apply, "jobs create nightly --function report --queue mail"]
+    {
+        // An API of before does not say.
+        for (workers, is_told) in [(Some(0), true), (Some(1), false), (None, false)] {
+            let done = answers(workers).run(exit::OK, command);
+            let told = text(&done.stderr).contains("no living worker serves queue mail");
+            assert_eq!(told, is_told, "{command}: {}", text(&done.stderr));
+        }
+    }
+}
+
+#[test]
+fn who_waits_is_told_why_nothing_begins() {
+    let mut pending = dispatch();
+    pending["status"] = json!("PENDING");
+    let explained = json!({
+        "job_id": OTHER, "job": "nightly", "now": AT,
+        "dispatch": {
+            "id": ID, "status": "PENDING", "text": "it waits", "scheduled_for": AT, "created_at": AT, "lateness_ms": 0,
+            "available_at": AT, "queue": "mail", "is_in_line": false, "is_catch_up": false, "triggered_by": "api",
+            "waits_for": [{"what": "no_worker", "text": "no living worker serves queue mail", "until": null}],
+            "attempts": [],
+        },
     });
+    let explain = format!("GET /dispatches/{ID}/explain");
+    let get = format!("GET /dispatches/{ID}");
+    let api = Api::of(&[
+        ("GET /dispatches?limit=1", page(&[], None)),
+        ("POST /jobs/nightly/trigger", json!({"dispatch_id": ID, "duplicate": false})),
+        (&get, pending),
+        (&explain, explained),
+    ]);
+    let waited = api.run(exit::TOO_LATE, "jobs trigger nightly --wait --wait-timeout 10s");
+    let told = text(&waited.stderr);
+    assert_eq!(told.matches("it waits: no living worker serves queue mail").count(), 1, "{told}");
+}
+
+#[test]
+fn a_queue_is_set_over_what_was_read_of_it_and_over_nothing_else() {
+    let queue = queue();
     let api = Api::of(&[
         ("GET /queues/mail", queue.clone()),
         ("PUT /queues/mail", queue.clone()),

@@ -138,6 +138,36 @@ async fn dev_refuses_a_second_installation_in_the_same_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_made_meanwhile_is_served_without_a_new_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = dev(folder.path()).start();
+    let schedctl = |words: &'static [&'static str]| {
+        Process::program("schedctl").current_dir(folder.path()).args(words).run(LIMIT)
+    };
+    let toml = folder.path().join(".sched/dev.toml");
+    wait_for("the installation", LIMIT, async || if toml.exists() { Ok(()) } else { Err(running.stderr()) })
+        .await;
+    for words in [
+        &["queues", "set", "late"][..],
+        &["functions", "create", "say", "--queue", "late", "--config", r#"{"program": "echo"}"#],
+        &["jobs", "create", "now-and-then", "--function", "say"],
+    ] {
+        let done = schedctl(words).await;
+        assert!(done.status.success(), "{}", done.stderr);
+        assert!(!done.stderr.contains("no living worker"), "{}", done.stderr);
+    }
+    let ran = schedctl(&["jobs", "trigger", "now-and-then", "--wait", "--wait-timeout", "90s"]).await;
+    assert!(ran.status.success(), "{}\n{}", ran.stderr, running.stderr());
+    assert!(
+        running.stderr().contains("New queues get a worker of their own, worker+1: late."),
+        "{}",
+        running.stderr()
+    );
+    assert!(running.stop_gracefully(LIMIT).await.success(), "{}", running.stderr());
+    wait_until_gone(folder.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_example_of_a_worker_with_its_own_functions_runs_its_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/native.yaml");

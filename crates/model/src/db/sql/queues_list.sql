@@ -52,7 +52,8 @@ SELECT q.name, q.description, q.is_paused, q.pause_reason, q.max_running, q.rate
             CROSS JOIN LATERAL (SELECT d.claimable_at FROM job_dispatch d
                                 WHERE d.queue = q.name AND d.tenant_id = q.tenant_id AND d.priority = found.priority
                                   AND d.claimable_at < 'infinity'
-                                ORDER BY d.claimable_at LIMIT 1) AS d) END
+                                ORDER BY d.claimable_at LIMIT 1) AS d) END,
+       (SELECT count(*) FROM worker_registration r WHERE q.name = ANY (r.queues) AND r.status IN ('IDLE', 'BUSY'))
 FROM page q
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting

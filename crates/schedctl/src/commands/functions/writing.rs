@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::super::draft::{Draft, object, placed};
 use super::super::export::{HIDDEN, holds_hidden};
-use super::super::{Session, editing, suggestions};
+use super::super::{Session, editing, queues, suggestions};
 use super::COLUMNS;
 use crate::failure::{CommandResult, failure, usage};
 use crate::manifest::Single;
@@ -121,6 +121,7 @@ pub(super) async fn create(args: CreateArgs, session: &Session) -> CommandResult
         Err(error) => return Err(placed(suggestions::in_error(&api, error).await, &file)),
     };
     session.output.record(&function, COLUMNS)?;
+    queues::tell_of_unserved(&api, [function.queue.clone()]).await;
     Ok(exit::OK)
 }
 

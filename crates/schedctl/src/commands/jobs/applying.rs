@@ -15,7 +15,7 @@ use sched_wire::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::super::suggestions;
+use super::super::{queues, suggestions};
 use super::args::ApplyArgs;
 use super::{Session, life, past};
 use crate::api::{Api, ApiError};
@@ -121,6 +121,7 @@ pub(super) async fn run(args: ApplyArgs, session: &Session) -> CommandResult {
         applied.results.iter().map(Line::from).chain(deleted.iter().map(Line::from)).collect::<Vec<_>>();
     session.output.items(&Outcome { applied, deleted }, &lines, LINES, "the files describe nothing")?;
     tell_of_past(&api, &files, &written).await;
+    queues::tell_of_unserved(&api, files.queues()).await;
     if dry_run {
         tell("a dry run: nothing was written");
     }

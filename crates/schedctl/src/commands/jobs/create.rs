@@ -11,13 +11,15 @@ use clap::Args;
 use sched_model::domain::moment::Moment;
 use sched_model::domain::schedule::JobType;
 use sched_runtime::exit::{self, ExitError};
-use sched_wire::{Job, JobSpec, Status};
+use sched_wire::{Function, Job, JobSpec, Status};
 use serde_json::{Value, json};
 
 use super::super::draft::{Draft, object, placed};
+use super::super::queues;
 use super::super::schedules::{cron_config, kind, period};
 use super::super::suggestions as suggest;
 use super::{LIST, Session, past};
+use crate::api::Api;
 use crate::failure::{CommandResult, usage};
 use crate::manifest::Single;
 use crate::output::tell;
@@ -173,5 +175,15 @@ pub(super) async fn run(args: CreateArgs, session: &Session) -> CommandResult {
     {
         tell(&format!("note: {note}"));
     }
+    queues::tell_of_unserved(&api, queue_of(&api, &job).await).await;
     Ok(exit::OK)
+}
+
+/// The queue in which dispatches of the job wait, as far as it can be read.
+async fn queue_of(api: &Api, job: &Job) -> Option<String> {
+    if job.queue.is_some() {
+        return job.queue.clone();
+    }
+    let function = api.get::<Function>(&["task-functions", &job.function], &()).await;
+    function.ok().map(|function| function.queue)
 }
