@@ -16,7 +16,7 @@ mod reference;
 
 use chrono::{Datelike, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 use libfuzzer_sys::fuzz_target;
-use sched_model::domain::schedule::{CronOptions, CronSpec, ScheduleError, cron::MAX_EXPRESSION_LENGTH};
+use sched_model::domain::timetable::{CronOptions, CronSpec, ScheduleError, cron::MAX_EXPRESSION_LENGTH};
 
 use self::{reading::slowly, reference::Reference};
 

@@ -17,7 +17,7 @@ mod reading;
 mod reference;
 
 use libfuzzer_sys::fuzz_target;
-use sched_model::domain::schedule::{Schedule, ScheduleSource};
+use sched_model::domain::timetable::{Schedule, ScheduleSource};
 
 use self::case::Case;
 

@@ -5,16 +5,16 @@
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
-use actix_web::{App, Error, HttpResponse, middleware, web};
-use sched_runtime::health::{self, HealthState};
+use actix_web::{App, Error, HttpResponse, web};
+use sched_runtime::health_endpoint::{self, HealthState};
 use sched_wire::{BASE_PATH, DETAILED_HEALTH, PROBLEMS};
 
 use crate::error::ApiError;
-use crate::guard;
+use crate::http::middleware;
 use crate::openapi;
 use crate::routes;
+use crate::routes::table::{socket, table};
 use crate::state::ApiState;
-use crate::table::{socket, table};
 
 /// Puts an application together.
 pub(crate) fn build(
@@ -36,10 +36,10 @@ pub(crate) fn build(
         .route("/api/docs", web::get().to(openapi::page))
         .route(PROBLEMS, web::get().to(openapi::problems))
         .route("/api/docs/{file:.*}", web::get().to(openapi::swagger))
-        .route(DETAILED_HEALTH, web::get().to(routes::health::detailed))
-        .configure(|config| health::configure(config, health))
+        .route(DETAILED_HEALTH, web::get().to(routes::operations::health::detailed))
+        .configure(|config| health_endpoint::configure(config, health))
         .default_service(web::to(no_such_path))
-        .wrap(middleware::from_fn(guard::around))
+        .wrap(actix_web::middleware::from_fn(middleware::around))
 }
 
 fn api() -> actix_web::Scope {

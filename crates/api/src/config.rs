@@ -8,12 +8,12 @@ mod stuck;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use sched_model::db::stuck::Thresholds;
 use sched_model::domain::identity::check_environment;
-use sched_model::domain::schedule::Zone;
+use sched_model::domain::timetable::Zone;
+use sched_model::recovery::stuck_attempts::Thresholds;
 use sched_runtime::config::{self, DatabaseSettings, SecretsSettings, Setting, Values};
 
-pub use crate::peer::Network;
+pub use crate::http::client_address::Network;
 pub use jwt::{JwtKeys, JwtSettings};
 
 /// The settings this daemon has besides those of every daemon.

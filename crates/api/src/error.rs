@@ -1,7 +1,10 @@
 //! Why a request fails, and the problem document this makes.
 //!
 //! One type and one exhaustive mapping: a new variant has to choose its status and its code. Causes inside (what the
-//! database said) stand in the log and never in an answer. Logging is [`crate::guard`]'s part.
+//! database said) stand in the log and never in an answer. Logging is [`crate::http::middleware`]'s part.
+
+pub(crate) mod conflict;
+pub(crate) mod field_error;
 
 use std::sync::Arc;
 
@@ -9,13 +12,13 @@ use actix_web::error::PayloadError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
-use sched_model::db::DbError;
+use sched_model::DbError;
 use sched_model::domain::identity::Permission;
 use sched_wire::{BASE_PATH, CSRF_TOKEN, PROBLEM_JSON, Problem};
 
-use crate::conflict::Conflict;
-use crate::extract::{BODY_WITHIN, MAX_BODY_BYTES};
-use crate::mistake::{Mistake, Reason};
+use crate::error::conflict::Conflict;
+use crate::error::field_error::{Mistake, Reason};
+use crate::http::extract::{BODY_WITHIN, MAX_BODY_BYTES};
 
 /// When a client that was told to come back should; a database that restarts takes about as long.
 const RETRY_AFTER_SECONDS: &str = "2";
@@ -371,7 +374,7 @@ impl ResponseError for ApiError {
 
 #[cfg(test)]
 mod tests {
-    use sched_model::db::retries::JobBar;
+    use sched_model::dispatching::retries::JobBar;
     use sched_model::domain::dispatch::DispatchStatus;
     use sched_model::domain::ids::DispatchId;
 

@@ -1,34 +1,17 @@
 #![doc = include_str!("../README.md")]
 
 mod app;
-mod by_name;
 pub mod config;
-mod conflict;
-mod cursor;
-mod dto;
+mod convert;
+pub mod database;
 mod error;
 mod events;
-mod extract;
-mod gather;
-mod guard;
-mod hints;
+pub mod http;
 mod identity;
-mod lanes;
-mod mistake;
-mod once;
 mod openapi;
-mod origin;
-mod page;
-mod peer;
-mod permit;
-mod places;
-mod reply;
 mod routes;
 mod server;
-mod session;
 mod state;
-mod stream;
-mod table;
 
 pub use config::{Config, SETTINGS};
 pub use server::{Server, StartError, build, run};

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpServer, web};
-use sched_model::db::migrations::SchemaError;
-use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::db::{DatabaseSettings, DbError, tenants};
+use sched_model::connection::migrations::SchemaError;
+use sched_model::connection::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
 use sched_model::domain::secret::{KeyFileError, SecretKeys};
+use sched_model::{DatabaseSettings, DbError, identity::tenants};
 use sched_runtime::daemon::Context;
 use sched_runtime::driver::Driver;
 use sched_runtime::exit::{self, BoxError, ExitError, ExitStatus};
-use sched_runtime::health::{HealthState, ListenError};
+use sched_runtime::health_endpoint::{HealthState, ListenError};
 use sched_runtime::private_file::{self, PrivateFileError};
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{StopError, TaskError, TaskGroup};
@@ -28,11 +28,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app;
 use crate::config::Config;
+use crate::database::access::Sessions;
+use crate::database::trigger_batcher::Gatherer;
+use crate::database::worker_notifier;
 use crate::events::hub::Reader;
-use crate::gather::Gatherer;
-use crate::hints;
 use crate::identity::{Identities, Tokens};
-use crate::session::Sessions;
 use crate::state::{ApiState, Look, SessionTimes, Setup};
 
 /// How long requests under way have to end when stopping, in seconds.
@@ -192,7 +192,7 @@ impl Server {
         background.spawn("upkeep", upkeep(health, background.token()));
         // They end after the last request.
         background.spawn("write_triggers", gatherer.run(background.token()));
-        background.spawn("tell_workers", hints::tell(state.clone(), background.token()));
+        background.spawn("tell_workers", worker_notifier::tell(state.clone(), background.token()));
 
         let result = tokio::select! {
             ended = &mut server => {

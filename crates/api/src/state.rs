@@ -8,24 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sched_model::db::stuck::Thresholds;
 use sched_model::domain::secret::SecretKeys;
+use sched_model::recovery::stuck_attempts::Thresholds;
 use sched_runtime::driver::{Activation, Backoff, Driver, Report, TaskStatus};
 use sched_runtime::exit::BoxError;
-use sched_runtime::health::{Readiness, StatusSource};
+use sched_runtime::health_endpoint::{Readiness, StatusSource};
 use sched_runtime::traces::Traces;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
+use crate::database::access::Sessions;
+use crate::database::trigger_batcher::{Gatherer, Gathering};
+use crate::database::worker_notifier::Hints;
 use crate::error::ApiError;
 use crate::events::Hub;
 use crate::events::reads::Reads;
-use crate::gather::{Gatherer, Gathering};
-use crate::hints::Hints;
+use crate::http::client_address::Network;
+use crate::http::stream_limits::{Limits, Places};
 use crate::identity::Identities;
-use crate::peer::Network;
-use crate::places::{Limits, Places};
-use crate::session::Sessions;
 
 /// Time between two looks for the database.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);

@@ -1,5 +1,29 @@
 #![doc = include_str!("../README.md")]
 
-pub mod db;
-pub mod domain;
-pub mod fences;
+#[macro_use]
+pub mod connection;
+
+pub mod cluster;
+pub mod definitions;
+pub mod dispatching;
+pub mod events;
+pub mod explain;
+pub mod identity;
+pub mod jobs;
+pub mod recovery;
+pub mod retention;
+pub mod running;
+pub mod schema;
+
+pub use sched_domain as domain;
+pub use sched_domain::fault_injection;
+
+pub use crate::connection::error::DbError;
+pub use crate::connection::pool::{Database, DatabaseSettings};
+pub use crate::connection::transaction::transact;
+
+/// A connection, as daemons name it; they never import the driver for it.
+pub type Conn = diesel_async::AsyncPgConnection;
+
+/// What every function of this module returns.
+pub type DbResult<T> = Result<T, DbError>;

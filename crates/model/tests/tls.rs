@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use devdb::{Cluster, OpenOptions};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use sched_model::db::{Database, DatabaseSettings, DbError, clock};
+use sched_model::{Database, DatabaseSettings, DbError, connection::database_clock};
 use test_support::wait_for;
 
 /// A server with TLS on 127.0.0.1, the URL to it, and its certificate.
@@ -53,7 +53,7 @@ fn settings(url: &str, mode: &str) -> DatabaseSettings {
 async fn connect(settings: &DatabaseSettings) -> Result<(), DbError> {
     let database = Database::new(settings).unwrap();
     let conn = database.conn().await?;
-    clock::now(&conn).await.map(drop)
+    database_clock::now(&conn).await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,12 @@
 #![doc = include_str!("../README.md")]
 
-pub mod clock;
 pub mod config;
 pub mod daemon;
 mod delivery;
 pub mod driver;
 pub mod exit;
-pub mod health;
+pub mod health_endpoint;
+pub mod monotonic_clock;
 pub mod private_file;
 pub mod shutdown;
 pub mod tasks;

@@ -182,7 +182,7 @@ pub async fn stop_in_order(
     groups: impl IntoIterator<Item = TaskGroup>,
     deadline: Duration,
 ) -> Result<(), StopError> {
-    let started = tokio::time::Instant::from_std(crate::clock::monotonic());
+    let started = tokio::time::Instant::from_std(crate::monotonic_clock::monotonic());
     let mut failures = Vec::new();
     for group in groups {
         let left = deadline.saturating_sub(started.elapsed());

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use sched_model::domain::moment::{Moment, exact};
-use sched_model::domain::schedule::Zone;
+use sched_model::domain::time_expression::{Moment, exact};
+use sched_model::domain::timetable::Zone;
 use uuid::Uuid;
 
 /// An id of anything that has one.

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use sched_model::db::api_keys;
 use sched_model::domain::identity::{ApiKey, Permission};
+use sched_model::identity::api_keys;
 use sched_runtime::exit;
 use test_support::{Finished, Process, TestDatabase};
 

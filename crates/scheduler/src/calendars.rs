@@ -4,9 +4,9 @@
 //! leader leads, up to [`MOST_KEPT`]; a calendar that changed has another version and is read anew. Belongs to one task; not
 //! shared. A definition that cannot be read is kept as the reason, which disables the jobs that name it.
 
-use sched_model::db::tick::{DueJob, NamedCalendar};
+use sched_model::dispatching::tick::{DueJob, NamedCalendar};
 use sched_model::domain::ids::TenantId;
-use sched_model::domain::schedule::Calendar;
+use sched_model::domain::timetable::Calendar;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use uuid::Uuid;

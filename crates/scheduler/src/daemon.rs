@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sched_model::db::housekeeping::Housekeeping;
-use sched_model::db::instances::NewInstance;
-use sched_model::db::migrations::SchemaError;
-use sched_model::db::notify::{self, Hint};
-use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::db::tick::Outlook;
-use sched_model::db::{Database, DatabaseSettings, startup};
+use sched_model::cluster::housekeeping::Housekeeping;
+use sched_model::cluster::leadership::NewInstance;
+use sched_model::connection::migrations::SchemaError;
+use sched_model::connection::notify::{self, Hint};
+use sched_model::connection::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
+use sched_model::dispatching::tick::Outlook;
 use sched_model::domain::ids::{InstanceId, Term};
 use sched_model::domain::lease::Lease;
+use sched_model::{Database, DatabaseSettings, connection::startup};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
-use sched_runtime::health::{HealthServer, HealthState, ListenError};
+use sched_runtime::health_endpoint::{HealthServer, HealthState, ListenError};
 use sched_runtime::tasks::{BoxError, TaskError, TaskGroup, spawn_owned};
 use sched_runtime::traces::Traces;
 use secrecy::ExposeSecret;
@@ -33,15 +33,15 @@ use crate::status::{Phase, SchedulerStatus};
 use crate::tasks::batch::Batches;
 use crate::tasks::dependents::{self, Dependents};
 use crate::tasks::dispatch::Dispatch;
-use crate::tasks::lines::{self, Lines};
+use crate::tasks::expiry::{self, Waiting};
 use crate::tasks::maintain::{self, Maintain};
 use crate::tasks::overdue::{self, Overdue};
+use crate::tasks::overlap_queue::{self, Lines};
 use crate::tasks::recover::Recover;
 use crate::tasks::retain::{self, Retain};
 use crate::tasks::rezone::{self, Rezone};
 use crate::tasks::standing::{self, Standing};
 use crate::tasks::strays::{self, Strays};
-use crate::tasks::waiting::{self, Waiting};
 use crate::tasks::{self, Scope};
 
 /// A leader that has not dispatched successfully for this many leases resigns.
@@ -257,9 +257,9 @@ impl Parts {
             );
             starting.start(Dependents { scope: scope.clone() }, dependents::PERIOD);
             starting.start(tasks::notify::Notify::new(scope.clone()), tasks::notify::PERIOD);
-            starting.start(Lines { scope: scope.clone() }, lines::PERIOD);
+            starting.start(Lines { scope: scope.clone() }, overlap_queue::PERIOD);
             starting.start(Rezone { scope: scope.clone() }, rezone::PERIOD);
-            starting.start(Waiting { scope: scope.clone(), patience: waiting::PATIENCE }, waiting::PERIOD);
+            starting.start(Waiting { scope: scope.clone(), patience: expiry::PATIENCE }, expiry::PERIOD);
             starting.start(Standing { scope: scope.clone() }, standing::PERIOD);
             starting.start(Retain::new(scope.clone(), config.retention.ages, RETENTION_PAGE), retain::PERIOD);
             starting.start(

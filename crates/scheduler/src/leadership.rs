@@ -20,12 +20,12 @@
 
 use std::time::{Duration, Instant};
 
-use sched_model::db::instances::{self, NewInstance, TakeOver};
-use sched_model::db::{Conn, Database, DbError};
-use sched_model::domain::clock::ClockWatch;
+use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
+use sched_model::domain::clock_jump::ClockWatch;
 use sched_model::domain::ids::{InstanceId, Term};
 use sched_model::domain::lease::{Lease, Trust};
-use sched_runtime::clock::monotonic;
+use sched_model::{Conn, Database, DbError};
+use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -212,7 +212,7 @@ impl Leadership {
     async fn try_beat(&mut self, sent_at: Instant) -> Result<Next, DbError> {
         let mut conn = self.conn().await?;
         if !self.is_registered {
-            instances::register(&mut conn, &self.instance).await?;
+            leadership::register(&mut conn, &self.instance).await?;
             self.is_registered = true;
         }
         let next = self.heartbeat(&mut conn, sent_at).await?;
@@ -248,7 +248,7 @@ impl Leadership {
         let sent_at = monotonic();
         let lease = self.timing.lease;
         if let TakeOver::Leading(term) =
-            instances::take_over(conn, self.instance.id, lease.duration()).await?
+            leadership::take_over(conn, self.instance.id, lease.duration()).await?
         {
             tracing::info!(leader.term = term.0, instance.id = %self.instance.id, "Leading.");
             metrics::counter!("sched_leader_changes_total").increment(1);

@@ -8,14 +8,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::cancellations::MakeRoom;
-use sched_model::db::tick::{self, Batch, CursorMove, DueJob, Hold, NewDispatch, NewSkip};
+use sched_model::dispatching::cancellations::MakeRoom;
+use sched_model::dispatching::tick::{self, Batch, CursorMove, DueJob, Hold, NewDispatch, NewSkip};
 use sched_model::domain::ids::{DispatchId, time_ordered};
 use sched_model::domain::job::seconds;
-use sched_model::domain::schedule::overlap::Load;
-use sched_model::domain::schedule::{
-    Decision, ScheduleError, ScheduleSource, Situation, SkipReason, SkippedRange, Timetable, TimetableSource,
-    decide, hash_key, jitter, misfire,
+use sched_model::domain::timetable::overlap::Load;
+use sched_model::domain::timetable::{
+    Decision, MisfirePolicy, ScheduleError, ScheduleSource, Situation, SkipReason, SkippedRange, Timetable,
+    TimetableSource, decide, hash_key, jitter, misfire,
 };
 
 use crate::calendars::Calendars;
@@ -165,7 +165,7 @@ fn decide_about(
         settled_until: job.settled_until,
         cursor: job.cursor,
         now: seen_at(job, now),
-        misfire: job.misfire_policy.with_cap(job.misfire_cap),
+        misfire: MisfirePolicy::from_kind(job.misfire_policy, job.misfire_cap),
         grace: job.misfire_grace_seconds.map(seconds),
         overlap: job.overlap_policy,
         load: Load { open: natural(job.active_dispatches), max_instances: natural(job.max_instances) },
@@ -214,7 +214,7 @@ fn timetable(job: &DueJob, calendars: &Calendars) -> Result<Timetable, String> {
             dst_gap: job.dst_gap,
             dst_overlap: job.dst_overlap,
             created_at: job.created_at,
-            hash_key: &hash_key(job.tenant_id, &job.name),
+            hash_key: &hash_key(job.tenant_id.0, &job.name),
         },
         start_at: job.start_at,
         end_at: job.end_at,
@@ -322,7 +322,7 @@ impl Chain {
 fn dispatch(job: &DueJob, fire: DateTime<Utc>, now: DateTime<Utc>) -> NewDispatch {
     let grace = job.misfire_grace_seconds.map_or(misfire::DEFAULT_GRACE, seconds);
     let lateness = (now - fire).to_std().unwrap_or_default();
-    let available_at = fire + jitter(job.id, fire, seconds(job.jitter_seconds));
+    let available_at = fire + jitter(job.id.0, fire, seconds(job.jitter_seconds));
     NewDispatch {
         id: DispatchId(time_ordered(now)),
         tenant_id: job.tenant_id,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sched_model::db::tick::Outlook;
+use sched_model::dispatching::tick::Outlook;
 use sched_model::domain::ids::InstanceId;
-use sched_runtime::health::{Liveness, Readiness, StatusSource};
+use sched_runtime::health_endpoint::{Liveness, Readiness, StatusSource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -108,7 +108,7 @@ fn milliseconds(duration: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use sched_model::domain::ids::Term;
-    use sched_runtime::clock::monotonic;
+    use sched_runtime::monotonic_clock::monotonic;
     use uuid::Uuid;
 
     use super::*;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use sched_model::db::instances::{self, NewInstance};
+use sched_model::cluster::leadership::{self, NewInstance};
 use sched_model::domain::ids::InstanceId;
 use sched_model::domain::lease::Lease;
 use sched_scheduler::leadership::{Leadership, Loss, Role, Timing};
@@ -45,7 +45,7 @@ async fn ends(client: &Client) -> Vec<Option<String>> {
 
 async fn ask_to_step_down(db: &TestDatabase) {
     let mut conn = db.database().dedicated().await.unwrap();
-    assert!(instances::request_step_down(&mut conn).await.unwrap().is_some());
+    assert!(leadership::request_step_down(&mut conn).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

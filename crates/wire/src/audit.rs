@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::words::TimeSort;
+use crate::enums::TimeSort;
 
 /// A change that somebody made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::{CancelState, DispatchStatus};
+use crate::enums::{CancelState, DispatchStatus};
 
 /// Body of a command that may say why; may be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

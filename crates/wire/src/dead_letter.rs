@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::words::{DeadLetterChoice, DeadLetterState, TimeSort};
+use crate::enums::{DeadLetterChoice, DeadLetterState, TimeSort};
 
 /// A dispatch that was given up for good.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

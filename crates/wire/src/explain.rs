@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::{DispatchStatus, ExecutionStatus};
+use crate::enums::{DispatchStatus, ExecutionStatus};
 
 /// The window of an explanation.
 ///

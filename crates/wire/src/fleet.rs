@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::enums::{LeaderState, WorkerStatus};
 use crate::queue::Rate;
-use crate::words::{LeaderState, WorkerStatus};
 
 /// A worker process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

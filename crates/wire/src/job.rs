@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
-use crate::template::MadeFrom;
-use crate::words::{
+use crate::enums::{
     AfterMode, CalendarRoll, DispatchStatus, DstGap, DstOverlap, JobChange, JobStatus, JobType,
     MisfirePolicy, Scope,
 };
+use crate::manifest::{AfterSpec, JobSpec, RetryPolicySpec};
+use crate::template::MadeFrom;
 
 /// A job as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

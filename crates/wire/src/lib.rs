@@ -5,6 +5,7 @@ mod audit;
 mod calendar;
 mod command;
 mod dead_letter;
+mod enums;
 mod event;
 mod explain;
 mod fleet;
@@ -16,7 +17,7 @@ mod job_type;
 mod logs;
 mod manifest;
 mod notification;
-mod plainly;
+mod plain_errors;
 mod preview;
 mod project;
 mod query;
@@ -26,8 +27,15 @@ mod run;
 mod secret;
 mod stuck;
 mod template;
-mod words;
 
+pub use crate::enums::{
+    AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, ChannelKind, DeadLetterChoice,
+    DeadLetterState, DeliveryStatus, DispatchStatus, DstGap, DstOverlap, EndReason, EventType,
+    ExecutionStatus, FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind,
+    MisfirePolicy, Occasion, OverlapPolicy, ResetReason, Scope, StuckReason, TimeSort, UnknownWord,
+    WorkerStatus,
+};
+pub use crate::plain_errors::{Told, plainly};
 pub use answer::{Applied, ApplyResult, Change, Kind, Page, Problem, ProblemError};
 pub use audit::{AuditEvent, AuditQuery};
 pub use calendar::{Calendar, CalendarChoice, CalendarSpec};
@@ -53,7 +61,6 @@ pub use notification::{
     NotificationChannel, NotificationChannelSpec, NotificationDeliveriesQuery, NotificationDelivery,
     NotificationRule, NotificationRuleSpec,
 };
-pub use plainly::{Told, plainly};
 pub use preview::{DEFAULT_PREVIEW, FireTime, MAX_PREVIEW, Preview, PreviewQuery, PreviewRequest};
 pub use project::{DeleteProjectQuery, Project, ProjectDeleted, ProjectSpec};
 pub use query::{
@@ -66,13 +73,6 @@ pub use run::{Dispatch, Execution, ExecutionOutput, OutputChunk, Progress, Trigg
 pub use secret::{DeleteSecretQuery, Secret, SecretQuery, SecretSpec, SecretsRotated, UnreadableSecret};
 pub use stuck::{ResetStuckRequest, StuckAttempt, StuckAttempts};
 pub use template::{InstantiateRequest, MadeFrom, ParameterSpec, ParameterType, Template, TemplateSpec};
-pub use words::{
-    AfterCondition, AfterMode, BackoffType, CalendarRoll, CancelState, ChannelKind, DeadLetterChoice,
-    DeadLetterState, DeliveryStatus, DispatchStatus, DstGap, DstOverlap, EndReason, EventType,
-    ExecutionStatus, FireNote, HandlerType, JobChange, JobSort, JobStatus, JobType, LeaderState, MessageKind,
-    MisfirePolicy, Occasion, OverlapPolicy, ResetReason, Scope, StuckReason, TimeSort, UnknownWord,
-    WorkerStatus,
-};
 
 /// Base path of every route.
 pub const BASE_PATH: &str = "/api/v1";

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::enums::{DispatchStatus, ExecutionStatus};
 use crate::run::Progress;
-use crate::words::{DispatchStatus, ExecutionStatus};
 
 /// Parameters of the stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::calendar::CalendarSpec;
-use crate::notification::{NotificationChannelSpec, NotificationRuleSpec};
-use crate::queue::QueueDefinition;
-use crate::template::TemplateSpec;
-use crate::words::{
+use crate::enums::{
     AfterCondition, AfterMode, BackoffType, CalendarRoll, DstGap, DstOverlap, HandlerType, JobType,
     MisfirePolicy, OverlapPolicy, Scope,
 };
+use crate::notification::{NotificationChannelSpec, NotificationRuleSpec};
+use crate::queue::QueueDefinition;
+use crate::template::TemplateSpec;
 
 /// Name of the project, the queue and the tenant that every installation has.
 const DEFAULT: &str = "default";

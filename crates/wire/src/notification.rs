@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::words::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
+use crate::enums::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
 
 const fn yes() -> bool {
     true

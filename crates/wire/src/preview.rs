@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::calendar::CalendarChoice;
-use crate::words::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
+use crate::enums::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
 
 /// Fire times that a preview gives when nobody says how many.
 pub const DEFAULT_PREVIEW: usize = 10;

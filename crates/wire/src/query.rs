@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::{
+use crate::enums::{
     DispatchStatus, ExecutionStatus, HandlerType, JobSort, JobStatus, JobType, TimeSort, WorkerStatus,
 };
 

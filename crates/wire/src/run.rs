@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::words::{DispatchStatus, ExecutionStatus};
+use crate::enums::{DispatchStatus, ExecutionStatus};
 
 /// Body of a trigger; may be left out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

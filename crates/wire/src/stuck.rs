@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::words::{DispatchStatus, StuckReason};
+use crate::enums::{DispatchStatus, StuckReason};
 
 /// Body of a request to end what is stuck; may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

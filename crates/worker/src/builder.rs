@@ -9,7 +9,7 @@ use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
 
-use sched_model::domain::system;
+use sched_model::domain::built_in;
 use sched_runtime::config::Program;
 use sched_runtime::daemon::{self, Context};
 use sched_runtime::exit::{self, ExitError, ExitStatus};
@@ -196,7 +196,7 @@ impl Builder {
 
 /// Why a handler of one's own may not have that name, whatever the registry says.
 fn refused(name: &str) -> Option<RegisterError> {
-    system::is_reserved(name).then(|| RegisterError::Reserved { name: name.to_owned() })
+    built_in::is_reserved(name).then(|| RegisterError::Reserved { name: name.to_owned() })
 }
 
 impl fmt::Debug for Builder {

@@ -2,20 +2,24 @@
 //!
 //! Owned by one poller and forgotten with it: losing it costs fairness for the length of one round. What a look takes is decided in the
 //! database ([`claims`]); here lies only what connects one look with the next: the tenant with which the last one ended, what groups of
-//! queues with different weights are owed ([`crate::weights`]), and when queues with limits are worth asking again.
+//! queues with different weights are owed ([`crate::claiming::weights`]), and when queues with limits are worth asking again.
+
+pub(crate) mod poller;
+pub(crate) mod prefetch;
+pub(crate) mod weights;
 
 use std::time::{Duration, Instant};
 
-use sched_model::db::claims::{self, Claimed, Wanted};
-use sched_model::db::{Conn, DbError, recovery};
 use sched_model::domain::ids::TenantId;
-use sched_runtime::clock::monotonic;
+use sched_model::running::claims::{self, Claimed, Wanted};
+use sched_model::{Conn, DbError, recovery::dead_workers};
+use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use crate::executor;
+use crate::attempt::executor;
+use crate::claiming::weights::Group;
 use crate::session::Session;
-use crate::weights::{self, Group};
 
 /// Queues whose limits left no room are asked again no sooner than this, unless a notification says that there is some.
 const LIMITED_PAUSE: Duration = Duration::from_millis(100);
@@ -244,7 +248,7 @@ fn most(places: usize) -> u32 {
 /// Hands back what the database holds for us and we know nothing of.
 async fn hand_back_unknown(session: &Session, conn: &mut Conn) -> Result<(), DbError> {
     let worker = &session.worker;
-    for attempt in recovery::unknown_claims(conn, session.id, &worker.seen.running.tokens()).await? {
+    for attempt in dead_workers::unknown_claims(conn, session.id, &worker.seen.running.tokens()).await? {
         tracing::warn!(dispatch.id = %attempt.dispatch_id, job.name = attempt.job_name, "A claim whose answer was lost is handed back.");
         let never_run = CancellationToken::new();
         worker.seen.running.insert(attempt.token, attempt.dispatch_id, attempt.job_name.clone(), never_run);

@@ -9,9 +9,9 @@ use sched_runtime::config::{self, DatabaseSettings, HealthSettings, SecretsSetti
 use crate::handlers::http::{AllowList, PortList};
 use crate::handlers::process::{ProgramList, RunAsList};
 
-use crate::weights;
+use crate::claiming::weights;
 
-use crate::system::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
+use crate::built_in::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
 
 /// The settings this daemon has besides those of every daemon.
 pub const SETTINGS: &[Setting] = &[

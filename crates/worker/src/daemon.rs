@@ -8,32 +8,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sched_model::db::migrations::SchemaError;
-use sched_model::db::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
-use sched_model::db::{Database, DatabaseSettings, losses, notify, startup};
+use sched_model::connection::migrations::SchemaError;
+use sched_model::connection::pool::{IDLE_IN_TRANSACTION, InvalidDatabaseSettings};
+use sched_model::{
+    Database, DatabaseSettings,
+    connection::{notify, startup},
+    recovery::lost_attempts,
+};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::{self, ExitError, ExitStatus};
-use sched_runtime::health::{HealthServer, HealthState, ListenError};
+use sched_runtime::health_endpoint::{HealthServer, HealthState, ListenError};
 use sched_runtime::tasks::{BoxError, TaskError, TaskGroup};
 use sched_runtime::tracker::Tracker;
 use secrecy::ExposeSecret;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::completer::{self, Completer};
+use crate::attempt::counters::Seen;
+use crate::attempt::live::{self, Board};
+use crate::attempt::secrets::{self, KeysError};
+use crate::built_in::System;
+use crate::claiming::prefetch::{MOST_AHEAD, Pace};
+use crate::completion::{self, Completer};
 use crate::config::Config;
-use crate::crowd;
 use crate::handlers::Handlers;
 use crate::handlers::http::{CertificateError, HttpHandler, HttpSettings};
 use crate::handlers::native::{NativeHandler, RegisterError, Registry};
 use crate::handlers::process::{PrepareError, ProcessSettings};
-use crate::live::{self, Board};
-use crate::pace::{MOST_AHEAD, Pace};
-use crate::secrets::{self, KeysError};
-use crate::seen::Seen;
+use crate::session::multi_worker;
 use crate::session::{UnfinishedWork, Worker};
 use crate::status::{Phase, WorkerStatus};
-use crate::system::System;
 
 /// How long the listeners may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -220,7 +224,7 @@ pub(crate) async fn run(
             std::future::pending::<Result<(), TaskError>>().await
         };
         tokio::select! {
-            ended = crowd::run(workers, context.shutdown.clone()) => ended.map_err(StartError::from)?,
+            ended = multi_worker::run(workers, context.shutdown.clone()) => ended.map_err(StartError::from)?,
             () = drains => {}
             ended = ends => ended.map_err(StartError::from)?,
         }
@@ -348,9 +352,9 @@ fn database_settings(config: &Config, application: &str) -> DatabaseSettings {
 
 /// Shows the counters before anything is counted, for alerts on their growth.
 fn show_counters() {
-    completer::show_counters();
+    completion::show_counters();
     // Where nobody leads, workers count what they find lost.
-    losses::show_counters();
+    lost_attempts::show_counters();
     metrics::counter!("sched_claims_lost_total").increment(0);
     metrics::counter!("sched_completion_failures_total").increment(0);
     metrics::counter!("sched_worker_heartbeat_failures_total").increment(0);

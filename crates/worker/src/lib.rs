@@ -1,36 +1,24 @@
 #![doc = include_str!("../README.md")]
 
+pub mod attempt;
 mod builder;
+mod built_in;
 mod claiming;
-pub mod completer;
+pub mod completion;
 pub mod config;
-mod crowd;
 mod daemon;
-mod executor;
-mod failures;
 pub mod handlers;
-mod heartbeat;
-mod live;
-mod pace;
-mod poller;
-mod reaper;
-mod scrubbing;
-mod secrets;
-mod seen;
 mod session;
 mod status;
-mod system;
 pub mod testing;
-mod traces;
-mod weights;
 
+pub use crate::attempt::secrets::KeysError;
+pub use crate::built_in::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
 pub use builder::{BuildError, Builder, Worker};
 pub use config::Config;
 pub use daemon::StartError;
 pub use handlers::native::{Ctx, HandlerError, SecretNotNamed};
-pub use secrets::KeysError;
 pub use session::UnfinishedWork;
-pub use system::{ArchiveTarget, InvalidMailer, Mailer, SystemSettings};
 /// What [`Ctx::cancellation`] gives and [`testing::TestRun::cancelled_by`] takes.
 pub use tokio_util::sync::CancellationToken;
 

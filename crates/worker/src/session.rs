@@ -9,15 +9,19 @@
 //! An attempt that runs on although it was told to stop (a native handler that blocks its thread) is never handed back: nothing is
 //! told of it, and the registration stays. So its dispatch is recovered when the process has ended and the lease has run out.
 
+pub(crate) mod heartbeat;
+pub(crate) mod multi_worker;
+pub(crate) mod recovery;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sched_model::db::workers::{self, NewWorker, Predecessor};
-use sched_model::db::{Database, DbError};
 use sched_model::domain::ids::WorkerId;
 use sched_model::domain::secret::SecretKeys;
-use sched_runtime::clock::monotonic;
+use sched_model::running::workers::{self, NewWorker, Predecessor};
+use sched_model::{Database, DbError};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 use sched_runtime::tasks::{OwnedTask, TaskError, spawn_owned};
 use sched_runtime::traces::Traces;
@@ -26,15 +30,14 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::completer::{CompleterHandle, FLUSH_WITHIN};
+use crate::attempt::counters::Seen;
+use crate::attempt::live::Board;
+use crate::claiming::poller;
+use crate::claiming::prefetch::Pace;
+use crate::completion::{CompleterHandle, FLUSH_WITHIN};
 use crate::config::Config;
 use crate::handlers::Handlers;
-use crate::heartbeat::{self, LeaseState};
-use crate::live::Board;
-use crate::pace::Pace;
-use crate::poller;
-use crate::reaper;
-use crate::seen::Seen;
+use crate::session::heartbeat::LeaseState;
 
 /// Longest pause between two tries to register.
 const REGISTER_PAUSE: Duration = Duration::from_secs(5);
@@ -255,7 +258,7 @@ impl Session {
     async fn until_it_ends(self, shutdown: &Shutdown) -> End {
         let (lease_sender, mut lease) = watch::channel(LeaseState::Held);
         let beats = spawn_owned("heartbeat", heartbeat::run(self.clone(), lease_sender));
-        let reaper = spawn_owned("reaper", reaper::run(self.clone()));
+        let reaper = spawn_owned("reaper", recovery::run(self.clone()));
         let mut polls = Some(self.start_poller());
         let lost = async {
             // The sender lives in the heartbeat task; if that is gone, so is the lease.
@@ -419,10 +422,10 @@ fn hostname() -> String {
 
 #[cfg(test)]
 mod tests {
-    use sched_model::db::DatabaseSettings;
+    use sched_model::DatabaseSettings;
 
     use super::*;
-    use crate::completer::Completer;
+    use crate::completion::Completer;
 
     #[tokio::test(start_paused = true)]
     async fn results_are_given_up_a_minute_after_the_kill_by_a_worker_that_stops() {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sched_runtime::health::{Readiness, StatusSource};
+use sched_runtime::health_endpoint::{Readiness, StatusSource};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::attempt::counters::Seen;
 use crate::config::Config;
-use crate::seen::Seen;
 
 /// How far the start has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

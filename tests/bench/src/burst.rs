@@ -34,7 +34,7 @@ impl Flush {
                 "BEGIN; INSERT INTO bench.scratch SELECT repeat('x', 1000) FROM generate_series(1, {rows})"
             ))
             .await?;
-            let started = sched_runtime::clock::monotonic();
+            let started = sched_runtime::monotonic_clock::monotonic();
             db.run("COMMIT").await?;
             seconds.push(started.elapsed().as_secs_f64());
         }

@@ -174,7 +174,7 @@ async fn measure(
     let mut machine = Machine::look(bench.place, program, bench.scale.is_quick).await?;
     let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for Waiting { name, measured } in rows {
-        let started = sched_runtime::clock::monotonic();
+        let started = sched_runtime::monotonic_clock::monotonic();
         eprintln!("measuring {name} …");
         match AssertUnwindSafe(measured).catch_unwind().await {
             Ok(Ok(measured)) => figures.extend(measured),

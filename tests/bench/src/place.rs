@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use devdb::{Cluster, OpenOptions, StopMode};
-use sched_model::db::{Database, DatabaseSettings, migrations};
+use sched_model::{Database, DatabaseSettings, connection::migrations};
 
 use crate::sql::Db;
 

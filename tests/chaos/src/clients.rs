@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
 use test_support::http::{self, Answer};
 use tokio::time::sleep;
@@ -146,7 +146,12 @@ impl Client {
         let name = format!("made-{}-{}", self.number, self.made);
         self.made += 1;
         let answer = self
-            .ask("POST", "/api/v1/jobs", &[], Some(&jobs::made(&name, seconds, clock::wall().into())))
+            .ask(
+                "POST",
+                "/api/v1/jobs",
+                &[],
+                Some(&jobs::made(&name, seconds, monotonic_clock::wall().into())),
+            )
             .await;
         let body = answer.as_ref().map(body_of).unwrap_or_default();
         self.note("create", &name, answer.as_ref(), json!({"id": body["id"]}));

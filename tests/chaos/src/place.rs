@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use devdb::{Cluster, OpenOptions, Status, StopMode};
-use sched_model::db::{Database, DatabaseSettings, migrations};
+use sched_model::{Database, DatabaseSettings, connection::migrations};
 use test_support::Client;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;

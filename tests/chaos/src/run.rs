@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use system_tests::{Effects, FinishedRun, Verdict};
 use test_support::Pooler;
 use tokio::signal::unix::{SignalKind, signal};
@@ -140,7 +140,7 @@ async fn provoke(cli: &Cli, length: Duration, place: &Arc<Place>) -> anyhow::Res
     });
     let faults = plan::faults(cli.seed, length, cli.intensity);
     let planned = faults.len();
-    let start = clock::monotonic();
+    let start = monotonic_clock::monotonic();
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use sched_model::domain::identity::{ApiKey, ID_BYTES, SECRET_BYTES};
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use test_support::{Client, http, identity};
@@ -50,7 +50,7 @@ pub(crate) async fn populate(
     effects: &Path,
     their_bearer: &str,
 ) -> anyhow::Result<()> {
-    apply(api, &jobs::manifest(program, effects, clock::wall().into()), &[]).await?;
+    apply(api, &jobs::manifest(program, effects, monotonic_clock::wall().into()), &[]).await?;
     apply(api, &jobs::theirs(program, effects), &[("authorization", their_bearer)]).await
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use tokio::time::sleep;
 
 use crate::place::Place;
@@ -20,9 +20,9 @@ pub(crate) async fn hold(place: &Place, lasts: Duration, held: impl FnOnce()) ->
     let sql = place.client().await?;
     sql.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM scheduled_jobs").await?;
     held();
-    let until = clock::monotonic() + lasts;
+    let until = monotonic_clock::monotonic() + lasts;
     loop {
-        let left = until.saturating_duration_since(clock::monotonic());
+        let left = until.saturating_duration_since(monotonic_clock::monotonic());
         if left.is_zero() {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use anyhow::Context as _;
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
 
 /// The kind of what was planned and did not take place.
@@ -25,7 +25,7 @@ pub(crate) const START: &str = "start";
 
 /// Seconds since the epoch.
 pub(crate) fn now() -> f64 {
-    clock::wall().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+    monotonic_clock::wall().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
 /// The lines of such a file.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
 use test_support::http;
 use tokio::time::{sleep, timeout};
@@ -27,7 +27,7 @@ const PRESENT: Duration = Duration::from_secs(1);
 pub(crate) async fn roles(schedulers: Vec<(String, SocketAddr)>, answers: Arc<Lines>) {
     loop {
         sleep(ASK).await;
-        let began = clock::monotonic();
+        let began = monotonic_clock::monotonic();
         let mut leaders = Vec::new();
         for (name, scheduler) in &schedulers {
             if let Some(term) = term_of(*scheduler).await {
@@ -65,7 +65,7 @@ pub(crate) async fn progress(
     const FIGURES: &str = "SELECT (SELECT count(*) FROM job_dispatch WHERE trigger_id IS NULL), (SELECT count(*) FROM job_execution_log),
         (SELECT count(*) FROM job_dispatch WHERE completed_at IS NULL),
         coalesce((SELECT extract(epoch FROM max(now() - next_run_at)) FROM scheduled_jobs WHERE next_run_at < now() AND is_enabled), 0)::double precision";
-    let began = clock::monotonic();
+    let began = monotonic_clock::monotonic();
     loop {
         sleep(TELL).await;
         let figures = async { anyhow::Ok(place.client().await?.query_one(FIGURES, &[]).await?) };

@@ -6,7 +6,7 @@
 
 use std::{error::Error, thread};
 
-use sched_model::db::{Database, DatabaseSettings, migrations};
+use sched_model::{Database, DatabaseSettings, connection::migrations};
 use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;

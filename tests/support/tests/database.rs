@@ -30,7 +30,7 @@ async fn an_empty_database_has_no_tables() {
 async fn the_daemons_own_way_reaches_the_database() {
     let db = TestDatabase::new().await;
     let mut conn = db.database().conn().await.unwrap();
-    sched_model::db::migrations::check(&mut conn).await.unwrap();
+    sched_model::connection::migrations::check(&mut conn).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sched_model::db::stuck::Thresholds;
+use sched_model::recovery::stuck_attempts::Thresholds;
 use sched_runtime::config::{Setting, Values};
 
 /// The settings; names, defaults and bounds are those of the schedulers.

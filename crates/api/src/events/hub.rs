@@ -14,14 +14,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sched_model::db::event_stream::{self, Event, EventKey, Look, Mark, Running, WRITES_WITHIN};
-use sched_model::db::{Conn, DbError, notify};
-use sched_runtime::clock::monotonic;
+use sched_model::events::stream::{self, Event, EventKey, Look, Mark, Running, WRITES_WITHIN};
+use sched_model::{Conn, DbError, connection::notify};
 use sched_runtime::exit::BoxError;
+use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::session::Sessions;
+use crate::database::access::Sessions;
 
 /// Time between two looks when nothing is heard.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -236,11 +236,11 @@ impl Reader {
         let (sessions, ignored) = (&self.sessions, &self.ignored);
         let look = match self.at {
             Some((mark, _)) => {
-                let work = async |conn: &mut Conn| event_stream::look(conn, mark, ignored, BATCH).await;
+                let work = async |conn: &mut Conn| stream::look(conn, mark, ignored, BATCH).await;
                 sessions.follow_on(conn, "look_at_events", work).await?
             }
             None => {
-                let work = async |conn: &mut Conn| event_stream::stand(conn, ignored).await;
+                let work = async |conn: &mut Conn| stream::stand(conn, ignored).await;
                 sessions.follow_on(conn, "look_at_events", work).await?
             }
         };
@@ -249,7 +249,7 @@ impl Reader {
             self.held.begin();
             tracing::debug!("There are events of a restored dump that are not in order yet.");
         } else if self.held.stands(&look) >= ASK_AFTER {
-            let work = async |conn: &mut Conn| event_stream::running(conn).await;
+            let work = async |conn: &mut Conn| stream::running(conn).await;
             let running = sessions.follow_on(conn, "ask_who_runs", work).await?;
             self.ignored = harmless(&running, &mut self.seen, monotonic());
             self.held.tell(&running, &self.ignored);
@@ -276,7 +276,7 @@ impl Reader {
             return Ok(false);
         }
         let settled = look.settled;
-        let work = async |conn: &mut Conn| event_stream::newest(conn, settled).await;
+        let work = async |conn: &mut Conn| stream::newest(conn, settled).await;
         let newest = self.sessions.follow_on(conn, "find_newest_event", work).await?;
         self.stand(newest.unwrap_or_else(|| Mark::beginning(look.at)), look.server);
         Ok(false)
@@ -284,7 +284,7 @@ impl Reader {
 
     /// Forgets where it stood: the event is gone.
     async fn begin_anew(&mut self, conn: &mut Conn, last: Mark, look: &Look) -> Result<(), DbError> {
-        let work = async |conn: &mut Conn| event_stream::origin(conn, last).await;
+        let work = async |conn: &mut Conn| stream::origin(conn, last).await;
         let origin = self.sessions.follow_on(conn, "ask_for_origin", work).await?;
         let is_expired = origin.oldest.is_some_and(|oldest| last.at < oldest);
         if self.at.is_some_and(|(_, server)| server != look.server) || !is_expired {

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use actix_web::http::header::HeaderMap;
 use actix_web::web;
 use chrono::{DateTime, Utc};
-use sched_model::db::Conn;
-use sched_model::db::event_stream::{self, Event, EventFilter, EventKey, Mark, Span};
+use sched_model::Conn;
 use sched_model::domain::identity::Permission;
-use sched_runtime::clock::monotonic;
+use sched_model::events::stream::{self, Event, EventFilter, EventKey, Mark, Span};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_wire::{EndReason, ResetReason, StreamMessage};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -21,8 +21,8 @@ use super::hub::{Frontier, Listening};
 use super::reads::Stretch;
 use super::{Position, show};
 use crate::error::ApiError;
+use crate::http::stream_limits::Place;
 use crate::identity::{self, Identity};
-use crate::places::Place;
 use crate::state::ApiState;
 
 /// How often it is asked whether the stream may go on.
@@ -163,7 +163,7 @@ impl Listener {
         if self.is_behind {
             let key = self.key;
             let work = async |conn: &mut Conn| {
-                event_stream::newest(conn, EventKey { id: key.id.saturating_add(1), ..key }).await
+                stream::newest(conn, EventKey { id: key.id.saturating_add(1), ..key }).await
             };
             match self.state.sessions.follow("find_last_event", work).await {
                 Ok(found) => self.mark = found.unwrap_or(self.mark),
@@ -211,8 +211,7 @@ impl Listener {
         let span =
             Span::Forward { after: self.key, before: EventKey { id: upto.id.saturating_add(1), ..upto } };
         let (filter, who, began) = (&self.filter, &self.identity, monotonic());
-        let work =
-            async |conn: &mut Conn| Ok::<_, ApiError>(event_stream::page(conn, filter, span, PAGE).await?);
+        let work = async |conn: &mut Conn| Ok::<_, ApiError>(stream::page(conn, filter, span, PAGE).await?);
         let found = match self.state.read_events(who, filter.with_installation, "read_events", work).await {
             Err(ApiError::Busy(error)) => {
                 self.stretch = self.stretch.after_too_long().ok_or(ApiError::Busy(error))?;
@@ -282,9 +281,9 @@ async fn resume(
 ) -> Result<(Mark, Option<ResetReason>), ApiError> {
     let mark = position.mark();
     let work = async |conn: &mut Conn| {
-        let origin = event_stream::origin(conn, mark).await?;
+        let origin = stream::origin(conn, mark).await?;
         let before = match position.floor() {
-            Some(floor) => Some(event_stream::newest(conn, floor).await?),
+            Some(floor) => Some(stream::newest(conn, floor).await?),
             None => None,
         };
         Ok((origin, before))
@@ -305,8 +304,7 @@ async fn resume(
 
 /// Where a client begins that wants what happened from an instant on.
 async fn written_at(state: &ApiState, identity: &Identity, since: DateTime<Utc>) -> Result<Mark, ApiError> {
-    let work = async |conn: &mut Conn| {
-        Ok::<_, ApiError>(event_stream::position_at(conn, identity.tenant(), since).await?)
-    };
+    let work =
+        async |conn: &mut Conn| Ok::<_, ApiError>(stream::position_at(conn, identity.tenant(), since).await?);
     state.read_events(identity, false, "find_instant", work).await
 }

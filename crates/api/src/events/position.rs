@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::event_stream::{EventKey, Mark, Origin, WRITES_WITHIN};
+use sched_model::events::stream::{EventKey, Mark, Origin, WRITES_WITHIN};
 use sched_wire::ResetReason;
 
 /// See the module.

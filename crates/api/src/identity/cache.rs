@@ -87,7 +87,7 @@ mod tests {
 
     use sched_model::domain::identity::Permissions;
     use sched_model::domain::ids::DEFAULT_TENANT;
-    use sched_runtime::clock::monotonic;
+    use sched_runtime::monotonic_clock::monotonic;
 
     use super::*;
 

@@ -6,11 +6,11 @@
 
 use std::net::IpAddr;
 
-use sched_model::db::Conn;
-use sched_model::db::audit::{self, AuditEntry};
-use sched_model::db::sign_ins::{self, Account, Admitted, Subjects};
+use sched_model::Conn;
 use sched_model::domain::identity::{NOBODYS_HASH, fingerprint, verify_password};
 use sched_model::domain::ids::TenantId;
+use sched_model::identity::audit::{self, AuditEntry};
+use sched_model::identity::sign_ins::{self, Account, Admitted, Subjects};
 use secrecy::SecretString;
 use serde_json::json;
 

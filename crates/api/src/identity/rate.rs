@@ -83,7 +83,7 @@ impl Rates {
 mod tests {
     use std::time::Duration;
 
-    use sched_runtime::clock::monotonic;
+    use sched_runtime::monotonic_clock::monotonic;
 
     use super::*;
 

@@ -1,14 +1,14 @@
 //! Sessions as requests show them: the cookie, and what proves that a request with it comes from a page of ours.
 //!
 //! A browser sends a cookie whoever had it make the request. So a request with one must come from no page of another origin
-//! ([`crate::origin`]), and what changes something must show a token besides that only a page of ours can have read. Writes nothing but when
+//! ([`crate::http::origin`]), and what changes something must show a token besides that only a page of ours can have read. Writes nothing but when
 //! a session was last used.
 
 use actix_web::http::Method;
 use actix_web::http::header::{COOKIE, HeaderMap, HeaderValue, InvalidHeaderValue, SET_COOKIE};
-use sched_model::db::Conn;
-use sched_model::db::sessions::{self, SessionRefusal};
+use sched_model::Conn;
 use sched_model::domain::identity::SessionToken;
+use sched_model::identity::sessions::{self, SessionRefusal};
 use sched_wire::{CSRF_TOKEN, SESSION_COOKIE};
 use secrecy::ExposeSecret as _;
 

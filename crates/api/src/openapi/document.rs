@@ -11,9 +11,9 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::naming::{self, Schemas};
-use super::says::{EVENT_STREAM, Given, Says, Taken};
-use crate::once::is_about_secrets;
-use crate::permit::{Needs, Operation, Path};
+use crate::http::idempotency::is_about_secrets;
+use crate::http::route::{Needs, Operation, Path};
+use crate::openapi::operation::{EVENT_STREAM, Given, Says, Taken};
 
 /// The document for these routes, which lie below [`BASE_PATH`].
 pub(crate) fn document(table: &[Path]) -> Value {
@@ -71,7 +71,7 @@ impl Writing {
     }
 
     fn operation(&mut self, path: &Path, operation: &Operation) -> Value {
-        let (method, needs, says) = (operation.method(), operation.needs(), operation.says());
+        let (method, needs, says) = (operation.method(), operation.needs(), operation.operation());
         let mut value = json!({
             "operationId": id(method, path.pattern()),
             "summary": says.summary,
@@ -377,7 +377,7 @@ fn takes_key(path: &Path, method: &Method, says: &Says) -> bool {
 fn headers(path: &Path, method: &Method, says: &Says, status: StatusCode) -> Map<String, Value> {
     let mut headers = Map::new();
     // What can be asked to be as it was tells what it is like, unless the answer says that it is gone.
-    let has_tag = says.is_conditional || path.operations().any(|one| one.says().is_conditional);
+    let has_tag = says.is_conditional || path.operations().any(|one| one.operation().is_conditional);
     if has_tag && method != Method::DELETE && matches!(status, StatusCode::OK | StatusCode::CREATED) {
         headers.insert("ETag".to_owned(), header("What it is like, for `If-Match`."));
     }

@@ -10,7 +10,7 @@ use actix_web::{HttpResponse, web};
 use utoipa_swagger_ui::Config;
 
 use crate::error::ApiError;
-use crate::table;
+use crate::routes::table;
 
 /// Where the document is.
 pub(crate) const DOCUMENT: &str = "/api/v1/openapi.json";

@@ -1,6 +1,6 @@
 //! The page that the `type` of every problem leads to: each code, what it means and what to do.
 //!
-//! Made once, from docs/problems.md, whose few forms it knows: headings and paragraphs with code in backquotes. The same for everybody.
+//! Made once, from docs/reference/problems.md, whose few forms it knows: headings and paragraphs with code in backquotes. The same for everybody.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use actix_web::HttpResponse;
 
 /// The page as it is written.
-pub(crate) const TEXT: &str = include_str!("../../../../docs/problems.md");
+pub(crate) const TEXT: &str = include_str!("../../../../docs/reference/problems.md");
 
 static PAGE: LazyLock<String> = LazyLock::new(|| html(TEXT));
 

@@ -1,9 +1,9 @@
 //! Built-in functions belong to the installation, in whichever tenant their jobs are: who changes, switches, runs or stops such a job has to
 //! operate the installation, whatever their role. Everybody who sees the tenant's jobs sees them.
 
-use sched_model::db::{Conn, functions};
 use sched_model::domain::identity::Permission;
 use sched_model::domain::ids::DispatchId;
+use sched_model::{Conn, definitions::functions};
 
 use crate::error::ApiError;
 use crate::identity::Identity;

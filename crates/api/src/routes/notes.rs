@@ -1,10 +1,10 @@
 //! What is to be told of a change of several things: gathered while they are written, and written last, since the audit log and the
 //! events come last in the order of locks. In the transaction of the change: a process that dies has told nothing and changed nothing.
 
-use sched_model::db::audit::AuditEntry;
-use sched_model::db::events::NewEvent;
-use sched_model::db::{Conn, DbResult, audit, events};
 use sched_model::domain::changes::differences;
+use sched_model::events::append::NewEvent;
+use sched_model::identity::audit::AuditEntry;
+use sched_model::{Conn, DbResult, events::append, identity::audit};
 use sched_wire::{Change, FieldChange};
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ impl Notes {
     /// Tells it.
     pub(super) async fn write(&self, conn: &mut Conn) -> DbResult<()> {
         audit::write(conn, &self.entries).await?;
-        events::append(conn, &self.events).await
+        append::append(conn, &self.events).await
     }
 }
 

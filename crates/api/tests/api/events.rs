@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use sched_model::db::event_stream::Event;
+use sched_model::events::stream::Event;
 use serde_json::{Value, json};
 use test_support::identity::bearer;
 use test_support::{Client, wait_for};
@@ -469,13 +469,13 @@ async fn one_key_has_a_share_of_the_places_and_no_more() {
 /// Types are said in two places: where they are written, and where clients read them.
 #[test]
 fn the_words_of_the_wire_are_those_that_are_written() {
-    use sched_model::db::events;
+    use sched_model::events::append;
     let _shape: fn(&Event) -> &str = |event| &event.event_type;
-    for written in events::TYPES {
+    for written in append::TYPES {
         assert!(sched_wire::EventType::WORDS.contains(written), "{written}");
     }
-    let documented = include_str!("../../../../docs/events.md");
+    let documented = include_str!("../../../../docs/reference/events.md");
     for word in sched_wire::EventType::WORDS {
-        assert!(documented.contains(&format!("`{word}`")), "{word} is not in docs/events.md");
+        assert!(documented.contains(&format!("`{word}`")), "{word} is not in docs/reference/events.md");
     }
 }

@@ -180,7 +180,7 @@ async fn a_revocation_elsewhere_is_felt_within_five_seconds() {
     assert_eq!(get_as(&app, &key, "/api/v1/jobs").await.status, 200);
     let revoke = "UPDATE api_keys SET revoked_at = now() WHERE name = 'ci'";
     app.db.client().await.batch_execute(revoke).await.unwrap();
-    let began = sched_runtime::clock::monotonic();
+    let began = sched_runtime::monotonic_clock::monotonic();
     wait_for("the key is refused", LIMIT, async || match get_as(&app, &key, "/api/v1/jobs").await.status {
         401 => Ok(()),
         status => Err(status.to_string()),

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use test_support::{Launch, Process, TestDatabase, wait_for};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sched_model::db::attempts::{self, Ended, OutputChunk, Record};
-use sched_model::db::claims::{self, Claimed};
-use sched_model::db::live::{self, Piece, Told};
-use sched_model::db::workers::{self, NewWorker};
 use sched_model::domain::attempt::{AttemptOutcome, decide};
 use sched_model::domain::ids::{WorkerId, execution_id};
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::running::attempts::{self, Ended, OutputChunk, Record};
+use sched_model::running::claims::{self, Claimed};
+use sched_model::running::live_output::{self, Piece, Told};
+use sched_model::running::workers::{self, NewWorker};
 use sched_wire::{DispatchStatus, LogEvent};
 use serde_json::json;
 use test_support::wait_for;
@@ -66,7 +66,7 @@ async fn tell(
         progress: progress.map(|message| (Some(50.0), message.to_owned())),
     };
     let mut conn = app.db.database().dedicated().await.unwrap();
-    assert_eq!(live::write(&mut conn, &[told]).await.unwrap(), [claimed.token]);
+    assert_eq!(live_output::write(&mut conn, &[told]).await.unwrap(), [claimed.token]);
 }
 
 async fn end(app: &TestApp, claimed: &Claimed, outcome: AttemptOutcome, output: &str) {

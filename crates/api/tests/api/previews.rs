@@ -1,5 +1,5 @@
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::clock;
+use sched_model::connection::database_clock;
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, function, pointers};
@@ -96,9 +96,9 @@ async fn bounds_and_calendars_are_heeded() {
 async fn what_is_left_out_has_the_defaults_of_a_job() {
     let app = TestApp::start().await;
     let conn = app.db.database().dedicated().await.unwrap();
-    let before = clock::now(&conn).await.unwrap();
+    let before = database_clock::now(&conn).await.unwrap();
     let shown = preview(&app, &json!({"job_type": "interval", "schedule_config": {"hours": 1}})).await;
-    let after = clock::now(&conn).await.unwrap();
+    let after = database_clock::now(&conn).await.unwrap();
     assert_eq!(instants(&shown).len(), 10);
     let first: DateTime<Utc> = instants(&shown)[0].parse().unwrap();
     let first = first - TimeDelta::hours(1);

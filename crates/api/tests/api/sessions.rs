@@ -82,7 +82,7 @@ impl Browser {
     }
 
     async fn is_refused_within_five_seconds(&self) {
-        let began = sched_runtime::clock::monotonic();
+        let began = sched_runtime::monotonic_clock::monotonic();
         wait_for("the session is refused", LIMIT, async || match self.get("/me").await.status {
             401 => Ok(()),
             status => Err(status.to_string()),

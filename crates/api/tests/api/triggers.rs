@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use sched_model::db::notify::{self, DISPATCH_CHANNEL, Hint};
+use sched_model::connection::notify::{self, DISPATCH_CHANNEL, Hint};
 use serde_json::{Value, json};
 use test_support::http::Answer;
 use test_support::identity::OWNER;

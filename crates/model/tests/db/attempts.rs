@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sched_model::db::attempts::{self, Ended, OutputChunk, Record};
-use sched_model::db::claims::Claimed;
 use sched_model::domain::attempt::{AttemptOutcome, decide};
 use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId};
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::running::attempts::{self, Ended, OutputChunk, Record};
+use sched_model::running::claims::Claimed;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -1,11 +1,11 @@
 //! Calendars: what writes of them do, who may not delete them, and that no job slips past a change.
 
 use diesel_async::SimpleAsyncConnection;
-use sched_model::db::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
-use sched_model::db::functions::Change;
-use sched_model::db::{Conn, DbError, transact};
+use sched_model::definitions::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
+use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
+use sched_model::{Conn, DbError, transact};
 use serde_json::json;
 use uuid::Uuid;
 

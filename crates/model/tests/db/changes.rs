@@ -1,7 +1,7 @@
 //! Changing a job while fires of it are due: none is lost, none comes back.
 
 use sched_model::domain::job::{JobSettings, MisfireKind};
-use sched_model::domain::schedule::JobType;
+use sched_model::domain::timetable::JobType;
 use serde_json::json;
 
 use super::fixture::{World, settings};

@@ -2,23 +2,23 @@
 //!
 //! Measured in pages and not in time, by the plan that the statement ran with.
 
-use sched_model::db::claims::{self, Wanted};
-use sched_model::db::{Conn, line, transact};
 use sched_model::domain::ids::{TenantId, WorkerId};
 use sched_model::domain::job::JobSettings;
+use sched_model::running::claims::{self, Wanted};
+use sched_model::{Conn, dispatching::overlap_queue, transact};
 use uuid::Uuid;
 
 use crate::fixture::{QUEUE, TENANT, World, settings};
 
-const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
-const CLAIM_LONE: &str = include_str!("../../src/db/sql/claim_lone.sql");
-const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
-const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
-const CANCEL_WAITING: &str = include_str!("../../src/db/sql/cancel_waiting.sql");
-const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
-const CANCEL_OLDEST: &str = include_str!("../../src/db/sql/cancel_oldest.sql");
-const HOLD: &str = include_str!("../../src/db/sql/line_hold.sql");
-const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
+const CLAIM: &str = include_str!("../../src/running/claims/claim.sql");
+const CLAIM_LONE: &str = include_str!("../../src/running/claims/claim_lone.sql");
+const CLAIM_LIMITED: &str = include_str!("../../src/running/claims/claim_limited.sql");
+const WAITING_LIMITED: &str = include_str!("../../src/running/claims/claims_limited_waiting.sql");
+const CANCEL_WAITING: &str = include_str!("../../src/dispatching/cancellations/cancel_waiting.sql");
+const CANCEL_OPEN: &str = include_str!("../../src/dispatching/cancellations/cancel_open.sql");
+const CANCEL_OLDEST: &str = include_str!("../../src/dispatching/cancellations/cancel_oldest.sql");
+const HOLD: &str = include_str!("../../src/dispatching/overlap_queue/line_hold.sql");
+const NEXT_CLAIMABLE: &str = include_str!("../../src/running/claims/claims_next_claimable.sql");
 
 /// The statements of a claim, with the types of their arguments and arguments for a worker.
 fn statements(worker: WorkerId) -> [(&'static str, &'static str, &'static str, String); 5] {
@@ -150,9 +150,10 @@ async fn what_a_paused_function_or_project_holds_costs_claims_nothing_once_the_l
     let mut conn = world.conn().await;
     let mut held = 0;
     while held < 20_000 {
-        held += transact(&mut conn, "test_hold", async |conn: &mut Conn| line::hold(conn, 5_000).await)
-            .await
-            .unwrap();
+        held +=
+            transact(&mut conn, "test_hold", async |conn: &mut Conn| overlap_queue::hold(conn, 5_000).await)
+                .await
+                .unwrap();
     }
     let after = all_pages(&world, worker).await;
     let added: Vec<_> = before

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use sched_model::db::claims::{self, Claimed, Wanted};
 use sched_model::domain::ids::{DispatchId, TenantId, WorkerId};
+use sched_model::running::claims::{self, Claimed, Wanted};
 use uuid::Uuid;
 
 use crate::fixture::{QUEUE, TENANT, World, new_worker};

@@ -1,12 +1,12 @@
 //! Cancelling dispatches by command: what waits, what runs, what has ended, and at the same moment as a claim or an end.
 
-use sched_model::db::attempts;
-use sched_model::db::cancellations::{self, Cancelled, Order, Stopped, Word};
-use sched_model::db::{Conn, transact};
+use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Word};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::{ClaimToken, DispatchId, JobId, TenantId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use sched_model::running::attempts;
+use sched_model::{Conn, transact};
 use uuid::Uuid;
 
 use crate::attempts::{assert_counters_are_true, end, ended};

@@ -1,14 +1,14 @@
 //! Dead letters and what is run again: once, as what had failed, and never against retention or another command.
 
-use sched_model::db::dead_letters::{self, Discarded, Filter, Settled, State};
-use sched_model::db::retention;
-use sched_model::db::retries::{self, JobBar, Retried, Retry, RetryOrder};
-use sched_model::db::{Conn, transact};
+use sched_model::dispatching::retries::{self, JobBar, Retried, Retry, RetryOrder};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::{DispatchStatus, Settlement};
 use sched_model::domain::ids::{DispatchId, TenantId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use sched_model::domain::retention::Retention;
+use sched_model::retention::retain;
+use sched_model::running::dead_letters::{self, Discarded, Filter, Settled, State};
+use sched_model::{Conn, transact};
 use uuid::Uuid;
 
 use crate::attempts::{assert_counters_are_true, end, ended};
@@ -95,7 +95,7 @@ async fn a_dead_letter_is_listed_by_what_it_is_looked_for() {
     let oldest_first = Filter { oldest_first: true, ..of_job.clone() };
     assert_eq!(open(&world, &oldest_first).await, [ids[2], ids[1], ids[0]]);
     assert_eq!(open(&world, &Filter { after: Some(ids[1]), ..oldest_first }).await, [ids[0]]);
-    let now = sched_model::db::clock::now(&world.conn().await).await.unwrap();
+    let now = sched_model::connection::database_clock::now(&world.conn().await).await.unwrap();
     let project = world.text("SELECT id FROM projects").await.parse().unwrap();
     let project = Some(sched_model::domain::ids::ProjectId(project));
     for (filter, expected) in [
@@ -323,11 +323,11 @@ async fn retention_takes_a_dead_letter_with_its_dispatch_or_it_is_run_again_befo
         dead(&world, "hourly", 1).await;
         grow_old(&world).await;
         let id = the_dispatch(&world).await;
-        let now = sched_model::db::clock::now(&world.conn().await).await.unwrap();
+        let now = sched_model::connection::database_clock::now(&world.conn().await).await.unwrap();
         let cutoffs = retention.cutoffs(now);
         let mut conn = world.conn().await;
         let (removed, retried) =
-            tokio::join!(retention::dispatches(&mut conn, &cutoffs, Uuid::nil(), 100), retry(&world, id));
+            tokio::join!(retain::dispatches(&mut conn, &cutoffs, Uuid::nil(), 100), retry(&world, id));
         removed.unwrap();
         let retries = world.number("SELECT count(*) FROM job_dispatch WHERE triggered_by = 'retry'").await;
         match retried {
@@ -335,7 +335,7 @@ async fn retention_takes_a_dead_letter_with_its_dispatch_or_it_is_run_again_befo
             Retried::NoSuchDispatch => assert_eq!(retries, 0),
             other => panic!("{other:?}"),
         }
-        retention::dispatches(&mut conn, &cutoffs, Uuid::nil(), 100).await.unwrap();
+        retain::dispatches(&mut conn, &cutoffs, Uuid::nil(), 100).await.unwrap();
         assert_eq!(world.number("SELECT count(*) FROM job_dispatch WHERE status = 'DEAD_LETTER'").await, 0);
         assert_eq!(world.number("SELECT count(*) FROM dead_letters").await, 0);
         assert_counters_are_true(&world).await;

@@ -1,13 +1,11 @@
 //! Deleting and restoring jobs: versions, books that stay exact, what waits and what runs, names and edges.
 
-use sched_model::db::cancellations::Order;
-use sched_model::db::jobs::{
-    self, DeleteRequest, Deleted, Job, RestoreRequest, Restored, SaveError, SaveMode,
-};
-use sched_model::db::{Conn, DbResult, transact};
+use sched_model::dispatching::cancellations::Order;
 use sched_model::domain::dependency::{After, AfterCondition};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::JobSettings;
+use sched_model::jobs::{self, DeleteRequest, Deleted, Job, RestoreRequest, Restored, SaveError, SaveMode};
+use sched_model::{Conn, DbResult, transact};
 use uuid::Uuid;
 
 use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};

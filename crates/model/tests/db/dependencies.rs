@@ -2,16 +2,16 @@
 
 use diesel_async::SimpleAsyncConnection;
 use futures_util::future::join_all;
-use sched_model::db::functions::Change;
-use sched_model::db::job_ends::{self, Followed, Limits};
-use sched_model::db::jobs::{self, Job, SaveError, SaveMode};
-use sched_model::db::{Conn, tick, transact};
+use sched_model::definitions::functions::Change;
+use sched_model::dispatching::dependents::{self, Followed, Limits};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dependency::{After, AfterCondition, AfterMode, MAX_FOLLOWERS};
 use sched_model::domain::ids::{DispatchId, InstanceId, Term, WorkerId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
-use sched_model::domain::schedule::{JobType, SkipReason};
+use sched_model::domain::timetable::{JobType, SkipReason};
 use sched_model::domain::trace::TraceContext;
+use sched_model::jobs::{self, Job, SaveError, SaveMode};
+use sched_model::{Conn, dispatching::tick, transact};
 use serde_json::json;
 
 use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
@@ -97,7 +97,7 @@ impl Installation {
         let mut conn = self.world.conn().await;
         transact(&mut conn, "test_follow", async |conn: &mut Conn| {
             let now = tick::fence(conn, id, term).await?;
-            job_ends::run_dependents(conn, id, term, now, limits).await
+            dependents::run_dependents(conn, id, term, now, limits).await
         })
         .await
         .unwrap()
@@ -393,7 +393,7 @@ async fn the_jobs_that_run_after_others_are_told_by_name() {
     }
     world.sql("UPDATE scheduled_jobs SET deleted_at = now() WHERE name = 'gone'").await;
     let conn = world.conn().await;
-    let followers = sched_model::db::dependencies::followers(&conn, TENANT, &[a, b]).await.unwrap();
+    let followers = sched_model::definitions::dependencies::followers(&conn, TENANT, &[a, b]).await.unwrap();
     let told = |id| followers[&id].iter().map(|f| format!("{} {}", f.job, f.on)).collect::<Vec<_>>();
     assert_eq!(told(a), ["c success", "z failure"]);
     assert_eq!(told(b), ["c success"]);

@@ -1,8 +1,8 @@
 //! Due jobs: what a tick is told about them before it decides.
 
 use chrono::TimeDelta;
-use sched_model::db::tick;
-use sched_model::domain::schedule::SkipReason;
+use sched_model::dispatching::tick;
+use sched_model::domain::timetable::SkipReason;
 
 use crate::fixture::World;
 use crate::tick::{due, make_due};

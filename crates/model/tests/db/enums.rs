@@ -10,7 +10,7 @@ use sched_model::domain::identity::Role;
 use sched_model::domain::instance::{TermEnd, WorkerStatus};
 use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
 use sched_model::domain::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
-use sched_model::domain::schedule::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
+use sched_model::domain::timetable::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
 use test_support::TestDatabase;
 
 use crate::fixture::rows;
@@ -155,7 +155,7 @@ async fn every_kind_of_schedule_has_its_row() {
 
 #[test]
 fn every_enum_that_columns_rs_stores_is_compared_here() {
-    let source = include_str!("../../src/db/columns.rs");
+    let source = include_str!("../../../vocabulary/src/columns.rs");
     let (_, list) = source.split_once("\nwords!(").unwrap();
     let (list, _) = list.split_once(");").unwrap();
     let declared = sorted(list.split(',').map(str::trim).filter(|name| !name.is_empty()));

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use diesel_async::SimpleAsyncConnection;
-use sched_model::db::error::ConstraintKind;
-use sched_model::db::{Conn, Database, DatabaseSettings, DbError, clock, transact};
+use sched_model::connection::error::ConstraintKind;
+use sched_model::{Conn, Database, DatabaseSettings, DbError, connection::database_clock, transact};
 
 use crate::fixture::{BEGIN, World};
 
@@ -161,7 +161,7 @@ async fn a_connection_that_dies_within_a_transaction_is_an_outage_and_the_pool_g
     .await;
     assert!(result.as_ref().is_err_and(DbError::is_outage), "{result:?}");
     drop(conn);
-    clock::now(&database.conn().await.unwrap()).await.unwrap();
+    database_clock::now(&database.conn().await.unwrap()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use sched_model::db::event_stream::{self, EventFilter, EventKey, Mark, Span};
-use sched_model::db::events::{self, NewEvent};
-use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::events::stream::{self, EventFilter, EventKey, Mark, Span};
+use sched_model::{Conn, DbError, transact};
 use serde_json::json;
 use test_support::wait_for;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ fn event(number: usize) -> NewEvent {
         project_id: None,
         job_id: None,
         dispatch_id: None,
-        event_type: events::JOB_PAUSED,
+        event_type: append::JOB_PAUSED,
         payload: json!({"number": number}),
     }
 }
@@ -29,7 +29,7 @@ const WRITE: &str = "INSERT INTO events (event_type) VALUES ('job_paused')";
 
 /// Transactions of the databases of other tests, which are on the same server.
 async fn elsewhere(conn: &mut Conn) -> Vec<i64> {
-    let running = event_stream::running(conn).await.unwrap();
+    let running = stream::running(conn).await.unwrap();
     running.iter().filter(|one| one.is_elsewhere).map(|one| one.transaction).collect()
 }
 
@@ -41,7 +41,7 @@ fn mark(key: EventKey) -> Mark {
 /// The types of the events that are settled, and the position after them.
 async fn types(conn: &mut Conn, after: EventKey) -> (Vec<String>, EventKey) {
     let ignored = elsewhere(conn).await;
-    let look = event_stream::look(conn, mark(after), &ignored, 100).await.unwrap();
+    let look = stream::look(conn, mark(after), &ignored, 100).await.unwrap();
     let last = look.events.last().map_or(look.settled, |event| event.key).max(after);
     (look.events.into_iter().map(|event| event.event_type).collect(), last)
 }
@@ -60,7 +60,7 @@ async fn an_event_that_is_committed_after_later_ones_is_not_missed() {
     let world = World::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
-    let start = event_stream::stand(&mut conn, &[]).await.unwrap().settled;
+    let start = stream::stand(&mut conn, &[]).await.unwrap().settled;
 
     slow.batch_execute(&format!("{BEGIN}; INSERT INTO events (event_type) VALUES ('slow')")).await.unwrap();
     quick.batch_execute("INSERT INTO events (event_type) VALUES ('quick')").await.unwrap();
@@ -77,27 +77,27 @@ async fn a_transaction_that_is_known_to_be_harmless_is_passed() {
     let world = World::new().await;
     let (slow, quick) = (world.db.client().await, world.db.client().await);
     let mut conn = world.conn().await;
-    let start = event_stream::stand(&mut conn, &[]).await.unwrap().settled;
+    let start = stream::stand(&mut conn, &[]).await.unwrap().settled;
     slow.batch_execute(&format!("{BEGIN}; CREATE TABLE slow (); INSERT INTO slow DEFAULT VALUES"))
         .await
         .unwrap();
     quick.batch_execute(WRITE).await.unwrap();
     let number: i64 = slow.query_one("SELECT pg_current_xact_id()::text::bigint", &[]).await.unwrap().get(0);
 
-    let running = event_stream::running(&mut conn).await.unwrap();
+    let running = stream::running(&mut conn).await.unwrap();
     let found = running.iter().find(|one| one.transaction == number).unwrap();
     assert!(found.is_found && !found.is_elsewhere && !found.has_events, "{found:?}");
     assert_eq!(types(&mut conn, start).await.0, Vec::<String>::new());
     wait_for("what is not waited for is passed", PATIENCE, async || {
         let ignored = [elsewhere(&mut conn).await, vec![number]].concat();
-        let look = event_stream::look(&mut conn, mark(start), &ignored, 10).await.unwrap();
+        let look = stream::look(&mut conn, mark(start), &ignored, 10).await.unwrap();
         let is_seen = look.events.iter().any(|event| event.event_type == "job_paused");
         if is_seen { Ok(()) } else { Err(format!("{look:?}")) }
     })
     .await;
 
     slow.batch_execute(WRITE).await.unwrap();
-    let running = event_stream::running(&mut conn).await.unwrap();
+    let running = stream::running(&mut conn).await.unwrap();
     assert!(running.iter().any(|one| one.transaction == number && one.has_events), "{running:?}");
     slow.batch_execute("ROLLBACK").await.unwrap();
 }
@@ -112,7 +112,7 @@ async fn a_transaction_of_another_database_is_told_from_ours() {
     // One that is over after it: what began later than everything that is over holds nobody up.
     world.sql(WRITE).await;
     let of = async |world: &World| {
-        let running = event_stream::running(&mut world.conn().await).await.unwrap();
+        let running = stream::running(&mut world.conn().await).await.unwrap();
         running.into_iter().find(|one| one.transaction == number).unwrap()
     };
     let (here, there) = (of(&world).await, of(&other).await);
@@ -127,14 +127,14 @@ async fn a_transaction_that_is_too_old_cannot_write_events() {
     let default = "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef
                    WHERE adrelid = 'events'::regclass AND pg_get_expr(adbin, adrelid) LIKE '%pg_current_xact_id%'";
     let text = world.text(default).await;
-    let seconds = event_stream::WRITES_WITHIN.as_secs() / 60;
+    let seconds = stream::WRITES_WITHIN.as_secs() / 60;
     assert!(text.contains(&format!("'00:0{seconds}:00'::interval")), "{text}");
     // The same column with less patience, for a test that has not the time.
     let short = text.replace(&format!("'00:0{seconds}:00'"), "'00:00:00'");
     world.sql(&format!("ALTER TABLE events ALTER COLUMN transaction_id SET DEFAULT {short}")).await;
     let mut conn = world.conn().await;
     let written =
-        transact(&mut conn, "write", async |conn: &mut Conn| events::append(conn, &[event(1)]).await).await;
+        transact(&mut conn, "write", async |conn: &mut Conn| append::append(conn, &[event(1)]).await).await;
     assert!(matches!(written, Err(DbError::Constraint { .. } | DbError::Other(_))), "{written:?}");
 }
 
@@ -144,17 +144,17 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     const EACH: usize = 60;
     let world = World::new().await;
     let mut conn = world.conn().await;
-    let mut position = event_stream::stand(&mut conn, &[]).await.unwrap().settled;
+    let mut position = stream::stand(&mut conn, &[]).await.unwrap().settled;
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
         let mut conn = world.conn().await;
         writers.spawn(async move {
             for number in 0..EACH {
                 transact(&mut conn, "write", async |conn: &mut Conn| {
-                    events::append(conn, &[event(writer * EACH + number)]).await?;
+                    append::append(conn, &[event(writer * EACH + number)]).await?;
                     // Transactions that lie open for various times, so that they commit in another order than they began.
                     tokio::time::sleep(Duration::from_millis(((writer * 7 + number * 3) % 11) as u64)).await;
-                    events::append(conn, &[event(WRITERS * EACH + writer * EACH + number)]).await
+                    append::append(conn, &[event(WRITERS * EACH + writer * EACH + number)]).await
                 })
                 .await
                 .unwrap();
@@ -165,7 +165,7 @@ async fn concurrent_writers_and_a_reader_agree_on_every_event() {
     let total = 2 * WRITERS * EACH;
     wait_for("every event", PATIENCE * 2, async || {
         let ignored = elsewhere(&mut conn).await;
-        let look = event_stream::look(&mut conn, mark(position), &ignored, 7).await.unwrap();
+        let look = stream::look(&mut conn, mark(position), &ignored, 7).await.unwrap();
         position = match look.events.last() {
             Some(last) if look.events.len() == 7 => last.key,
             _ => look.settled.max(position),
@@ -197,7 +197,7 @@ async fn pages_show_what_is_meant_in_both_directions() {
         [(1, Some(TENANT), Some(job)), (2, Some(other), None), (3, None, None), (4, Some(TENANT), None)]
     {
         let new = NewEvent { tenant_id: tenant, job_id: of, ..event(number) };
-        events::append(&mut conn, &[new]).await.unwrap();
+        append::append(&mut conn, &[new]).await.unwrap();
     }
     let forward = Span::Forward { after: EventKey::default(), before: EventKey::LAST };
     let backward = Span::Backward { after: EventKey::default(), before: EventKey::LAST };
@@ -206,7 +206,7 @@ async fn pages_show_what_is_meant_in_both_directions() {
     let of_job = EventFilter { job: Some(job), ..all.clone() };
     let none = EventFilter { job: Some(JobId(Uuid::nil())), ..all.clone() };
     let rare = EventFilter { types: vec!["job_paused".into()], ..all.clone() };
-    let common = EventFilter { types: vec![events::EXECUTION_STARTED.into()], ..all.clone() };
+    let common = EventFilter { types: vec![append::EXECUTION_STARTED.into()], ..all.clone() };
     for (filter, span, expected) in [
         (&all, forward, &[1, 4][..]),
         (&all, backward, &[4, 1]),
@@ -217,16 +217,16 @@ async fn pages_show_what_is_meant_in_both_directions() {
         (&rare, backward, &[4, 1]),
         (&common, backward, &[]),
     ] {
-        let page = event_stream::page(&mut conn, filter, span, 10).await.unwrap();
+        let page = stream::page(&mut conn, filter, span, 10).await.unwrap();
         let numbers: Vec<u64> = page.iter().map(|event| event.payload["number"].as_u64().unwrap()).collect();
         assert_eq!(numbers, expected, "{filter:?}");
         assert!(page.iter().all(|event| filter.takes(event)));
     }
-    let first = event_stream::page(&mut conn, &with_all, forward, 1).await.unwrap().pop().unwrap();
+    let first = stream::page(&mut conn, &with_all, forward, 1).await.unwrap().pop().unwrap();
     let rest = Span::Forward { after: first.key, before: EventKey::LAST };
-    assert_eq!(event_stream::page(&mut conn, &with_all, rest, 10).await.unwrap().len(), 2);
+    assert_eq!(stream::page(&mut conn, &with_all, rest, 10).await.unwrap().len(), 2);
     let before = Span::Backward { after: EventKey::default(), before: first.key };
-    assert_eq!(event_stream::page(&mut conn, &with_all, before, 10).await.unwrap().len(), 0);
+    assert_eq!(stream::page(&mut conn, &with_all, before, 10).await.unwrap().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -242,17 +242,16 @@ async fn events_of_a_restored_dump_come_before_what_is_new() {
         ))
         .await;
     // Their numbers are not reached yet: until they are in order, nothing is told, lest they are when the numbers get there.
-    let look = event_stream::look(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
+    let look = stream::look(&mut conn, mark(EventKey::default()), &[], 10).await.unwrap();
     assert!(look.has_foreign && look.events.is_empty(), "{look:?}");
-    assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
+    assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 2);
     let left = "SELECT payload ->> 'n' FROM events WHERE event_type = 'restored' AND transaction_id > '0'";
     assert_eq!(world.text(left).await, "3", "those that would be reached first are first");
-    assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 1);
-    assert_eq!(event_stream::settle_foreign(&mut conn, 2).await.unwrap(), 0);
+    assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 1);
+    assert_eq!(stream::settle_foreign(&mut conn, 2).await.unwrap(), 0);
     wait_for_types(&mut conn, EventKey::default(), &["restored", "restored", "restored", "new"]).await;
-    let now = sched_model::db::clock::now(&conn).await.unwrap();
-    let recent =
-        event_stream::position_at(&mut conn, TENANT, now - chrono::TimeDelta::minutes(5)).await.unwrap();
+    let now = sched_model::connection::database_clock::now(&conn).await.unwrap();
+    let recent = stream::position_at(&mut conn, TENANT, now - chrono::TimeDelta::minutes(5)).await.unwrap();
     assert_eq!(recent.key, EventKey::default(), "an instant is found among them too");
 }
 
@@ -262,11 +261,11 @@ async fn an_instant_is_found_in_the_stream() {
     let mut conn = world.conn().await;
     world.sql("DELETE FROM events").await;
     assert_eq!(
-        event_stream::position_at(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap().key,
+        stream::position_at(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap().key,
         EventKey::default()
     );
     assert_eq!(
-        event_stream::position_after(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap(),
+        stream::position_after(&mut conn, TENANT, chrono::DateTime::UNIX_EPOCH).await.unwrap(),
         EventKey::LAST
     );
     // An event of every minute of the last two days, each of a transaction of its own, as far as the numbers go.
@@ -277,21 +276,21 @@ async fn an_instant_is_found_in_the_stream() {
              FROM generate_series(1, 2880) AS m"
         ))
         .await;
-    let now = sched_model::db::clock::now(&conn).await.unwrap();
+    let now = sched_model::connection::database_clock::now(&conn).await.unwrap();
     for minutes in [1, 2, 3, 17, 600, 1439, 2870, 2879, 5000] {
         let since = now - chrono::TimeDelta::minutes(minutes);
-        let after = event_stream::position_at(&mut conn, TENANT, since).await.unwrap().key;
+        let after = stream::position_at(&mut conn, TENANT, since).await.unwrap().key;
         let filter = EventFilter::of(TENANT);
         let span = Span::Forward { after, before: EventKey::LAST };
-        let found = event_stream::page(&mut conn, &filter, span, 5000).await.unwrap();
+        let found = stream::page(&mut conn, &filter, span, 5000).await.unwrap();
         let early = found.iter().filter(|event| event.at < since).count();
         let (wanted, since_then) = (usize::try_from(minutes.min(2880)).unwrap(), found.len() - early);
         assert!((wanted - 1..=wanted).contains(&since_then), "{minutes}: {} - {early}", found.len());
         assert!(early <= 3, "{minutes}: begins {early} events too early");
 
-        let before = event_stream::position_after(&mut conn, TENANT, since).await.unwrap();
+        let before = stream::position_after(&mut conn, TENANT, since).await.unwrap();
         let span = Span::Backward { after: EventKey::default(), before };
-        let found = event_stream::page(&mut conn, &filter, span, 5000).await.unwrap();
+        let found = stream::page(&mut conn, &filter, span, 5000).await.unwrap();
         let late = found.iter().filter(|event| event.at >= since).count();
         assert_eq!(found.len() - late + since_then, 2880, "{minutes}");
         assert!(late <= 3, "{minutes}: ends {late} events too late");
@@ -303,19 +302,19 @@ async fn what_was_read_last_is_looked_for_when_a_reader_goes_on() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     world.sql("DELETE FROM events").await;
-    assert_eq!(event_stream::newest(&mut conn, EventKey::LAST).await.unwrap(), None);
+    assert_eq!(stream::newest(&mut conn, EventKey::LAST).await.unwrap(), None);
     for number in 0..2 {
-        events::append(&mut conn, &[event(number)]).await.unwrap();
+        append::append(&mut conn, &[event(number)]).await.unwrap();
     }
-    let last = event_stream::newest(&mut conn, EventKey::LAST).await.unwrap().unwrap();
-    let first = event_stream::newest(&mut conn, last.key).await.unwrap().unwrap();
+    let last = stream::newest(&mut conn, EventKey::LAST).await.unwrap().unwrap();
+    let first = stream::newest(&mut conn, last.key).await.unwrap().unwrap();
     assert!(first.key < last.key && first.at <= last.at);
-    assert!(event_stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
-    assert!(event_stream::origin(&mut conn, last).await.unwrap().is_there);
-    assert!(event_stream::stand(&mut conn, &[]).await.unwrap().is_there, "the end is no event");
+    assert!(stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
+    assert!(stream::origin(&mut conn, last).await.unwrap().is_there);
+    assert!(stream::stand(&mut conn, &[]).await.unwrap().is_there, "the end is no event");
     // The transactions are lost in a crash, and another one gets the number.
     world.sql("UPDATE events SET created_at = created_at + interval '1 ms' WHERE id = (SELECT max(id) FROM events)").await;
-    assert!(!event_stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
-    assert!(!event_stream::origin(&mut conn, last).await.unwrap().is_there);
-    assert!(event_stream::origin(&mut conn, first).await.unwrap().is_there);
+    assert!(!stream::look(&mut conn, last, &[], 10).await.unwrap().is_there);
+    assert!(!stream::origin(&mut conn, last).await.unwrap().is_there);
+    assert!(stream::origin(&mut conn, first).await.unwrap().is_there);
 }

@@ -1,7 +1,7 @@
 //! Claims between tenants: each that waits gets its share, whatever the length of its line.
 
-use sched_model::db::claims::{self, Looked, Wanted};
 use sched_model::domain::ids::{TenantId, WorkerId};
+use sched_model::running::claims::{self, Looked, Wanted};
 use uuid::Uuid;
 
 use crate::fixture::{PATIENCE, QUEUE, World};

@@ -5,16 +5,16 @@
 
 use std::time::Duration;
 
-use sched_model::db::claims::{self, Claimed};
-use sched_model::db::functions::{self, FunctionSettings};
-use sched_model::db::jobs::{self, Job, SaveMode, SavedJob};
-use sched_model::db::workers::{self, NewWorker};
-use sched_model::db::{Conn, Database, transact};
+use sched_model::definitions::functions::{self, FunctionSettings};
 use sched_model::domain::dependency::AfterMode;
 use sched_model::domain::function::HandlerType;
 use sched_model::domain::ids::{DEFAULT_TENANT, JobId, TenantId, WorkerId};
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
-use sched_model::domain::schedule::{CalendarRoll, JobType};
+use sched_model::domain::timetable::{CalendarRoll, JobType};
+use sched_model::jobs::{self, Job, SaveMode, SavedJob};
+use sched_model::running::claims::{self, Claimed};
+use sched_model::running::workers::{self, NewWorker};
+use sched_model::{Conn, Database, transact};
 use serde_json::json;
 use test_support::{TestDatabase, wait_for};
 use tokio_postgres::{Client, SimpleQueryMessage};

@@ -1,11 +1,11 @@
 //! History: attempts and their output are found wherever the scope of the job keeps them.
 
-use sched_model::db::attempts::OutputChunk;
-use sched_model::db::claims::Claimed;
-use sched_model::db::executions::{self, Filter};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::ids::{ExecutionId, TenantId};
 use sched_model::domain::job::{JobSettings, Scope};
+use sched_model::running::attempts::OutputChunk;
+use sched_model::running::claims::Claimed;
+use sched_model::running::executions::{self, Filter};
 use uuid::Uuid;
 
 use crate::attempts::{end, ended};

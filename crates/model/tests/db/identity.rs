@@ -1,12 +1,14 @@
 //! Keys, users, memberships and tenants: who is found, who is refused, and what is kept.
 
-use sched_model::db::api_keys::{self, ApiKeyRecord, FoundKey, KeyRefusal, NewApiKey, Revoked, Revoker};
-use sched_model::db::users::{self, MemberError, NewUser, SavedMember, UserRecord};
-use sched_model::db::{Conn, DbError, tenants, transact};
 use sched_model::domain::identity::{
     ApiKey, ID_BYTES, Permission, Permissions, Role, SECRET_BYTES, Standing, scopes_of,
 };
 use sched_model::domain::ids::{TenantId, UserId};
+use sched_model::identity::api_keys::{
+    self, ApiKeyRecord, FoundKey, KeyRefusal, NewApiKey, Revoked, Revoker,
+};
+use sched_model::identity::users::{self, MemberError, NewUser, SavedMember, UserRecord};
+use sched_model::{Conn, DbError, identity::tenants, transact};
 use secrecy::ExposeSecret as _;
 
 use crate::fixture::{TENANT, World};

@@ -1,8 +1,8 @@
 //! The wall between tenants, tried without the queries that respect it: who is behind it, and that nothing comes through.
 
-use sched_model::db::migrations::SchemaError;
-use sched_model::db::partitions::{MONTHS_AHEAD, make_ahead};
-use sched_model::db::roles::{API_ROLE, RoleError, check_api, check_daemon, check_owner};
+use sched_model::connection::migrations::SchemaError;
+use sched_model::connection::partitions::{MONTHS_AHEAD, make_ahead};
+use sched_model::connection::row_security::{API_ROLE, RoleError, check_api, check_daemon, check_owner};
 use test_support::TestDatabase;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -331,7 +331,7 @@ async fn a_server_whose_databases_are_migrated_at_once_gets_each_role_once() {
     let databases = [TestDatabase::empty().await, TestDatabase::empty().await, TestDatabase::empty().await];
     let migrated = databases.iter().map(|db| {
         let database = db.database();
-        async move { sched_model::db::migrations::up(&database).await }
+        async move { sched_model::connection::migrations::up(&database).await }
     });
     for migrated in futures_util::future::join_all(migrated).await {
         assert!(!migrated.unwrap().is_empty());

@@ -1,9 +1,9 @@
 //! Lists of jobs: every filter, every order, page after page.
 
-use sched_model::db::jobs::{self, JobStatus, List, Order, Position, SortBy};
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::job::JobSettings;
-use sched_model::domain::schedule::JobType;
+use sched_model::domain::timetable::JobType;
+use sched_model::jobs::{self, JobStatus, List, Order, Position, SortBy};
 use serde_json::json;
 
 use crate::fixture::{TENANT, World, settings};

@@ -1,10 +1,10 @@
 //! Names in jobs: what they must refer to, who may hold them, and how they are found again.
 
-use sched_model::db::functions::{self, Change};
-use sched_model::db::jobs::{self, List, Position, SaveError, SaveMode, Shown, SortBy};
-use sched_model::db::{Conn, transact};
+use sched_model::definitions::functions::{self, Change};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::{JobSettings, Scope};
+use sched_model::jobs::{self, List, Position, SaveError, SaveMode, Shown, SortBy};
+use sched_model::{Conn, transact};
 use serde_json::json;
 use uuid::Uuid;
 

@@ -1,13 +1,13 @@
 //! Jobs as they are written and read back: settings, versions, cursors, and two writers at once.
 
 use diesel_async::SimpleAsyncConnection;
-use sched_model::db::functions::Change;
-use sched_model::db::jobs::{self, Job, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, transact};
+use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::{JobSettings, MisfireKind, OverlapPolicy};
 use sched_model::domain::retry::{BackoffType, RetryPolicy};
-use sched_model::domain::schedule::{DstGap, DstOverlap, JobType};
+use sched_model::domain::timetable::{DstGap, DstOverlap, JobType};
+use sched_model::jobs::{self, Job, SaveError, SaveMode, SavedJob};
+use sched_model::{Conn, transact};
 use serde_json::json;
 
 use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};

@@ -1,9 +1,9 @@
 //! Answers kept under the key of a request: given again, refused to others, and gone when they are old.
 
 use chrono::{DateTime, TimeDelta};
-use sched_model::db::kept_answers::{self, Asked, Begun, KeptAnswer};
-use sched_model::db::{Conn, DbError, DbResult, retention, transact};
 use sched_model::domain::idempotency::Fingerprint;
+use sched_model::identity::idempotency::{self, Asked, Begun, KeptAnswer};
+use sched_model::{Conn, DbError, DbResult, retention::retain, transact};
 
 use crate::fixture::{TENANT, World};
 
@@ -20,13 +20,13 @@ fn answer() -> KeptAnswer {
 }
 
 async fn begin(world: &World, asked: Asked<'_>) -> Begun {
-    kept_answers::begin(&mut world.conn().await, &asked).await.unwrap()
+    idempotency::begin(&mut world.conn().await, &asked).await.unwrap()
 }
 
 async fn done(conn: &mut Conn, asked: Asked<'_>) -> DbResult<()> {
     transact(conn, "test_keep", async |conn: &mut Conn| {
-        assert_eq!(kept_answers::begin(conn, &asked).await?, Begun::First);
-        kept_answers::keep(conn, &asked, &answer()).await
+        assert_eq!(idempotency::begin(conn, &asked).await?, Begun::First);
+        idempotency::keep(conn, &asked, &answer()).await
     })
     .await
 }
@@ -50,8 +50,8 @@ async fn a_request_under_way_is_not_waited_for_and_one_that_fails_leaves_nothing
     let world = World::new().await;
     let mut conn = world.conn().await;
     let failed = transact(&mut conn, "test_keep", async |conn: &mut Conn| {
-        assert_eq!(kept_answers::begin(conn, &ASKED).await?, Begun::First);
-        kept_answers::keep(conn, &ASKED, &answer()).await?;
+        assert_eq!(idempotency::begin(conn, &ASKED).await?, Begun::First);
+        idempotency::keep(conn, &ASKED, &answer()).await?;
         assert_eq!(begin(&world, ASKED).await, Begun::InFlight);
         Err::<(), _>(DbError::NotFound)
     });
@@ -68,14 +68,14 @@ async fn old_answers_go_in_small_batches() {
     }
     world.sql("UPDATE kept_answers SET created_at = now() - interval '2 days' WHERE key <> 'new'").await;
     assert_eq!(
-        retention::answers(&mut conn, DateTime::UNIX_EPOCH, 10).await.unwrap(),
+        retain::answers(&mut conn, DateTime::UNIX_EPOCH, 10).await.unwrap(),
         0,
         "nothing is older than that"
     );
-    let before = sched_model::db::clock::now(&conn).await.unwrap() - TimeDelta::days(1);
+    let before = sched_model::connection::database_clock::now(&conn).await.unwrap() - TimeDelta::days(1);
     let mut gone = Vec::new();
     for _ in 0..3 {
-        gone.push(retention::answers(&mut conn, before, 2).await.unwrap());
+        gone.push(retain::answers(&mut conn, before, 2).await.unwrap());
     }
     assert_eq!(gone, [2, 1, 0]);
     assert_eq!(begin(&world, Asked { key: "a", ..ASKED }).await, Begun::First);

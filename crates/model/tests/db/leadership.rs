@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use diesel_async::SimpleAsyncConnection;
 use futures_util::future::join_all;
-use sched_model::db::instances::{self, Heartbeat, NewInstance, TakeOver};
-use sched_model::db::{Conn, Database, DatabaseSettings, DbError, tick};
+use sched_model::cluster::leadership::{self, Heartbeat, NewInstance, TakeOver};
 use sched_model::domain::ids::{InstanceId, Term};
+use sched_model::{Conn, Database, DatabaseSettings, DbError, dispatching::tick};
 use uuid::Uuid;
 
 use crate::fixture::{BEGIN, World};
@@ -23,13 +23,13 @@ const ENDS: &str = "SELECT end_reason FROM leader_terms ORDER BY term";
 pub(crate) async fn candidate(conn: &mut Conn) -> InstanceId {
     let id = InstanceId(Uuid::new_v4());
     let instance = NewInstance { id, hostname: "test".into(), pid: 1, version: "0.0.0".into() };
-    instances::register(conn, &instance).await.unwrap();
+    leadership::register(conn, &instance).await.unwrap();
     id
 }
 
 /// Takes over, which must succeed.
 pub(crate) async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
-    match instances::take_over(conn, id, LEASE).await.unwrap() {
+    match leadership::take_over(conn, id, LEASE).await.unwrap() {
         TakeOver::Leading(term) => term,
         TakeOver::Held => panic!("{id} does not lead"),
     }
@@ -53,9 +53,9 @@ async fn whoever_comes_first_leads_and_others_wait_while_its_lease_is_fresh() {
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
     let term = lead(&mut conn, first).await;
     for id in [second, first] {
-        assert_eq!(instances::take_over(&mut conn, id, LEASE).await.unwrap(), TakeOver::Held);
+        assert_eq!(leadership::take_over(&mut conn, id, LEASE).await.unwrap(), TakeOver::Held);
     }
-    let listed = instances::list(&mut conn).await.unwrap();
+    let listed = leadership::list(&mut conn).await.unwrap();
     assert_eq!(
         listed.iter().map(|i| (i.id, i.term)).collect::<Vec<_>>(),
         [(first, Some(term)), (second, None)]
@@ -74,7 +74,7 @@ async fn a_leader_whose_lease_expired_is_replaced_under_a_larger_term() {
     let new = lead(&mut conn, second).await;
     assert!(new > old, "{new:?} after {old:?}");
     assert_eq!(world.rows(ENDS).await, [["expired"], ["-"]]);
-    let heartbeat = instances::heartbeat(&mut conn, first, None).await.unwrap();
+    let heartbeat = leadership::heartbeat(&mut conn, first, None).await.unwrap();
     assert!(matches!(heartbeat, Heartbeat::Recorded { term: None, .. }), "{heartbeat:?}");
     assert_term_is_over(&mut conn, first, old).await;
 }
@@ -91,7 +91,7 @@ async fn of_twenty_candidates_at_once_exactly_one_leads() {
     let mut latest = Term(0);
     // The first round finds nobody, the others a leader that expired.
     for round in 0..5_usize {
-        let race = candidates.iter_mut().map(|(conn, id)| instances::take_over(conn, *id, LEASE));
+        let race = candidates.iter_mut().map(|(conn, id)| leadership::take_over(conn, *id, LEASE));
         let results: Vec<TakeOver> = join_all(race).await.into_iter().map(Result::unwrap).collect();
         let leaders: Vec<&TakeOver> = results.iter().filter(|result| **result != TakeOver::Held).collect();
         assert!(
@@ -116,7 +116,7 @@ async fn terms_grow_however_the_one_before_ended() {
     let mut terms = vec![lead(&mut conn, id).await];
     for resigns in [true, false, true] {
         if resigns {
-            assert!(instances::resign(&mut conn, id, terms[terms.len() - 1]).await.unwrap());
+            assert!(leadership::resign(&mut conn, id, terms[terms.len() - 1]).await.unwrap());
         } else {
             world.sql(EXPIRE).await;
         }
@@ -137,7 +137,7 @@ async fn resigning_from_a_term_that_is_not_ones_own_changes_nothing() {
     let state = "SELECT i.*, t.* FROM scheduler_instances i, leader_terms t ORDER BY i.id, t.term";
     let before = world.rows(state).await;
     for (id, term) in [(first, old), (first, new), (second, old)] {
-        assert!(!instances::resign(&mut conn, id, term).await.unwrap(), "{id} {term:?}");
+        assert!(!leadership::resign(&mut conn, id, term).await.unwrap(), "{id} {term:?}");
     }
     assert_eq!(world.rows(state).await, before);
     assert_eq!(before.len(), 4);
@@ -151,7 +151,7 @@ async fn the_fence_lets_only_the_present_term_of_its_holder_pass() {
     let old = lead(&mut conn, first).await;
     tick::fence(&mut conn, first, old).await.unwrap();
     assert_term_is_over(&mut conn, second, old).await;
-    assert!(instances::resign(&mut conn, first, old).await.unwrap());
+    assert!(leadership::resign(&mut conn, first, old).await.unwrap());
     assert_term_is_over(&mut conn, first, old).await;
     let new = lead(&mut conn, first).await;
     assert_term_is_over(&mut conn, first, old).await;
@@ -195,7 +195,7 @@ async fn a_take_over_that_waits_too_long_fails_and_succeeds_later() {
     leading.batch_execute(BEGIN).await.unwrap();
     tick::fence(&mut leading, first, old).await.unwrap();
     world.sql(EXPIRE).await;
-    let taken = instances::take_over(&mut standing_by, second, LEASE).await;
+    let taken = leadership::take_over(&mut standing_by, second, LEASE).await;
     assert!(matches!(taken, Err(DbError::TimedOut(_))), "{taken:?}");
     assert_eq!(world.rows(ENDS).await, [["-"]]);
     leading.batch_execute("COMMIT").await.unwrap();
@@ -212,11 +212,11 @@ async fn renewals_and_further_transactions_pass_beside_an_open_fence() {
     tick::fence(&mut leading, id, term).await.unwrap();
     world.sql(EXPIRE).await;
     let mut other = impatient(&world, Duration::from_millis(100)).await;
-    let renewed = instances::heartbeat(&mut other, id, None).await.unwrap();
+    let renewed = leadership::heartbeat(&mut other, id, None).await.unwrap();
     assert!(matches!(renewed, Heartbeat::Recorded { term: Some(held), .. } if held == term), "{renewed:?}");
     tick::fence(&mut other, id, term).await.unwrap();
     let standby = candidate(&mut other).await;
-    assert_eq!(instances::take_over(&mut other, standby, LEASE).await.unwrap(), TakeOver::Held);
+    assert_eq!(leadership::take_over(&mut other, standby, LEASE).await.unwrap(), TakeOver::Held);
     leading.batch_execute("COMMIT").await.unwrap();
 }
 
@@ -248,11 +248,11 @@ async fn a_scheduler_that_was_taken_for_dead_must_register_again() {
         "UPDATE scheduler_instances SET last_heartbeat = last_heartbeat - interval '1 hour' WHERE id <> '{living}'"
     );
     world.sql(&silence).await;
-    assert_eq!(instances::remove_stale(&mut conn, Duration::from_secs(600)).await.unwrap(), [silent]);
-    assert_eq!(instances::heartbeat(&mut conn, silent, None).await.unwrap(), Heartbeat::Unregistered);
-    assert_eq!(instances::take_over(&mut conn, silent, LEASE).await.unwrap(), TakeOver::Held);
+    assert_eq!(leadership::remove_stale(&mut conn, Duration::from_secs(600)).await.unwrap(), [silent]);
+    assert_eq!(leadership::heartbeat(&mut conn, silent, None).await.unwrap(), Heartbeat::Unregistered);
+    assert_eq!(leadership::take_over(&mut conn, silent, LEASE).await.unwrap(), TakeOver::Held);
     assert!(lead(&mut conn, living).await > term, "the others go on");
-    assert_eq!(instances::list(&mut conn).await.unwrap().len(), 2);
+    assert_eq!(leadership::list(&mut conn).await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,9 +261,9 @@ async fn a_leader_is_unregistered_only_after_it_resigned() {
     let mut conn = world.conn().await;
     let id = candidate(&mut conn).await;
     let term = lead(&mut conn, id).await;
-    instances::unregister(&mut conn, id).await.unwrap();
-    assert_eq!(instances::list(&mut conn).await.unwrap().len(), 1);
-    assert!(instances::resign(&mut conn, id, term).await.unwrap());
-    instances::unregister(&mut conn, id).await.unwrap();
-    assert!(instances::list(&mut conn).await.unwrap().is_empty());
+    leadership::unregister(&mut conn, id).await.unwrap();
+    assert_eq!(leadership::list(&mut conn).await.unwrap().len(), 1);
+    assert!(leadership::resign(&mut conn, id, term).await.unwrap());
+    leadership::unregister(&mut conn, id).await.unwrap();
+    assert!(leadership::list(&mut conn).await.unwrap().is_empty());
 }

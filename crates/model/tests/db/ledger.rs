@@ -1,14 +1,14 @@
 //! The occurrence ledger: its views, which must see every gap there can be, and ranges that go on as one row.
 
 use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
-use sched_model::db::instances::{self, NewInstance, TakeOver};
-use sched_model::db::tick::{self, Batch, CursorMove, NewDispatch, NewSkip};
-use sched_model::db::{Conn, clock, jobs, ledger, transact};
+use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
+use sched_model::dispatching::tick::{self, Batch, CursorMove, NewDispatch, NewSkip};
 use sched_model::domain::explain::{Evidence, explain};
 use sched_model::domain::ids::{DispatchId, InstanceId, Term};
 use sched_model::domain::instance::TermEnd;
 use sched_model::domain::job::JobSettings;
-use sched_model::domain::schedule::SkipReason;
+use sched_model::domain::timetable::SkipReason;
+use sched_model::{Conn, connection::database_clock, explain::history, jobs, transact};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -36,13 +36,13 @@ impl Books {
         let mut conn = world.conn().await;
         let id = InstanceId(Uuid::new_v4());
         let instance = NewInstance { id, hostname: "leader".into(), pid: 1, version: "0.0.0".into() };
-        instances::register(&mut conn, &instance).await.unwrap();
+        leadership::register(&mut conn, &instance).await.unwrap();
         let lease = std::time::Duration::from_secs(600);
-        let TakeOver::Leading(term) = instances::take_over(&mut conn, id, lease).await.unwrap() else {
+        let TakeOver::Leading(term) = leadership::take_over(&mut conn, id, lease).await.unwrap() else {
             panic!("somebody leads already")
         };
         world.job("hourly").await;
-        let now = clock::now(&conn).await.unwrap();
+        let now = database_clock::now(&conn).await.unwrap();
         let start = now.duration_trunc(TimeDelta::seconds(1)).unwrap() - TimeDelta::minutes(630);
         world
             .sql(&format!(
@@ -153,8 +153,8 @@ impl Books {
 
     async fn evidence(&self) -> Evidence {
         let mut conn = self.world.conn().await;
-        let (job, now) = (self.stored().await, clock::now(&conn).await.unwrap());
-        ledger::evidence(&mut conn, TENANT, &job, now, (self.at(0), self.at(10))).await.unwrap()
+        let (job, now) = (self.stored().await, database_clock::now(&conn).await.unwrap());
+        history::evidence(&mut conn, TENANT, &job, now, (self.at(0), self.at(10))).await.unwrap()
     }
 }
 

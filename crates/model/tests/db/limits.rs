@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
-use sched_model::db::attempts;
-use sched_model::db::claims::{self, Claimed, Looked, Wanted};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{TenantId, WorkerId};
+use sched_model::running::attempts;
+use sched_model::running::claims::{self, Claimed, Looked, Wanted};
 use test_support::wait_for;
 use uuid::Uuid;
 

@@ -1,15 +1,15 @@
 //! The line behind `max_instances`, and what makes room in it.
 
 use diesel_async::SimpleAsyncConnection as _;
-use sched_model::db::attempts::{self, Ended, Record};
-use sched_model::db::cancellations::{self, MakeRoom, Word};
-use sched_model::db::claims::Claimed;
-use sched_model::db::dispatches::{self, NewTrigger};
-use sched_model::db::{Conn, line, transact};
+use sched_model::dispatching::cancellations::{self, MakeRoom, Word};
+use sched_model::dispatching::dispatches::{self, NewTrigger};
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
 use sched_model::domain::dispatch::{DispatchEvent, Trigger};
 use sched_model::domain::ids::{JobId, execution_id};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use sched_model::running::attempts::{self, Ended, Record};
+use sched_model::running::claims::Claimed;
+use sched_model::{Conn, dispatching::overlap_queue, transact};
 use std::time::Duration;
 
 use crate::fixture::{TENANT, World, settings};
@@ -119,9 +119,11 @@ async fn a_line_that_a_change_by_hand_has_left_standing_is_released() {
     }
     let mut conn = world.conn().await;
     let mut sweep = async || {
-        transact(&mut conn, "test_sweep", async |conn: &mut Conn| line::release_stranded(conn, 10).await)
-            .await
-            .unwrap()
+        transact(&mut conn, "test_sweep", async |conn: &mut Conn| {
+            overlap_queue::release_stranded(conn, 10).await
+        })
+        .await
+        .unwrap()
     };
     assert!(sweep().await.is_empty(), "there is no room");
     world.sql("UPDATE scheduled_jobs SET max_instances = 2").await;
@@ -144,13 +146,17 @@ async fn what_a_pause_holds_leaves_the_waiting_line_and_comes_back_when_it_is_ov
     world.dispatches(job.id, "default", 5).await;
     let mut conn = world.conn().await;
     let mut hold = async |limit| {
-        transact(&mut conn, "test_hold", async |conn: &mut Conn| line::hold(conn, limit).await).await.unwrap()
+        transact(&mut conn, "test_hold", async |conn: &mut Conn| overlap_queue::hold(conn, limit).await)
+            .await
+            .unwrap()
     };
     let mut other = world.conn().await;
     let mut sweep = async || {
-        transact(&mut other, "test_sweep", async |conn: &mut Conn| line::release_stranded(conn, 10).await)
-            .await
-            .unwrap()
+        transact(&mut other, "test_sweep", async |conn: &mut Conn| {
+            overlap_queue::release_stranded(conn, 10).await
+        })
+        .await
+        .unwrap()
     };
     let pauses = ["task_functions SET is_paused = %s WHERE name = 'noop'", "projects SET is_paused = %s"];
     for pause in pauses.map(|pause| format!("UPDATE {pause}")) {
@@ -159,7 +165,9 @@ async fn what_a_pause_holds_leaves_the_waiting_line_and_comes_back_when_it_is_ov
         assert_eq!((hold(3).await, hold(10).await, hold(10).await), (3, 2, 0), "a page at a time");
         assert_eq!(counts(&world).await, ["5", "5", "5", "5"]);
         assert!(sweep().await.is_empty(), "it is still paused");
-        assert!(line::release(&mut world.conn().await, &[(TENANT, job.id)]).await.unwrap().is_empty());
+        assert!(
+            overlap_queue::release(&mut world.conn().await, &[(TENANT, job.id)]).await.unwrap().is_empty()
+        );
         world.sql(&pause.replace("%s", "false")).await;
         assert_eq!(sweep().await, ["default"]);
         assert_eq!(counts(&world).await, ["5", "0", "5", "0"]);

@@ -1,12 +1,12 @@
 //! What running attempts tell: fenced by their claims, bounded, shown to their tenant, and gone when they are over.
 
-use sched_model::db::claims::Claimed;
-use sched_model::db::dispatches;
-use sched_model::db::live::{self, Piece, Told};
-use sched_model::db::retention;
+use sched_model::dispatching::dispatches;
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::{ClaimToken, TenantId, execution_id};
+use sched_model::retention::retain;
+use sched_model::running::claims::Claimed;
+use sched_model::running::live_output::{self, Piece, Told};
 use uuid::Uuid;
 
 use crate::attempts::{end, ended};
@@ -29,7 +29,7 @@ fn told(claimed: &Claimed, first: i64, texts: &[&str]) -> Told {
 }
 
 async fn write(world: &World, told: &[Told]) -> Vec<ClaimToken> {
-    live::write(&mut world.conn().await, told).await.unwrap()
+    live_output::write(&mut world.conn().await, told).await.unwrap()
 }
 
 const ROWS: &str = "SELECT (SELECT count(*) FROM live_output) + (SELECT count(*) FROM live_progress)";
@@ -44,7 +44,7 @@ async fn what_an_attempt_tells_is_shown_while_it_runs() {
     assert_eq!(write(&world, &[first]).await, [claimed.token], "the answer may have been lost");
 
     let mut conn = world.conn().await;
-    let watched = live::look(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
+    let watched = live_output::look(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
     let execution = execution_id(claimed.claimed_at, claimed.dispatch_id, claimed.token);
     assert_eq!(
         (watched.status, watched.running),
@@ -52,17 +52,20 @@ async fn what_an_attempt_tells_is_shown_while_it_runs() {
     );
     let progress = watched.progress.unwrap();
     assert_eq!((progress.percent, progress.message.as_str()), (Some(12.5), "reading"));
-    let all = live::pieces(&mut conn, TENANT, claimed.dispatch_id, claimed.token, 0).await.unwrap();
+    let all = live_output::pieces(&mut conn, TENANT, claimed.dispatch_id, claimed.token, 0).await.unwrap();
     assert_eq!(all.iter().map(|piece| piece.content.as_str()).collect::<Vec<_>>(), ["one\n", "two\n"]);
-    let rest = live::pieces(&mut conn, TENANT, claimed.dispatch_id, claimed.token, 1).await.unwrap();
+    let rest = live_output::pieces(&mut conn, TENANT, claimed.dispatch_id, claimed.token, 1).await.unwrap();
     assert_eq!((rest.len(), rest[0].starts_at), (1, 4));
     let shown = dispatches::by_id(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
     assert_eq!(shown.progress, Some(progress));
 
     let stranger = TenantId(Uuid::from_u128(99));
-    assert!(live::look(&mut conn, stranger, claimed.dispatch_id).await.unwrap().is_none());
+    assert!(live_output::look(&mut conn, stranger, claimed.dispatch_id).await.unwrap().is_none());
     assert!(
-        live::pieces(&mut conn, stranger, claimed.dispatch_id, claimed.token, 0).await.unwrap().is_empty()
+        live_output::pieces(&mut conn, stranger, claimed.dispatch_id, claimed.token, 0)
+            .await
+            .unwrap()
+            .is_empty()
     );
 }
 
@@ -98,13 +101,13 @@ async fn what_was_told_goes_with_the_attempt_and_not_before() {
         write(&world, &[Told { progress: progress.clone(), ..told(claimed, 1, &["x"]) }]).await;
     }
     let both = [(over.dispatch_id, over.token), (runs.dispatch_id, runs.token)];
-    assert!(live::forget(&mut world.conn().await, &both).await.unwrap().is_empty());
+    assert!(live_output::forget(&mut world.conn().await, &both).await.unwrap().is_empty());
     end(&world, &[ended(&over, AttemptOutcome::Completed, 3)], &[]).await;
-    assert_eq!(live::forget(&mut world.conn().await, &both).await.unwrap(), [over.token]);
+    assert_eq!(live_output::forget(&mut world.conn().await, &both).await.unwrap(), [over.token]);
     assert_eq!(world.number(ROWS).await, 2);
     end(&world, &[ended(&runs, AttemptOutcome::Failed, 1)], &[]).await;
     assert_eq!(
-        retention::live(&mut world.conn().await, 10).await.unwrap(),
+        retain::live(&mut world.conn().await, 10).await.unwrap(),
         1,
         "its worker did not say that it is over"
     );
@@ -120,12 +123,13 @@ async fn finished_attempts_are_found_from_any_of_them_on() {
     let id = failed.record.execution_id;
     end(&world, &[failed], &[]).await;
     let mut conn = world.conn().await;
-    let watched = live::look(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
+    let watched = live_output::look(&mut conn, TENANT, claimed.dispatch_id).await.unwrap().unwrap();
     assert_eq!((watched.status, watched.running), (DispatchStatus::Pending, None));
     for (from, expected) in
         [(None, 1), (Some(id), 1), (Some(sched_model::domain::ids::ExecutionId(Uuid::max())), 0)]
     {
-        let found = live::finished(&mut conn, TENANT, claimed.dispatch_id, &watched, from).await.unwrap();
+        let found =
+            live_output::finished(&mut conn, TENANT, claimed.dispatch_id, &watched, from).await.unwrap();
         assert_eq!(found.len(), expected, "{from:?}");
         assert!(found.iter().all(|one| one.id == id && one.status == AttemptOutcome::Failed));
     }

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use futures_util::future::join_all;
-use sched_model::db::claims::{self, Claimed};
 use sched_model::domain::ids::{DispatchId, WorkerId};
+use sched_model::running::claims::{self, Claimed};
 
 use crate::fixture::{QUEUE, TENANT, World};
 

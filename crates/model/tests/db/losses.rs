@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sched_model::db::losses::{By, Losses, Recovered, Recovery};
-use sched_model::db::workers::{self, Beat, BeatOutcome};
-use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::instance::WorkerStatus;
+use sched_model::recovery::lost_attempts::{By, Losses, Recovered, Recovery};
+use sched_model::running::workers::{self, Beat, BeatOutcome};
+use sched_model::{Conn, DbError, transact};
 
 use crate::attempts::assert_counters_are_true;
 use crate::fixture::World;
@@ -24,7 +24,7 @@ async fn silence(world: &World, table: &str, seconds: i32) {
 }
 
 async fn may_recover(conn: &mut Conn) -> bool {
-    sched_model::db::recovery::may_recover_alone(conn, LEASE).await.unwrap()
+    sched_model::recovery::dead_workers::may_recover_alone(conn, LEASE).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use sched_model::db::migrations::{self, SchemaError, Steps};
+use sched_model::connection::migrations::{self, SchemaError, Steps};
 use test_support::{TestDatabase, server_program};
 
 use crate::fixture::World;

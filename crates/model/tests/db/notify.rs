@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use diesel::QueryableByName;
 use diesel::sql_types::Text;
 use diesel_async::SimpleAsyncConnection as _;
-use sched_model::db::Conn;
-use sched_model::db::notify::{self, DISPATCH_CHANNEL, Hint, JOBS_CHANNEL, LEADER_CHANNEL};
+use sched_model::Conn;
+use sched_model::connection::notify::{self, DISPATCH_CHANNEL, Hint, JOBS_CHANNEL, LEADER_CHANNEL};
 use test_support::wait_for;
 
 use crate::fixture::{PATIENCE, World, settings};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sched_model::db::claims::Claimed;
-use sched_model::db::recovery::{self, OverdueAttempt};
 use sched_model::domain::ids::DispatchId;
+use sched_model::recovery::dead_workers::{self, OverdueAttempt};
+use sched_model::running::claims::Claimed;
 
 use crate::attempts::{end, ended, skip_waits};
 use crate::fixture::{QUEUE, World, settings};
@@ -15,7 +15,7 @@ use sched_model::domain::attempt::AttemptOutcome;
 const UNKNOWN: Duration = Duration::from_secs(600);
 
 pub(crate) async fn overdue(world: &World) -> Vec<OverdueAttempt> {
-    recovery::overdue(&mut world.conn().await, UNKNOWN, 100).await.unwrap()
+    dead_workers::overdue(&mut world.conn().await, UNKNOWN, 100).await.unwrap()
 }
 
 pub(crate) async fn ids(world: &World) -> Vec<DispatchId> {

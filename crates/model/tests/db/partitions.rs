@@ -1,9 +1,9 @@
 //! Monthly partitions are made ahead, once, and those behind are removed when nobody uses them.
 
 use diesel_async::SimpleAsyncConnection;
-use sched_model::db::partitions::{self, MONTHS_AHEAD, make_ahead};
-use sched_model::db::{Conn, DbError, transact};
+use sched_model::connection::partitions::{self, MONTHS_AHEAD, make_ahead};
 use sched_model::domain::retention::HistoryExpiry;
+use sched_model::{Conn, DbError, transact};
 
 use crate::fixture::{BEGIN, World};
 

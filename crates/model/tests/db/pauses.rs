@@ -1,11 +1,11 @@
 //! Pausing, resuming, enabling and disabling jobs: versions, and books that stay exact.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::jobs::{self, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
-use sched_model::db::{Conn, clock, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::JobSettings;
-use sched_model::domain::schedule::SkipReason;
+use sched_model::domain::timetable::SkipReason;
+use sched_model::jobs::{self, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
+use sched_model::{Conn, connection::database_clock, transact};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -35,7 +35,7 @@ fn pause(until: Option<DateTime<Utc>>) -> Switch<'static> {
 }
 
 async fn now(world: &World) -> DateTime<Utc> {
-    clock::now(&world.conn().await).await.unwrap()
+    database_clock::now(&world.conn().await).await.unwrap()
 }
 
 async fn versions(world: &World) -> Vec<String> {

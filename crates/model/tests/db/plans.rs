@@ -7,53 +7,53 @@ use uuid::Uuid;
 
 use crate::fixture::{QUEUE, World};
 
-const CLAIM: &str = include_str!("../../src/db/sql/claim.sql");
-const CLAIM_LONE: &str = include_str!("../../src/db/sql/claim_lone.sql");
-const CLAIM_LIMITED: &str = include_str!("../../src/db/sql/claim_limited.sql");
-const WAITING_LIMITED: &str = include_str!("../../src/db/sql/claims_limited_waiting.sql");
-const COUNTS: &str = include_str!("../../src/db/sql/overview_counts.sql");
-const WAITING: &str = include_str!("../../src/db/sql/overview_waiting.sql");
-const WAITS: &str = include_str!("../../src/db/sql/waits_dispatches.sql");
-const WAITS_QUEUES: &str = include_str!("../../src/db/sql/waits_queues.sql");
-const HOLDERS: &str = include_str!("../../src/db/sql/waits_holders.sql");
-const NEXT_CLAIMABLE: &str = include_str!("../../src/db/sql/claims_next_claimable.sql");
-const END: &str = include_str!("../../src/db/sql/attempts_end.sql");
-const LOCK_JOBS: &str = include_str!("../../src/db/sql/attempts_lock_jobs.sql");
-const LOST_ATTEMPTS: &str = include_str!("../../src/db/sql/recovery_lost_attempts.sql");
-const OVERDUE: &str = include_str!("../../src/db/sql/recovery_overdue.sql");
-const EXPIRE: &str = include_str!("../../src/db/sql/waiting_expire.sql");
-const LOOK_WAITING: &str = include_str!("../../src/db/sql/waiting_look.sql");
-const PRUNE: &str = include_str!("../../src/db/sql/retention_dispatches.sql");
-const CLEAR_KEYS: &str = include_str!("../../src/db/sql/retention_keys.sql");
-const CANCEL: &str = include_str!("../../src/db/sql/cancel_dispatches.sql");
-const CANCEL_WORD: &str = include_str!("../../src/db/sql/cancel_word.sql");
-const CANCEL_OPEN: &str = include_str!("../../src/db/sql/cancel_open.sql");
-const RETRY: &str = include_str!("../../src/db/sql/retry_dispatches.sql");
-const FLEET: &str = include_str!("../../src/db/sql/health_fleet.sql");
-const NEXT_DUE: &str = include_str!("../../src/db/sql/tick_next_due.sql");
-const OF_FEW: &str = include_str!("../../src/db/sql/dispatches_of_few.sql");
+const CLAIM: &str = include_str!("../../src/running/claims/claim.sql");
+const CLAIM_LONE: &str = include_str!("../../src/running/claims/claim_lone.sql");
+const CLAIM_LIMITED: &str = include_str!("../../src/running/claims/claim_limited.sql");
+const WAITING_LIMITED: &str = include_str!("../../src/running/claims/claims_limited_waiting.sql");
+const COUNTS: &str = include_str!("../../src/cluster/overview/overview_counts.sql");
+const WAITING: &str = include_str!("../../src/cluster/overview/overview_waiting.sql");
+const WAITS: &str = include_str!("../../src/explain/blockers/waits_dispatches.sql");
+const WAITS_QUEUES: &str = include_str!("../../src/explain/blockers/waits_queues.sql");
+const HOLDERS: &str = include_str!("../../src/explain/blockers/waits_holders.sql");
+const NEXT_CLAIMABLE: &str = include_str!("../../src/running/claims/claims_next_claimable.sql");
+const END: &str = include_str!("../../src/running/attempts/attempts_end.sql");
+const LOCK_JOBS: &str = include_str!("../../src/running/attempts/attempts_lock_jobs.sql");
+const LOST_ATTEMPTS: &str = include_str!("../../src/recovery/dead_workers/recovery_lost_attempts.sql");
+const OVERDUE: &str = include_str!("../../src/recovery/dead_workers/recovery_overdue.sql");
+const EXPIRE: &str = include_str!("../../src/running/expiry/waiting_expire.sql");
+const LOOK_WAITING: &str = include_str!("../../src/running/expiry/waiting_look.sql");
+const PRUNE: &str = include_str!("../../src/retention/retain/retention_dispatches.sql");
+const CLEAR_KEYS: &str = include_str!("../../src/retention/retain/retention_keys.sql");
+const CANCEL: &str = include_str!("../../src/dispatching/cancellations/cancel_dispatches.sql");
+const CANCEL_WORD: &str = include_str!("../../src/dispatching/cancellations/cancel_word.sql");
+const CANCEL_OPEN: &str = include_str!("../../src/dispatching/cancellations/cancel_open.sql");
+const RETRY: &str = include_str!("../../src/dispatching/retries/retry_dispatches.sql");
+const FLEET: &str = include_str!("../../src/cluster/health/health_fleet.sql");
+const NEXT_DUE: &str = include_str!("../../src/dispatching/tick/tick_next_due.sql");
+const OF_FEW: &str = include_str!("../../src/dispatching/dispatches/dispatches_of_few.sql");
 const EXECUTIONS: [&str; 2] = [
     concat!(
-        include_str!("../../src/db/sql/executions_page.sql"),
-        include_str!("../../src/db/sql/executions_list.sql")
+        include_str!("../../src/running/executions/executions_page.sql"),
+        include_str!("../../src/running/executions/executions_list.sql")
     ),
     concat!(
-        include_str!("../../src/db/sql/executions_page.sql"),
-        include_str!("../../src/db/sql/executions_list_oldest.sql")
+        include_str!("../../src/running/executions/executions_page.sql"),
+        include_str!("../../src/running/executions/executions_list_oldest.sql")
     ),
 ];
 const EXECUTIONS_OF_JOB: [&str; 2] = [
     concat!(
-        include_str!("../../src/db/sql/executions_page.sql"),
-        include_str!("../../src/db/sql/executions_of_job.sql")
+        include_str!("../../src/running/executions/executions_page.sql"),
+        include_str!("../../src/running/executions/executions_of_job.sql")
     ),
     concat!(
-        include_str!("../../src/db/sql/executions_page.sql"),
-        include_str!("../../src/db/sql/executions_of_job_oldest.sql")
+        include_str!("../../src/running/executions/executions_page.sql"),
+        include_str!("../../src/running/executions/executions_of_job_oldest.sql")
     ),
 ];
-const TRIGGERS_LOCK: &str = include_str!("../../src/db/sql/triggers_lock.sql");
-const TRIGGERS_WRITE: &str = include_str!("../../src/db/sql/triggers_write.sql");
+const TRIGGERS_LOCK: &str = include_str!("../../src/dispatching/trigger/triggers_lock.sql");
+const TRIGGERS_WRITE: &str = include_str!("../../src/dispatching/trigger/triggers_write.sql");
 
 /// How many attempts end at once.
 const ENDING: usize = 8;

@@ -1,18 +1,18 @@
 //! Quotas of tenants: what runs, and what is kept of output.
 
 use futures_util::future::join_all;
-use sched_model::db::attempts::{self, OutputChunk};
-use sched_model::db::cancellations::Order;
-use sched_model::db::claims::{self, Claimed, Wanted};
-use sched_model::db::projects::{self, DeleteError, DeletedProject};
-use sched_model::db::quotas::{self, Quotas, Used};
-use sched_model::db::resources::{ChangeError, Expected};
-use sched_model::db::roles::Scope;
-use sched_model::db::tx::transact_in;
-use sched_model::db::{Conn, transact, workers};
+use sched_model::connection::row_security::Scope;
+use sched_model::connection::transaction::transact_in;
+use sched_model::definitions::projects::{self, DeleteError, DeletedProject};
+use sched_model::definitions::resources::{ChangeError, Expected};
+use sched_model::dispatching::cancellations::Order;
+use sched_model::dispatching::quotas::{self, Quotas, Used};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::{TenantId, WorkerId};
+use sched_model::running::attempts::{self, OutputChunk};
+use sched_model::running::claims::{self, Claimed, Wanted};
+use sched_model::{Conn, running::workers, transact};
 use uuid::Uuid;
 
 use crate::fixture::{BEGIN, QUEUE, TENANT, World, new_worker};

@@ -2,9 +2,9 @@
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use sched_model::db::attempts;
-use sched_model::db::claims::Claimed;
 use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::running::attempts;
+use sched_model::running::claims::Claimed;
 
 use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
 use crate::fixture::{QUEUE, World};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use diesel_async::SimpleAsyncConnection;
 use futures_util::join;
-use sched_model::db::roles::{API_ROLE, Scope};
-use sched_model::db::tx::read_in;
-use sched_model::db::{Conn, Database, DatabaseSettings, DbError, DbResult, jobs};
+use sched_model::connection::row_security::{API_ROLE, Scope};
+use sched_model::connection::transaction::read_in;
 use sched_model::domain::ids::TenantId;
+use sched_model::{Conn, Database, DatabaseSettings, DbError, DbResult, jobs};
 use uuid::Uuid;
 
 use crate::fixture::{TENANT, World};

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use sched_model::db::recovery::{self, OpenAttempt};
-use sched_model::db::workers::{self, Beat, BeatOutcome};
-use sched_model::db::{Conn, transact};
 use sched_model::domain::attempt::{AttemptOutcome, decide};
 use sched_model::domain::ids::{ClaimToken, DispatchId, WorkerId};
 use sched_model::domain::instance::WorkerStatus;
 use sched_model::domain::retry::RetryPolicy;
+use sched_model::recovery::dead_workers::{self, OpenAttempt};
+use sched_model::running::workers::{self, Beat, BeatOutcome};
+use sched_model::{Conn, transact};
 
 use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
 use crate::fixture::{QUEUE, World};
@@ -22,7 +22,7 @@ async fn busy(
     worker: WorkerId,
     name: &str,
     count: u32,
-) -> Vec<sched_model::db::claims::Claimed> {
+) -> Vec<sched_model::running::claims::Claimed> {
     let job = world.job(name).await;
     world.dispatches(job.id, QUEUE, count.into()).await;
     let claimed = world.claim(worker, count).await;
@@ -41,7 +41,7 @@ pub(crate) async fn silence(world: &World, worker: WorkerId, seconds: i32) {
 }
 
 pub(crate) async fn expire(world: &World) -> Vec<WorkerId> {
-    let expired = recovery::expire_workers(&mut world.conn().await, LEASE).await.unwrap();
+    let expired = dead_workers::expire_workers(&mut world.conn().await, LEASE).await.unwrap();
     expired.into_iter().map(|(worker, _)| worker).collect()
 }
 
@@ -52,19 +52,19 @@ async fn status(world: &World, worker: WorkerId) -> String {
 /// Ends what is lost, as the leader does; returns it.
 pub(crate) async fn recover(world: &World) -> Vec<OpenAttempt> {
     transact(&mut world.conn().await, "test_recover", async |conn: &mut Conn| {
-        let lost = recovery::lost_attempts(conn, 100).await?;
+        let lost = dead_workers::lost_attempts(conn, 100).await?;
         let ends: Vec<_> = lost.iter().map(end_as_lost).collect();
-        let held = recovery::end_lost(conn, &ends).await?;
+        let held = dead_workers::end_lost(conn, &ends).await?;
         assert_eq!(held.len(), lost.len());
-        Ok::<_, sched_model::db::DbError>(lost)
+        Ok::<_, sched_model::DbError>(lost)
     })
     .await
     .unwrap()
 }
 
-fn end_as_lost(open: &OpenAttempt) -> sched_model::db::attempts::Ended {
-    use sched_model::db::attempts::{Ended, Record};
+fn end_as_lost(open: &OpenAttempt) -> sched_model::running::attempts::Ended {
     use sched_model::domain::ids::{ExecutionId, time_ordered};
+    use sched_model::running::attempts::{Ended, Record};
     let policy = RetryPolicy::standard(3);
     Ended {
         dispatch_id: open.dispatch_id,
@@ -163,14 +163,14 @@ async fn claims_that_a_worker_does_not_know_of_are_found() {
     let unknown = busy(&world, worker, "unknown", 1).await;
     busy(&world, other, "elsewhere", 1).await;
     let mut conn = world.conn().await;
-    let found = recovery::unknown_claims(&mut conn, worker, &known).await.unwrap();
+    let found = dead_workers::unknown_claims(&mut conn, worker, &known).await.unwrap();
     assert_eq!(
         found.iter().map(|o| (o.dispatch_id, o.token)).collect::<Vec<_>>(),
         [(unknown[0].dispatch_id, unknown[0].token)]
     );
-    assert_eq!(recovery::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 3);
+    assert_eq!(dead_workers::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 3);
     end(&world, &[ended(&unknown[0], AttemptOutcome::Released, 3)], &[]).await;
-    assert!(recovery::unknown_claims(&mut conn, worker, &known).await.unwrap().is_empty());
+    assert!(dead_workers::unknown_claims(&mut conn, worker, &known).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,9 +184,9 @@ async fn a_lost_claim_of_a_dispatch_whose_last_end_is_still_unanswered_is_found(
     assert_eq!(second[0].dispatch_id, first[0].dispatch_id);
     let mut conn = world.conn().await;
     // The worker knows the first claim, because it was never told that its end is stored.
-    let found = recovery::unknown_claims(&mut conn, worker, &[first[0].token]).await.unwrap();
+    let found = dead_workers::unknown_claims(&mut conn, worker, &[first[0].token]).await.unwrap();
     assert_eq!(found.iter().map(|open| open.token).collect::<Vec<_>>(), [second[0].token]);
-    assert!(recovery::unknown_claims(&mut conn, worker, &[second[0].token]).await.unwrap().is_empty());
+    assert!(dead_workers::unknown_claims(&mut conn, worker, &[second[0].token]).await.unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,9 +228,9 @@ async fn workers_long_gone_are_removed_once_they_hold_nothing() {
     }
     let hour = Duration::from_secs(3_600);
     assert_eq!(workers::remove_stale(&mut conn, hour).await.unwrap(), [gone]);
-    assert_eq!(recovery::forget_finished_claims(&mut conn).await.unwrap(), 0, "its dispatch still runs");
+    assert_eq!(dead_workers::forget_finished_claims(&mut conn).await.unwrap(), 0, "its dispatch still runs");
     assert_eq!(recover(&world).await.len(), 1);
-    assert_eq!(recovery::forget_finished_claims(&mut conn).await.unwrap(), 1);
+    assert_eq!(dead_workers::forget_finished_claims(&mut conn).await.unwrap(), 1);
     assert_eq!(workers::remove_stale(&mut conn, hour).await.unwrap(), [holding]);
     let mut left: Vec<WorkerId> = workers::list(&mut conn, &workers::Filter::default(), 10)
         .await
@@ -284,7 +284,7 @@ async fn a_dispatch_that_two_claims_of_its_lost_worker_name_is_ended_once() {
         format!("SELECT count(*) FROM worker_claims WHERE '{}' = ANY (dispatch_ids)", again[0].dispatch_id);
     assert_eq!(world.number(&naming).await, 2);
     let mut conn = world.conn().await;
-    assert_eq!(recovery::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 2, "each once");
+    assert_eq!(dead_workers::unknown_claims(&mut conn, worker, &[]).await.unwrap().len(), 2, "each once");
 
     silence(&world, worker, 31).await;
     assert_eq!(expire(&world).await, [worker]);
@@ -301,7 +301,7 @@ async fn a_look_tells_whether_there_is_anything_to_recover() {
     busy(&world, silent, "lost", 1).await;
     let mut conn = world.conn().await;
     let mut look = async || {
-        let found = recovery::look(&mut conn, LEASE).await.unwrap();
+        let found = dead_workers::look(&mut conn, LEASE).await.unwrap();
         (found.silent_workers, found.claims_of_the_lost)
     };
     assert_eq!(look().await, (false, false));
@@ -310,7 +310,7 @@ async fn a_look_tells_whether_there_is_anything_to_recover() {
     assert_eq!(expire(&world).await, [silent]);
     assert_eq!(look().await, (false, true));
     assert_eq!(recover(&world).await.len(), 1);
-    assert_eq!(recovery::forget_finished_claims(&mut world.conn().await).await.unwrap(), 1);
+    assert_eq!(dead_workers::forget_finished_claims(&mut world.conn().await).await.unwrap(), 1);
     assert_eq!(look().await, (false, false));
     assert_eq!(status(&world, living).await, "IDLE");
 }

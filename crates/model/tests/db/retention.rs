@@ -1,10 +1,10 @@
 //! Retention: what is finished and old goes, nothing else does, the ledger stays provable, and nobody waits for it.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::retention::{self, Past, Strays};
-use sched_model::db::{Conn, DbError, clock, tick, transact};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::retention::{Cutoffs, Retention};
+use sched_model::retention::retain::{self, Past, Strays};
+use sched_model::{Conn, DbError, connection::database_clock, dispatching::tick, transact};
 use uuid::Uuid;
 
 use crate::attempts::assert_counters_are_true;
@@ -82,7 +82,7 @@ async fn dangling(world: &World) -> (i64, i64) {
 }
 
 async fn cutoffs(conn: &mut Conn) -> Cutoffs {
-    RETENTION.cutoffs(clock::now(conn).await.unwrap())
+    RETENTION.cutoffs(database_clock::now(conn).await.unwrap())
 }
 
 /// Goes through all dispatches and skips in pages of that size; returns how many went.
@@ -93,7 +93,7 @@ async fn prune(world: &World, page: i64) -> (u64, u64) {
     let mut after = Some(Uuid::nil());
     while let Some(position) = after {
         let page = transact(&mut conn, "test_prune", async |conn: &mut Conn| {
-            retention::dispatches(conn, &cutoffs, position, page).await
+            retain::dispatches(conn, &cutoffs, position, page).await
         });
         let page = page.await.unwrap();
         (after, dispatches) = (page.next, dispatches + page.gone);
@@ -101,7 +101,7 @@ async fn prune(world: &World, page: i64) -> (u64, u64) {
     let mut after = Some(0);
     while let Some(position) = after {
         let page = transact(&mut conn, "test_prune", async |conn: &mut Conn| {
-            retention::skips(conn, &cutoffs, position, page).await
+            retain::skips(conn, &cutoffs, position, page).await
         });
         let page = page.await.unwrap();
         (after, skips) = (page.next, skips + page.gone);
@@ -231,9 +231,9 @@ async fn pruning_waits_for_no_tick_and_no_tick_waits_for_pruning() {
     let mut conn = world.conn().await;
     transact(&mut conn, "test_prune", async |conn: &mut Conn| {
         let cutoffs = cutoffs(conn).await;
-        assert_eq!(retention::dispatches(conn, &cutoffs, Uuid::nil(), 10).await?.gone, 1);
+        assert_eq!(retain::dispatches(conn, &cutoffs, Uuid::nil(), 10).await?.gone, 1);
         let mut tick = world.conn().await;
-        let now = clock::now(&tick).await?;
+        let now = database_clock::now(&tick).await?;
         let due = tick::lock_due(&mut tick, now, 10).await?;
         assert_eq!(due.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["free"]);
         Ok::<_, DbError>(())
@@ -252,10 +252,10 @@ async fn keys_that_have_served_may_be_used_again() {
     world.sql("UPDATE job_dispatch SET idempotency_key = id::text WHERE scheduled_for > now() - interval '45 hours'").await;
     world.sql("UPDATE job_dispatch SET idempotency_key = 'old' WHERE scheduled_for < now() - interval '45 hours'").await;
     let mut conn = world.conn().await;
-    let before: DateTime<Utc> = clock::now(&conn).await.unwrap() - TimeDelta::hours(24);
+    let before: DateTime<Utc> = database_clock::now(&conn).await.unwrap() - TimeDelta::hours(24);
     let (mut after, mut gone) = (Some(Uuid::nil()), 0);
     while let Some(position) = after {
-        let page = retention::idempotency_keys(&mut conn, before, position, 1).await.unwrap();
+        let page = retain::idempotency_keys(&mut conn, before, position, 1).await.unwrap();
         (after, gone) = (page.next, gone + page.gone);
     }
     assert_eq!(gone, 2);
@@ -283,9 +283,9 @@ async fn old_entries_of_the_audit_log_and_terms_that_are_over_go() {
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
     let past = |entries, terms| Past { entries, terms, workers: 0 };
-    assert_eq!(retention::past(&mut conn, &cutoffs, 1).await.unwrap(), past(1, 1), "bounded");
-    assert_eq!(retention::past(&mut conn, &cutoffs, 100).await.unwrap(), past(1, 0));
-    assert_eq!(retention::past(&mut conn, &cutoffs, 100).await.unwrap(), past(0, 0));
+    assert_eq!(retain::past(&mut conn, &cutoffs, 1).await.unwrap(), past(1, 1), "bounded");
+    assert_eq!(retain::past(&mut conn, &cutoffs, 100).await.unwrap(), past(1, 0));
+    assert_eq!(retain::past(&mut conn, &cutoffs, 100).await.unwrap(), past(0, 0));
     assert_eq!(world.rows("SELECT target_id FROM audit_log ORDER BY id").await, [["360"], ["1"]]);
     assert_eq!(world.rows("SELECT term FROM leader_terms ORDER BY term").await, [["2"], ["3"]]);
 }
@@ -312,8 +312,8 @@ async fn workers_that_are_gone_are_known_by_their_names_for_as_long_as_history_i
         .await;
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
-    assert_eq!(retention::past(&mut conn, &cutoffs, 1).await.unwrap().workers, 1, "bounded");
-    assert_eq!(retention::past(&mut conn, &cutoffs, 10).await.unwrap().workers, 1);
+    assert_eq!(retain::past(&mut conn, &cutoffs, 1).await.unwrap().workers, 1, "bounded");
+    assert_eq!(retain::past(&mut conn, &cutoffs, 10).await.unwrap().workers, 1);
     assert_eq!(world.rows(gone).await, [["lately", "t"], ["stays", "f"]]);
 }
 
@@ -339,10 +339,10 @@ async fn old_rows_of_default_partitions_go_and_young_ones_stay() {
         .await;
     let mut conn = world.conn().await;
     let cutoffs = cutoffs(&mut conn).await;
-    let first = retention::strays(&mut conn, &cutoffs, 2).await.unwrap();
+    let first = retain::strays(&mut conn, &cutoffs, 2).await.unwrap();
     assert_eq!(first, Strays { attempts: 4, output: 4, events: 1 });
     assert!(first.may_be_more(2));
-    let second = retention::strays(&mut conn, &cutoffs, 2).await.unwrap();
+    let second = retain::strays(&mut conn, &cutoffs, 2).await.unwrap();
     assert_eq!(second, Strays { attempts: 1, output: 1, events: 0 });
     assert!(!second.may_be_more(2));
     assert_eq!(world.number("SELECT count(*) FROM events").await, 2);

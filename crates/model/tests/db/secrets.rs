@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use sched_model::db::functions::{self, Change};
-use sched_model::db::secrets::{self, DeleteError, PutError, ROTATION_PAGE, RotatedPage, SavedSecret};
-use sched_model::db::{Conn, transact};
+use sched_model::definitions::functions::{self, Change};
+use sched_model::definitions::secrets::{
+    self, DeleteError, PutError, ROTATION_PAGE, RotatedPage, SavedSecret,
+};
 use sched_model::domain::ids::{JobId, ProjectId, TenantId};
 use sched_model::domain::secret::{KEY_BYTES, OpenError, SecretKeys, SecretPlace, SecretValue, key_line};
+use sched_model::{Conn, transact};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use uuid::Uuid;

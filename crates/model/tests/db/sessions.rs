@@ -1,11 +1,11 @@
 //! Sessions and attempts to sign in: who is found, what ends, who is held back.
 
-use sched_model::db::sessions::{self, MOST, NewSession, SessionRecord, SessionRefusal};
-use sched_model::db::sign_ins::{self, Admitted, Subjects};
-use sched_model::db::users::{self, NewUser};
-use sched_model::db::{Conn, DbError, transact};
 use sched_model::domain::identity::{Permission, Role, SECRET_BYTES, SessionToken};
 use sched_model::domain::ids::{SessionId, UserId};
+use sched_model::identity::sessions::{self, MOST, NewSession, SessionRecord, SessionRefusal};
+use sched_model::identity::sign_ins::{self, Admitted, Subjects};
+use sched_model::identity::users::{self, NewUser};
+use sched_model::{Conn, DbError, transact};
 use uuid::Uuid;
 
 use crate::fixture::{TENANT, World};

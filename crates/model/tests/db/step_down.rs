@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sched_model::db::instances::{self, Heartbeat, NewInstance, TakeOver};
-use sched_model::db::{Conn, transact};
+use sched_model::cluster::leadership::{self, Heartbeat, NewInstance, TakeOver};
 use sched_model::domain::ids::{InstanceId, Term};
+use sched_model::{Conn, transact};
 use uuid::Uuid;
 
 use crate::fixture::World;
@@ -16,12 +16,12 @@ const ENDS: &str = "SELECT end_reason FROM leader_terms ORDER BY term";
 async fn candidate(conn: &mut Conn) -> InstanceId {
     let id = InstanceId(Uuid::new_v4());
     let instance = NewInstance { id, hostname: "test".into(), pid: 1, version: "0.0.0".into() };
-    instances::register(conn, &instance).await.unwrap();
+    leadership::register(conn, &instance).await.unwrap();
     id
 }
 
 async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
-    match instances::take_over(conn, id, LEASE).await.unwrap() {
+    match leadership::take_over(conn, id, LEASE).await.unwrap() {
         TakeOver::Leading(term) => term,
         TakeOver::Held => panic!("{id} does not lead"),
     }
@@ -29,7 +29,7 @@ async fn lead(conn: &mut Conn, id: InstanceId) -> Term {
 
 /// Whether the answer to a heartbeat asks to step down.
 async fn is_asked(conn: &mut Conn, id: InstanceId) -> bool {
-    match instances::heartbeat(conn, id, None).await.unwrap() {
+    match leadership::heartbeat(conn, id, None).await.unwrap() {
         Heartbeat::Recorded { step_down, .. } => step_down,
         Heartbeat::Unregistered => panic!("{id} is not registered"),
     }
@@ -42,7 +42,7 @@ async fn a_request_to_step_down_is_in_the_answer_to_the_leaders_heartbeat_only()
     let (leader, standby) = (candidate(&mut conn).await, candidate(&mut conn).await);
     let term = lead(&mut conn, leader).await;
     assert!(!is_asked(&mut conn, leader).await);
-    let asked = instances::request_step_down(&mut conn).await.unwrap().unwrap();
+    let asked = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert_eq!((asked.id, asked.term, asked.step_down_term), (leader, Some(term), Some(term)));
     assert!(asked.asked_to_step_down_at().is_some());
     assert!(is_asked(&mut conn, leader).await);
@@ -55,8 +55,8 @@ async fn asked_twice_in_one_term_the_first_request_stands() {
     let mut conn = world.conn().await;
     let leader = candidate(&mut conn).await;
     lead(&mut conn, leader).await;
-    let first = instances::request_step_down(&mut conn).await.unwrap().unwrap();
-    let second = instances::request_step_down(&mut conn).await.unwrap().unwrap();
+    let first = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
+    let second = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert_eq!(first.step_down_requested_at, second.step_down_requested_at);
 }
 
@@ -65,7 +65,7 @@ async fn without_a_leader_nobody_is_asked() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let standby = candidate(&mut conn).await;
-    assert!(instances::request_step_down(&mut conn).await.unwrap().is_none());
+    assert!(leadership::request_step_down(&mut conn).await.unwrap().is_none());
     lead(&mut conn, standby).await;
     assert!(!is_asked(&mut conn, standby).await);
 }
@@ -76,20 +76,20 @@ async fn a_request_made_to_a_term_concerns_no_later_one_of_anybody() {
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
     let old = lead(&mut conn, first).await;
-    instances::request_step_down(&mut conn).await.unwrap().unwrap();
-    assert!(instances::resign(&mut conn, first, old).await.unwrap());
+    leadership::request_step_down(&mut conn).await.unwrap().unwrap();
+    assert!(leadership::resign(&mut conn, first, old).await.unwrap());
     let next = lead(&mut conn, second).await;
     assert!(!is_asked(&mut conn, second).await, "it was not meant");
-    assert!(instances::resign(&mut conn, second, next).await.unwrap());
+    assert!(leadership::resign(&mut conn, second, next).await.unwrap());
     // The same scheduler again: its row still has the note, for a term that is over.
     lead(&mut conn, first).await;
     assert!(!is_asked(&mut conn, first).await, "it was meant in an earlier term");
-    let shown = instances::list(&mut conn).await.unwrap();
+    let shown = leadership::list(&mut conn).await.unwrap();
     assert!(shown[0].is_leader && shown[0].step_down_requested_at.is_some());
     assert_eq!(shown[0].asked_to_step_down_at(), None);
     assert_eq!(world.rows(ENDS).await, [["stepped_down"], ["resigned"], ["-"]]);
     // Asked anew, it counts anew.
-    let asked = instances::request_step_down(&mut conn).await.unwrap().unwrap();
+    let asked = leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     assert!(asked.asked_to_step_down_at() > shown[0].step_down_requested_at);
     assert!(is_asked(&mut conn, first).await);
 }
@@ -100,7 +100,7 @@ async fn a_leader_that_dies_after_it_was_asked_has_not_stepped_down() {
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
     lead(&mut conn, first).await;
-    instances::request_step_down(&mut conn).await.unwrap().unwrap();
+    leadership::request_step_down(&mut conn).await.unwrap().unwrap();
     world.sql("UPDATE scheduler_instances SET last_heartbeat = last_heartbeat - interval '31 seconds'").await;
     lead(&mut conn, second).await;
     assert_eq!(world.rows(ENDS).await, [["expired"], ["-"]]);
@@ -112,7 +112,7 @@ async fn every_change_of_leader_is_an_event_with_how_the_term_before_ended() {
     let mut conn = world.conn().await;
     let (first, second) = (candidate(&mut conn).await, candidate(&mut conn).await);
     let term = lead(&mut conn, first).await;
-    assert!(instances::resign(&mut conn, first, term).await.unwrap());
+    assert!(leadership::resign(&mut conn, first, term).await.unwrap());
     let next = lead(&mut conn, second).await;
     let events = "SELECT payload->>'instance_id', payload->>'term', payload->>'former_term', payload->>'former_end_reason'
                   FROM events WHERE event_type = 'leader_changed' ORDER BY id";
@@ -131,8 +131,8 @@ async fn the_offset_of_the_clock_is_kept_with_the_heartbeat() {
     let world = World::new().await;
     let mut conn = world.conn().await;
     let id = candidate(&mut conn).await;
-    instances::heartbeat(&mut conn, id, Some(-0.25)).await.unwrap();
-    assert_eq!(instances::list(&mut conn).await.unwrap()[0].clock_offset_seconds, Some(-0.25));
+    leadership::heartbeat(&mut conn, id, Some(-0.25)).await.unwrap();
+    assert_eq!(leadership::list(&mut conn).await.unwrap()[0].clock_offset_seconds, Some(-0.25));
 }
 
 /// A request waits for nobody and stops nobody: the leader's transactions go on beside it.
@@ -143,9 +143,9 @@ async fn asking_passes_beside_a_transaction_of_the_leader() {
     let leader = candidate(&mut leading).await;
     let term = lead(&mut leading, leader).await;
     let asked = transact(&mut leading, "test", async |conn: &mut Conn| {
-        sched_model::db::tick::fence(conn, leader, term).await?;
+        sched_model::dispatching::tick::fence(conn, leader, term).await?;
         let mut other = world.conn().await;
-        instances::request_step_down(&mut other).await.map(|asked| asked.is_some())
+        leadership::request_step_down(&mut other).await.map(|asked| asked.is_some())
     });
     assert!(asked.await.unwrap());
     assert!(is_asked(&mut asking, leader).await);

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sched_model::db::Conn;
-use sched_model::db::losses::Cause;
-use sched_model::db::recovery;
-use sched_model::db::roles::Scope;
-use sched_model::db::stuck::{self, StuckAttempt, Thresholds};
-use sched_model::db::tx::transact_in;
+use sched_model::Conn;
+use sched_model::connection::row_security::Scope;
+use sched_model::connection::transaction::transact_in;
 use sched_model::domain::dispatch::DispatchStatus;
 use sched_model::domain::ids::{DispatchId, TenantId, WorkerId};
+use sched_model::recovery::dead_workers;
+use sched_model::recovery::lost_attempts::Cause;
+use sched_model::recovery::stuck_attempts::{self, StuckAttempt, Thresholds};
 
 use crate::fixture::{TENANT, World};
 use crate::recovery::{expire, silence};
@@ -22,7 +22,7 @@ const THRESHOLDS: Thresholds = Thresholds { worker_lease: LEASE, unknown_limit: 
 async fn found(world: &World, scope: Scope, limit: i64) -> Vec<StuckAttempt> {
     let mut conn = world.conn().await;
     transact_in(&mut conn, scope.read_only(), "test_stuck", async |conn: &mut Conn| {
-        stuck::find(conn, THRESHOLDS, limit).await
+        stuck_attempts::find(conn, THRESHOLDS, limit).await
     })
     .await
     .unwrap()
@@ -47,9 +47,9 @@ async fn age(world: &World, dispatch: DispatchId, seconds: i32) {
 async fn by_the_leader(world: &World) -> BTreeSet<DispatchId> {
     expire(world).await;
     let mut conn = world.conn().await;
-    let lost = recovery::lost_attempts(&mut conn, 100).await.unwrap();
-    let overdue = recovery::overdue(&mut conn, UNKNOWN, 100).await.unwrap();
-    let strays = recovery::strays(&mut conn, UNKNOWN, 100).await.unwrap();
+    let lost = dead_workers::lost_attempts(&mut conn, 100).await.unwrap();
+    let overdue = dead_workers::overdue(&mut conn, UNKNOWN, 100).await.unwrap();
+    let strays = dead_workers::strays(&mut conn, UNKNOWN, 100).await.unwrap();
     lost.into_iter()
         .chain(overdue.into_iter().map(|overdue| overdue.attempt))
         .chain(strays.into_iter().map(|stray| stray.attempt))

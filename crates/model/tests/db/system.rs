@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use sched_model::db::housekeeping::{self, Housekeeping};
-use sched_model::db::jobs::{self, SaveMode};
-use sched_model::db::{Conn, archive, functions, system, transact};
+use sched_model::cluster::housekeeping::{self, Housekeeping};
 use sched_model::domain::retention::{HistoryExpiry, Retention};
+use sched_model::jobs::{self, SaveMode};
+use sched_model::{
+    Conn,
+    definitions::{built_in, functions},
+    retention::archive,
+    transact,
+};
 
 use crate::fixture::{TENANT, World, settings};
 
@@ -22,14 +27,14 @@ const NAMES: [&str; 6] = [
 async fn an_installation_gets_its_built_in_jobs_once() {
     let world = World::new().await;
     let mut conn = world.conn().await;
-    let installed = system::install(&mut conn).await.unwrap();
+    let installed = built_in::install(&mut conn).await.unwrap();
     assert_eq!(
         (installed.functions, installed.jobs, installed.taken),
         (NAMES.to_vec(), NAMES.to_vec(), vec![])
     );
     assert_eq!(
-        system::install(&mut conn).await.unwrap(),
-        system::Installed::default(),
+        built_in::install(&mut conn).await.unwrap(),
+        built_in::Installed::default(),
         "and nothing the second time"
     );
     let jobs =
@@ -52,7 +57,7 @@ async fn an_installation_gets_its_built_in_jobs_once() {
 async fn jobs_belong_to_the_operator_and_functions_to_the_release() {
     let world = World::new().await;
     let mut conn = world.conn().await;
-    system::install(&mut conn).await.unwrap();
+    built_in::install(&mut conn).await.unwrap();
     world
         .sql(
             "UPDATE scheduled_jobs SET is_enabled = false, next_run_at = NULL WHERE name = 'sched.retention';
@@ -60,7 +65,7 @@ async fn jobs_belong_to_the_operator_and_functions_to_the_release() {
              UPDATE task_functions SET description = 'of an older release' WHERE name = 'sched.backup'",
         )
         .await;
-    let installed = system::install(&mut conn).await.unwrap();
+    let installed = built_in::install(&mut conn).await.unwrap();
     assert_eq!((installed.functions, installed.jobs), (vec!["sched.backup"], vec![]));
     let enabled = "SELECT is_enabled FROM scheduled_jobs WHERE name = 'sched.retention'";
     assert_eq!(world.text(enabled).await, "f", "what was disabled stays so");
@@ -73,7 +78,7 @@ async fn names_that_are_taken_are_left_to_those_who_have_them() {
     let mut conn = world.conn().await;
     world.function("sched.backup").await;
     world.job("sched.archive").await;
-    let installed = system::install(&mut conn).await.unwrap();
+    let installed = built_in::install(&mut conn).await.unwrap();
     assert_eq!(installed.taken, ["sched.archive", "sched.backup"]);
     let function = functions::by_name(&mut conn, TENANT, "sched.backup").await.unwrap().unwrap();
     assert!(!function.is_system && function.settings.display_name == "sched.backup", "{function:?}");
@@ -85,7 +90,7 @@ async fn names_that_are_taken_are_left_to_those_who_have_them() {
 async fn there_is_one_job_of_a_built_in_function_and_scope() {
     let world = World::new().await;
     let mut conn = world.conn().await;
-    system::install(&mut conn).await.unwrap();
+    built_in::install(&mut conn).await.unwrap();
     let mut second = settings("second");
     second.function = "sched.retention".to_owned();
     second.scope = sched_model::domain::job::Scope::System;

@@ -2,14 +2,14 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::join_all;
-use sched_model::db::dispatches::{self, NewTrigger, Triggered};
-use sched_model::db::instances::{self, NewInstance, TakeOver};
-use sched_model::db::jobs::{self, SaveMode};
-use sched_model::db::tick::{self, Batch, CursorMove, DueJob, NewDispatch, NewSkip, Written};
-use sched_model::db::{Conn, DbError, DbResult, transact};
+use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
+use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
+use sched_model::dispatching::tick::{self, Batch, CursorMove, DueJob, NewDispatch, NewSkip, Written};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{DispatchId, InstanceId, JobId, Term};
-use sched_model::domain::schedule::SkipReason;
+use sched_model::domain::timetable::SkipReason;
+use sched_model::jobs::{self, SaveMode};
+use sched_model::{Conn, DbError, DbResult, transact};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
@@ -23,8 +23,8 @@ pub(crate) async fn leader(world: &World) -> Leader {
     let mut conn = world.conn().await;
     let id = InstanceId(Uuid::new_v4());
     let instance = NewInstance { id, hostname: "test".into(), pid: 1, version: "0.0.0".into() };
-    instances::register(&mut conn, &instance).await.unwrap();
-    match instances::take_over(&mut conn, id, LEASE).await.unwrap() {
+    leadership::register(&mut conn, &instance).await.unwrap();
+    match leadership::take_over(&mut conn, id, LEASE).await.unwrap() {
         TakeOver::Leading(term) => (id, term),
         TakeOver::Held => panic!("somebody leads already"),
     }
@@ -36,7 +36,7 @@ pub(crate) async fn make_due(world: &World) {
 }
 
 pub(crate) async fn due(conn: &mut Conn, limit: i64) -> Vec<DueJob> {
-    let now = sched_model::db::clock::now(conn).await.unwrap();
+    let now = sched_model::connection::database_clock::now(conn).await.unwrap();
     tick::lock_due(conn, now, limit).await.unwrap()
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::calendars::{self, CalendarSettings};
-use sched_model::db::jobs::{self, SaveError, SaveMode};
-use sched_model::db::{Conn, DbError, clock, transact};
+use sched_model::definitions::calendars::{self, CalendarSettings};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::job::JobSettings;
-use sched_model::domain::schedule::{CalendarRoll, JobType, jitter};
+use sched_model::domain::timetable::{CalendarRoll, JobType, jitter};
+use sched_model::jobs::{self, SaveError, SaveMode};
+use sched_model::{Conn, DbError, connection::database_clock, transact};
 use serde_json::{Value, json};
 
 use crate::fixture::{TENANT, World, settings};
@@ -37,7 +37,7 @@ fn around(now: DateTime<Utc>, before: i64, after: i64) -> Value {
 }
 
 async fn now(world: &World) -> DateTime<Utc> {
-    clock::now(&world.conn().await).await.unwrap()
+    database_clock::now(&world.conn().await).await.unwrap()
 }
 
 fn frozen(name: &str) -> JobSettings {
@@ -242,12 +242,12 @@ async fn a_job_is_not_written_by_a_calendar_that_is_being_changed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_formula_of_the_documentation_gives_the_jitter_of_the_scheduler() {
     let world = World::new().await;
-    let documentation = include_str!("../../../../docs/schedules.md");
+    let documentation = include_str!("../../../../docs/guide/schedules.md");
     let (_, formula) = documentation.split_once("SELECT mod(").unwrap();
     let (formula, _) = formula.split_once(" AS delay_microseconds").unwrap();
     let given = "(VALUES ('018f0000-0000-7000-8000-00000000beef'::uuid, '2026-03-01 12:00:00.25Z'::timestamptz, 3600)) v (job_id, scheduled_for, jitter_seconds)";
     let computed = world.text(&format!("SELECT mod({formula} FROM {given}")).await;
     let job = JobId("018f0000-0000-7000-8000-00000000beef".parse().unwrap());
-    let expected = jitter(job, "2026-03-01T12:00:00.25Z".parse().unwrap(), Duration::from_secs(3600));
+    let expected = jitter(job.0, "2026-03-01T12:00:00.25Z".parse().unwrap(), Duration::from_secs(3600));
     assert_eq!(computed, expected.as_micros().to_string());
 }

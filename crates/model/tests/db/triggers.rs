@@ -1,12 +1,12 @@
 //! Triggers of several jobs at once: each with its own fate, all by the rules of one.
 
 use diesel_async::RunQueryDsl as _;
-use sched_model::db::dispatches::{self, NewTrigger, Triggered};
-use sched_model::db::triggers::{self, Fate, Order};
-use sched_model::db::{Conn, transact};
+use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
+use sched_model::dispatching::trigger::{self, Fate, Order};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
+use sched_model::{Conn, transact};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -36,10 +36,10 @@ async fn worlds() -> [World; 2] {
 
 /// As the API does it.
 async fn all(conn: &mut Conn, orders: &[Order<'_>]) -> Vec<Fate> {
-    if let Some(fates) = triggers::at_once(conn, TENANT, Trigger::Api, orders).await.unwrap() {
+    if let Some(fates) = trigger::at_once(conn, TENANT, Trigger::Api, orders).await.unwrap() {
         return fates;
     }
-    let work = async |conn: &mut Conn| triggers::trigger_all(conn, TENANT, Trigger::Api, orders).await;
+    let work = async |conn: &mut Conn| trigger::trigger_all(conn, TENANT, Trigger::Api, orders).await;
     transact(conn, "test_trigger_all", work).await.unwrap()
 }
 
@@ -254,7 +254,7 @@ async fn a_quota_is_used_up_by_those_who_come_first() {
 async fn nothing_that_is_asked_for_is_nothing_done() {
     let world = World::new().await;
     assert_eq!(trigger(&world, &[]).await, []);
-    assert_eq!(triggers::trigger_all(&mut world.conn().await, TENANT, Trigger::Api, &[]).await.unwrap(), []);
+    assert_eq!(trigger::trigger_all(&mut world.conn().await, TENANT, Trigger::Api, &[]).await.unwrap(), []);
     assert_eq!(trigger(&world, &["missing"]).await, [Fate::NoSuchJob]);
     assert_eq!(world.number("SELECT count(*) FROM tenant_usage").await, 0);
 }
@@ -281,7 +281,7 @@ async fn each_trigger_has_its_entry_in_the_audit_log_and_sees_one_tenant() {
 
     // Whatever the connection was before: it is the API, in that tenant, and afterwards as it was.
     let nobody = TenantId(Uuid::new_v4());
-    let fates = triggers::at_once(&mut conn, nobody, Trigger::Api, &[order("a")]).await.unwrap();
+    let fates = trigger::at_once(&mut conn, nobody, Trigger::Api, &[order("a")]).await.unwrap();
     assert_eq!(fates, Some(vec![Fate::NoSuchJob]));
     let role = diesel::select(diesel::dsl::sql::<diesel::sql_types::Text>("current_setting('role')"));
     assert_eq!(role.get_result::<String>(&mut conn).await.unwrap(), "none");

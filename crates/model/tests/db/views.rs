@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sched_model::db::recovery;
+use sched_model::recovery::dead_workers;
 
 use crate::fixture::{QUEUE, TENANT, World};
 use crate::overdue;
@@ -96,7 +96,7 @@ async fn what_a_silent_worker_holds_is_stuck_before_and_after_it_is_given_up() {
     silence(&world, worker, 40).await;
     assert_eq!(expire(&world).await, [worker]);
     assert_eq!(stuck(&world).await.concat()[0], "worker_offline");
-    let lost = recovery::lost_attempts(&mut world.conn().await, 10).await.unwrap();
+    let lost = dead_workers::lost_attempts(&mut world.conn().await, 10).await.unwrap();
     assert_eq!(lost.iter().map(|lost| lost.dispatch_id).collect::<Vec<_>>(), [claimed.dispatch_id]);
     world.sql("UPDATE job_dispatch SET status = 'PENDING', claimable_at = now()").await;
     assert!(stuck(&world).await.is_empty(), "it waits again, and not for long");

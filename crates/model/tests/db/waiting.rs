@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
-use sched_model::db::dispatches::{self, NewTrigger, Triggered};
-use sched_model::db::health::{self, Fleet};
-use sched_model::db::waiting::{self, Begun, Expired, Over};
-use sched_model::db::{Conn, DbError, transact};
+use sched_model::cluster::health::{self, Fleet};
+use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
 use sched_model::domain::attempt::AttemptOutcome;
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::WorkerId;
 use sched_model::domain::job::JobSettings;
+use sched_model::running::expiry::{self, Begun, Expired, Over};
+use sched_model::{Conn, DbError, transact};
 
 use crate::attempts::{assert_counters_are_true, end, ended, skip_waits};
 use crate::fixture::{BEGIN, QUEUE, TENANT, World, settings};
 
 async fn expire(world: &World) -> Vec<Expired> {
-    transact(&mut world.conn().await, "test_expire", async |conn: &mut Conn| waiting::expire(conn, 100).await)
+    transact(&mut world.conn().await, "test_expire", async |conn: &mut Conn| expiry::expire(conn, 100).await)
         .await
         .unwrap()
 }
 
 async fn has_expired(world: &World) -> bool {
-    waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
+    expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().has_expired
 }
 
 /// Moves the instant by which dispatches must have begun into the past.
@@ -202,15 +202,15 @@ async fn a_trigger_expires_as_its_job_says() {
 }
 
 pub(crate) async fn unserved(world: &World) -> Vec<String> {
-    waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
+    expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().unserved
 }
 
 /// Notes what is unserved, as the leader does.
 async fn note(world: &World) -> (Vec<String>, Vec<(String, bool)>) {
     let noted: Result<(Vec<Begun>, Vec<Over>), DbError> =
         transact(&mut world.conn().await, "test_note", async |conn: &mut Conn| {
-            let found = waiting::look(conn, Duration::from_secs(10)).await?;
-            waiting::note_unserved(conn, &found.unserved).await
+            let found = expiry::look(conn, Duration::from_secs(10)).await?;
+            expiry::note_unserved(conn, &found.unserved).await
         })
         .await;
     let (begun, over) = noted.unwrap();
@@ -322,7 +322,7 @@ async fn that_a_queue_is_unserved_is_told_once_when_it_begins_and_once_when_it_e
     }
     assert_eq!(note(&world).await, (vec!["a".into(), "b".into()], vec![]));
     assert_eq!(note(&world).await, (vec![], vec![]), "it is known");
-    assert!(waiting::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
+    assert!(expiry::look(&mut world.conn().await, Duration::from_secs(10)).await.unwrap().is_noted());
     let since = "SELECT count(*) FROM unserved_queues WHERE since < now() - interval '50 seconds'";
     assert_eq!(world.number(since).await, 2);
     let worker = world.worker().await;

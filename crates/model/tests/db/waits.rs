@@ -2,15 +2,20 @@
 
 use std::time::Duration;
 
-use sched_model::db::claims::{self, Wanted};
-use sched_model::db::jobs::{self, Shown};
-use sched_model::db::{cancellations, dispatches, ledger, overview, system, waits};
 use sched_model::domain::dependency::{After, AfterCondition};
 use sched_model::domain::explain::{Dispatched, Wait, waits::of_job};
 use sched_model::domain::ids::{DispatchId, JobId, TenantId};
 use sched_model::domain::job::{JobSettings, OverlapPolicy};
 use sched_model::domain::lease::Leadership;
-use sched_model::domain::schedule::JobType;
+use sched_model::domain::timetable::JobType;
+use sched_model::jobs::{self, Shown};
+use sched_model::running::claims::{self, Wanted};
+use sched_model::{
+    cluster::overview,
+    definitions::built_in,
+    dispatching::{cancellations, dispatches},
+    explain::{blockers, history},
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -34,13 +39,13 @@ async fn oldest(world: &World) -> DispatchId {
 
 async fn waits_of(world: &World, id: DispatchId) -> Vec<Wait> {
     let mut conn = world.conn().await;
-    waits::of_dispatches(&mut conn, TENANT, &[id]).await.unwrap().remove(&id).unwrap_or_default()
+    blockers::of_dispatches(&mut conn, TENANT, &[id]).await.unwrap().remove(&id).unwrap_or_default()
 }
 
 async fn waits_of_job(world: &World, name: &str) -> Vec<Wait> {
     let mut conn = world.conn().await;
     let job = jobs::by_name(&conn, TENANT, name).await.unwrap().unwrap();
-    of_job(&waits::job_facts(&mut conn, TENANT, &job, LEASE).await.unwrap())
+    of_job(&blockers::job_facts(&mut conn, TENANT, &job, LEASE).await.unwrap())
 }
 
 fn words(waits: &[Wait]) -> Vec<&'static str> {
@@ -274,7 +279,7 @@ async fn a_calendar_and_other_jobs_are_in_the_way_of_a_job() {
 async fn explained(world: &World, id: DispatchId) -> Dispatched {
     let mut conn = world.conn().await;
     let row = dispatches::by_id(&mut conn, TENANT, id).await.unwrap().unwrap();
-    ledger::dispatch(&mut conn, TENANT, &row).await.unwrap().unwrap()
+    history::dispatch(&mut conn, TENANT, &row).await.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -351,7 +356,7 @@ async fn the_overview_names_queues_leaders_and_jobs_that_need_somebody() {
 async fn built_in_jobs_are_listed_when_they_are_asked_for_and_are_not_quarantined() {
     let world = World::new().await;
     let mut conn = world.conn().await;
-    system::install(&mut conn).await.unwrap();
+    built_in::install(&mut conn).await.unwrap();
     world.job("mine").await;
     // A job of a project is somebody's own, whatever it runs.
     world.save(&JobSettings { function: "sched.retention".into(), ..settings("sched.mine") }).await;

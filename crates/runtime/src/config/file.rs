@@ -9,8 +9,8 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{LoadError, Mistake, Origin};
 use super::setting::{Program, Setting};
+use crate::config::field_error::{LoadError, Mistake, Origin};
 
 /// Programs that may have a table in the file.
 const PROGRAMS: &[&str] = &["api", "scheduler", "worker", "schedctl"];

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::mistake::LoadError;
 use super::redact;
 use super::setting::{Program, Setting};
+use crate::config::field_error::LoadError;
 
 /// The flag that names the configuration file.
 pub(crate) const CONFIG: &str = "config";

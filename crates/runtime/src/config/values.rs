@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::mistake::{ConfigError, Mistake, Origin};
 use super::parse;
 use super::redact;
 use super::setting::Setting;
+use crate::config::field_error::{ConfigError, Mistake, Origin};
 
 /// A setting with what was said about it.
 pub(crate) struct Row {

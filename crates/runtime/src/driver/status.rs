@@ -77,7 +77,7 @@ impl TaskStatus {
 }
 
 fn since(instant: Instant) -> Duration {
-    crate::clock::monotonic().saturating_duration_since(instant)
+    crate::monotonic_clock::monotonic().saturating_duration_since(instant)
 }
 
 fn age<S: Serializer>(instant: &Option<Instant>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -158,7 +158,7 @@ async fn a_driver_that_is_asked_to_stop_lets_the_run_end() {
 #[test]
 fn a_status_serialises_ages_instead_of_instants() {
     let mut status = TaskStatus::new("scripted");
-    status.last_started = Some(crate::clock::monotonic());
+    status.last_started = Some(crate::monotonic_clock::monotonic());
     let value = serde_json::to_value(&status).unwrap();
     assert_eq!(value["state"], "idle");
     assert!(value["last_started_ms_ago"].is_u64(), "{value}");

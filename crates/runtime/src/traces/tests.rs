@@ -10,10 +10,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::clock::monotonic;
 use crate::config::{MapSource, Program, load};
 use crate::delivery::fake::Server;
 use crate::delivery::{FLUSH_WITHIN, Sending};
+use crate::monotonic_clock::monotonic;
 
 const PROGRAM: Program = Program::new("sched-worker", "1.2.3", "Runs jobs");
 const PLACE: Place =
@@ -72,7 +72,7 @@ async fn finish(exporting: Sending) {
 async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given() {
     let collector = Server::start(vec![(200, Vec::new())]).await;
     let (traces, exporting) = exporting(&format!("{}/otlp/", collector.address));
-    let (took, before) = (Duration::from_millis(1500), clock::wall());
+    let (took, before) = (Duration::from_millis(1500), monotonic_clock::wall());
     traces.ended(PLACE, took, || Span {
         parent: Some(7),
         attributes: vec![("job.name", "a".into()), ("attempt", 3.into())],
@@ -110,7 +110,7 @@ async fn a_span_is_sent_with_the_ids_the_times_and_the_facts_that_it_was_given()
     assert_eq!((status.code(), status.message.as_str()), (StatusCode::Error, "exit code 7"));
     assert_eq!(first.end_time_unix_nano - first.start_time_unix_nano, 1_500_000_000);
     let ended = SystemTime::UNIX_EPOCH + Duration::from_nanos(first.end_time_unix_nano);
-    assert!((before..=clock::wall()).contains(&ended), "{ended:?}");
+    assert!((before..=monotonic_clock::wall()).contains(&ended), "{ended:?}");
 }
 
 #[tokio::test]

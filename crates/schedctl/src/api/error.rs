@@ -9,8 +9,8 @@ use std::fmt;
 use sched_runtime::exit::{self, ExitStatus};
 use sched_wire::Problem;
 
+use crate::endpoint::Source;
 use crate::output::neutral;
-use crate::place::Source;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]

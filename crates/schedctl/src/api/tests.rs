@@ -7,7 +7,7 @@ use sched_wire::{ProblemError, Status};
 use secrecy::SecretString;
 
 use super::*;
-use crate::place::Source;
+use crate::endpoint::Source;
 
 /// Answers as many requests as there are answers, and gives back what it was sent.
 fn server(answers: Vec<(&'static str, String)>) -> (Url, JoinHandle<Vec<String>>) {

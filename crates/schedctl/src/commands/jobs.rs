@@ -4,9 +4,14 @@
 mod applying;
 mod args;
 mod create;
+pub(crate) mod draft;
+pub(crate) mod editing;
 mod explain;
+pub(crate) mod export;
+pub(crate) mod job_types;
 mod life;
 mod past;
+pub(crate) mod schedules;
 
 use std::time::Duration;
 
@@ -23,8 +28,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use self::args::{JobsListArgs, VersionArgs};
-use super::{Session, cancel, runs, schedules, tell_of_more};
+use super::{Session, runs, tell_of_more};
 use crate::api::{Api, ApiError};
+use crate::commands::runs::cancel;
 use crate::failure::{CommandResult, failure, too_late, usage};
 use crate::output::{Column, neutral, or_dash, tell, time, words};
 

@@ -1,7 +1,11 @@
 //! `dispatches` and `executions`: what is to be run, what has been, and what it wrote. Cancelling and running again are in [`cancel`].
 
 mod args;
+pub(crate) mod cancel;
+pub(crate) mod dead_letters;
+pub(crate) mod logs;
 mod shown;
+pub(crate) mod stuck;
 
 use sched_runtime::exit;
 use sched_wire::{
@@ -11,7 +15,7 @@ use sched_wire::{
 use uuid::Uuid;
 
 use self::shown::{DISPATCH, EXECUTION};
-use super::{Session, cancel, jobs, stuck, tell_of_more};
+use super::{Session, jobs, tell_of_more};
 use crate::failure::CommandResult;
 use crate::output::{Column, neutral, or_dash, tell, time};
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use devdb::{Guard, Target};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::OwnedTask;
 use tokio::process::{Child, Command};
 

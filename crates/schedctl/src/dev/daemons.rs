@@ -8,9 +8,9 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
-use sched_runtime::clock::monotonic;
 use sched_runtime::driver::Backoff;
 use sched_runtime::exit::describe;
+use sched_runtime::monotonic_clock::monotonic;
 use tokio_util::sync::CancellationToken;
 
 use super::daemon::{Running, Spec, StartError, in_words};

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use devdb::StopMode;
-use sched_model::db::{Database, queues};
 use sched_model::domain::ids::DEFAULT_TENANT;
 use sched_model::domain::job::check_name;
 use sched_model::domain::secret::SecretKeys;
-use sched_runtime::clock::monotonic;
+use sched_model::{Database, definitions::queues};
 use sched_runtime::config::{ProcessEnvironment, Source as _};
 use sched_runtime::exit::{self, ExitError, describe};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::private_file;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;

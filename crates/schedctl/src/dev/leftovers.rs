@@ -9,8 +9,8 @@ use anyhow::anyhow;
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use sched_runtime::clock::monotonic;
 use sched_runtime::exit::ExitError;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::shutdown::Shutdown;
 
 use super::folder::{Folder, ProcessEntry};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
-use sched_runtime::clock::monotonic;
 use sched_runtime::exit::ExitError;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_wire::{Execution, ExecutionStatus, ExecutionsQuery, MAX_PAGE, Status, TriggerRequest};
 
 use super::log::Log;

@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use sched_model::domain::system;
+use sched_model::domain::built_in;
 use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, StreamMessage};
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn line(event: &Event) -> Option<String> {
         .map(|took| format!(" after {}", duration(took)));
     let took = took.unwrap_or_default();
     if becomes == DispatchStatus::Completed {
-        return (!system::is_reserved(job)).then(|| format!("{job}: succeeded{took}."));
+        return (!built_in::is_reserved(job)).then(|| format!("{job}: succeeded{took}."));
     }
     let how = match text("status") {
         Some(status) => status.to_lowercase(),

@@ -7,8 +7,8 @@ use chrono::DateTime;
 use sched_model::domain::handler_config::{HttpConfig, NativeConfig, ProcessConfig};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
-use sched_model::domain::schedule::Calendar;
 use sched_model::domain::template::Template;
+use sched_model::domain::timetable::Calendar;
 use sched_wire::HandlerType;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -83,7 +83,7 @@ fn first_block(page: &str) -> Files {
 
 #[test]
 fn the_channels_and_rules_that_the_documentation_shows_can_be_applied() {
-    let manifest = first_block(include_str!("../../../../docs/notifications.md")).manifest();
+    let manifest = first_block(include_str!("../../../../docs/guide/notifications.md")).manifest();
     assert_eq!((manifest.notification_channels.len(), manifest.notification_rules.len()), (1, 2));
     assert!(
         manifest.notification_rules.iter().all(|rule| rule.channel == manifest.notification_channels[0].name)
@@ -92,7 +92,7 @@ fn the_channels_and_rules_that_the_documentation_shows_can_be_applied() {
 
 #[test]
 fn the_template_that_the_documentation_shows_makes_a_job() {
-    let files = first_block(include_str!("../../../../docs/templates.md"));
+    let files = first_block(include_str!("../../../../docs/guide/templates.md"));
     let spec = files.templates().next().unwrap();
     let mut parameters = serde_json::to_value(&spec.parameters).unwrap();
     for (name, one) in &spec.parameters {

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::outline::{CALENDARS, CHANNELS, FUNCTIONS, JOBS, Position, QUEUES, RULES, TEMPLATES};
+use crate::manifest::source_positions::{
+    CALENDARS, CHANNELS, FUNCTIONS, JOBS, Position, QUEUES, RULES, TEMPLATES,
+};
 use crate::output::neutral;
 
 /// Where something stands.

@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::mistakes::{self, Mistake, Where};
-use super::outline::{Outline, Position};
 use super::single::{self, in_words};
+use crate::manifest::source_positions::{Outline, Position};
 use crate::suggest;
 
 /// More than the API takes in one request.

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::mistakes::{Mistake, Where};
-use super::outline::Outline;
 use super::{FilesError, reading, unescape};
+use crate::manifest::source_positions::Outline;
 use crate::output::neutral;
 use crate::suggest;
 

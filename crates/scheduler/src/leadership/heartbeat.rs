@@ -5,10 +5,10 @@
 use std::time::Instant;
 
 use chrono::{DateTime, Utc};
-use sched_model::db::instances::{self, Heartbeat};
-use sched_model::db::{Conn, DbError};
-use sched_model::domain::clock::Reading;
-use sched_runtime::clock::{monotonic, wall};
+use sched_model::cluster::leadership::{self, Heartbeat};
+use sched_model::domain::clock_jump::Reading;
+use sched_model::{Conn, DbError};
+use sched_runtime::monotonic_clock::{monotonic, wall};
 
 use super::{Leadership, Loss, Next, vitals};
 
@@ -17,7 +17,7 @@ impl Leadership {
     pub(super) async fn heartbeat(&mut self, conn: &mut Conn, sent_at: Instant) -> Result<Next, DbError> {
         let clock_offset = self.vitals.borrow().clock_offset.map(vitals::seconds);
         let (sent, wall) = (monotonic(), DateTime::<Utc>::from(wall()));
-        let heartbeat = instances::heartbeat(conn, self.instance.id, clock_offset).await?;
+        let heartbeat = leadership::heartbeat(conn, self.instance.id, clock_offset).await?;
         let Heartbeat::Recorded { term, leader_since, step_down, at } = heartbeat else {
             self.is_registered = false;
             self.stand_down(Loss::TakenForDead);

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use sched_model::db::{Conn, DbError, instances, notify};
 use sched_model::domain::ids::Term;
-use sched_runtime::clock::monotonic;
+use sched_model::{Conn, DbError, cluster::leadership, connection::notify};
+use sched_runtime::monotonic_clock::monotonic;
 
 use super::{Leadership, Loss};
 
@@ -67,7 +67,7 @@ impl Leadership {
 
     /// Ends the term if it is still ours, and tells the standbys.
     pub(super) async fn end_term(&self, conn: &mut Conn, term: Term) -> Result<(), DbError> {
-        if instances::resign(conn, self.instance.id, term).await? {
+        if leadership::resign(conn, self.instance.id, term).await? {
             notify::leader_resigned(conn).await?;
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Leadership {
         self.resign(Loss::Stopped).await;
         let removed = async {
             let mut conn = self.conn().await?;
-            instances::unregister(&mut conn, self.instance.id).await
+            leadership::unregister(&mut conn, self.instance.id).await
         };
         match tokio::time::timeout(LEAVE_WITHIN, removed).await {
             Ok(Ok(())) => {}

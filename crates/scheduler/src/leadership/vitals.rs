@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sched_model::domain::ids::Term;
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 
 /// What this scheduler is at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::{MisfireKind, OverlapPolicy};
-use sched_model::domain::schedule::{CalendarRoll, JobType, SkipReason};
+use sched_model::domain::timetable::{CalendarRoll, JobType, SkipReason};
 use serde_json::json;
 
 use super::*;

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use sched_model::db::events::{self, NewEvent};
-use sched_model::db::tick::{self, Batch, DueJob, NewDispatch, Written};
-use sched_model::db::tx::TransactionError;
-use sched_model::db::{Conn, DbError, transact};
+use sched_model::connection::transaction::TransactionError;
+use sched_model::dispatching::tick::{self, Batch, DueJob, NewDispatch, Written};
 use sched_model::domain::ids::JobId;
 use sched_model::domain::trace::TraceContext;
-use sched_runtime::clock::monotonic;
+use sched_model::events::append::{self, NewEvent};
+use sched_model::{Conn, DbError, transact};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::traces::{Kind, Place, Span, Traces};
 use serde_json::json;
 
@@ -125,7 +125,7 @@ impl Batches {
         };
         phases.end("plan");
         let written = tick::write(conn, instance, term, &batch).await?;
-        events::append(conn, &disabled_events(&jobs, &disabled)).await?;
+        append::append(conn, &disabled_events(&jobs, &disabled)).await?;
         phases.end("write");
         Ok(Some(Done { now, fenced, jobs, batch, disabled, written, phases }))
     }
@@ -203,7 +203,7 @@ impl Batches {
             }
             let (batch, disabled) = disable_all(&jobs, now, &reason);
             tick::write(conn, instance, term, &batch).await?;
-            events::append(conn, &disabled_events(&jobs, &disabled)).await
+            append::append(conn, &disabled_events(&jobs, &disabled)).await
         })
         .await
     }
@@ -321,7 +321,7 @@ fn disabled_events(jobs: &[DueJob], disabled: &[Disabled]) -> Vec<NewEvent> {
             project_id: job.project_id,
             job_id: Some(job.id),
             dispatch_id: None,
-            event_type: events::JOB_DISABLED,
+            event_type: append::JOB_DISABLED,
             payload: json!({"job_name": job.name, "reason": reason}),
         })
         .collect()

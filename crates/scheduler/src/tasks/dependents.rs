@@ -1,6 +1,6 @@
 //! Jobs that run after others: dispatched when those have ended.
 //!
-//! Ends are told in a table by whoever closes a dispatch ([`sched_model::db::job_ends`]), in the same transaction; here they are taken
+//! Ends are told in a table by whoever closes a dispatch ([`sched_model::dispatching::dependents`]), in the same transaction; here they are taken
 //! from it in batches, each a fenced transaction of a constant number of round trips, until there are none. If the process dies, what
 //! is not committed is done by the next leader. A notification wakes this task after the commit of an end; losing it costs the period.
 //! A look that finds nothing costs one statement and no transaction of its own.
@@ -8,10 +8,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sched_model::db::job_ends::{self, Followed, Limits};
-use sched_model::db::{Conn, DbError, notify, tick, transact};
-use sched_runtime::clock::monotonic;
+use sched_model::dispatching::dependents::{self, Followed, Limits};
+use sched_model::{Conn, DbError, connection::notify, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
@@ -48,7 +48,7 @@ impl Dependents {
         let mut conn = self.scope.database.conn().await?;
         let started = monotonic();
         let mut sum = Followed::default();
-        while job_ends::any(&mut conn).await? {
+        while dependents::any(&mut conn).await? {
             let mut done =
                 transact(&mut conn, "run_dependents", async |conn: &mut Conn| self.batch(conn).await).await?;
             if done.ends == 0 {
@@ -70,7 +70,7 @@ impl Dependents {
     async fn batch(&self, conn: &mut Conn) -> Result<Followed, DbError> {
         let Scope { instance, term, .. } = self.scope;
         let now = tick::fence(conn, instance, term).await?;
-        job_ends::run_dependents(conn, instance, term, now, LIMITS).await
+        dependents::run_dependents(conn, instance, term, now, LIMITS).await
     }
 }
 

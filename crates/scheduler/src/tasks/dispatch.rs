@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use sched_model::db::tick::{self, Outlook};
-use sched_model::db::{Conn, DbError, notify};
-use sched_runtime::clock::monotonic;
+use sched_model::dispatching::tick::{self, Outlook};
+use sched_model::{Conn, DbError, connection::notify};
 use sched_runtime::driver::{Activation, Report};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::{BoxError, spawn_owned};
 use serde_json::json;
 use tokio::sync::watch;

@@ -10,11 +10,13 @@
 
 use std::time::Duration;
 
-use sched_model::db::housekeeping::{self, Housekeeping};
-use sched_model::db::partitions::{self, ExpiredMonth};
-use sched_model::db::{Conn, DbError, event_stream, instances, tick, transact, workers};
-use sched_runtime::clock::monotonic;
+use sched_model::cluster::housekeeping::{self, Housekeeping};
+use sched_model::connection::partitions::{self, ExpiredMonth};
+use sched_model::{
+    Conn, DbError, cluster::leadership, dispatching::tick, events::stream, running::workers, transact,
+};
 use sched_runtime::driver::{Activation, Report};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
@@ -60,7 +62,7 @@ impl Maintain {
             housekeeping::tell(conn, &self.told).await
         })
         .await?;
-        let schedulers = instances::remove_stale(&mut conn, self.told.stale_scheduler).await?;
+        let schedulers = leadership::remove_stale(&mut conn, self.told.stale_scheduler).await?;
         let workers = workers::remove_stale(&mut conn, self.told.stale_worker).await?;
         let settled = settle_foreign(&mut conn).await?;
         let made = partitions::make_ahead(&mut conn).await?;
@@ -129,7 +131,7 @@ impl Maintain {
 async fn settle_foreign(conn: &mut Conn) -> Result<u64, DbError> {
     let (began, mut settled) = (monotonic(), 0);
     for _ in 0..FOREIGN_STATEMENTS {
-        let found = match event_stream::settle_foreign(conn, FOREIGN_AT_ONCE).await {
+        let found = match stream::settle_foreign(conn, FOREIGN_AT_ONCE).await {
             Err(error) if error.is_outage() => return Err(error),
             Err(error) => {
                 let error = error.with_causes();

@@ -1,6 +1,6 @@
 //! Notifications: what rules want told gets a message, each message its dispatch, and each dispatch its end in the record of the message.
 //!
-//! Reads on in the stream of events after a position that is stored ([`sched_model::db::notifications`]), in steps that are each a fenced
+//! Reads on in the stream of events after a position that is stored ([`sched_model::events::notifications`]), in steps that are each a fenced
 //! transaction of a constant number of round trips. If the process dies, what is not committed is done by the next leader. No event
 //! wakes this task, but its period, a new rule and a message that was asked for, so that neither the tick nor the end of an attempt pays anything for it. Where there is neither a rule nor a
 //! message under way, a look is one statement, and there are few of them.
@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sched_model::db::event_stream::{self, Running, WRITES_WITHIN};
-use sched_model::db::notifications::follow::{self, Limits, Stepped, Tidied};
-use sched_model::db::{Conn, DbError, tick, transact};
-use sched_runtime::clock::monotonic;
+use sched_model::events::notifications::follow::{self, Limits, Stepped, Tidied};
+use sched_model::events::stream::{self, Running, WRITES_WITHIN};
+use sched_model::{Conn, DbError, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
@@ -222,7 +222,7 @@ impl Held {
         if held < ASK_AFTER {
             return Ok(());
         }
-        let running = event_stream::running(conn).await?;
+        let running = stream::running(conn).await?;
         self.ignored = self.harmless(&running, now);
         if held >= TELL_AFTER && !self.is_told {
             self.is_told = true;

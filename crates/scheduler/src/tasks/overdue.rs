@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use sched_model::db::losses::{Cause, Losses, Lost};
-use sched_model::db::recovery;
-use sched_model::db::{Conn, DbError, notify, tick, transact};
+use sched_model::recovery::dead_workers;
+use sched_model::recovery::lost_attempts::{Cause, Losses, Lost};
+use sched_model::{Conn, DbError, connection::notify, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
@@ -49,7 +49,7 @@ impl Overdue {
     async fn run(&self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
         // Nearly always nothing is found, and then no transaction is needed.
-        if recovery::overdue(&mut conn, self.unknown_limit, BATCH).await?.is_empty() {
+        if dead_workers::overdue(&mut conn, self.unknown_limit, BATCH).await?.is_empty() {
             return Ok(Report::idle());
         }
         let ended = transact(&mut conn, "end_overdue", async |conn: &mut Conn| self.end(conn).await).await?;
@@ -73,7 +73,7 @@ impl Overdue {
 
     async fn end(&self, conn: &mut Conn) -> Result<Vec<Lost>, DbError> {
         tick::fence(conn, self.scope.instance, self.scope.term).await?;
-        let found = recovery::overdue(conn, self.unknown_limit, BATCH).await?;
+        let found = dead_workers::overdue(conn, self.unknown_limit, BATCH).await?;
         let found =
             found.into_iter().map(|overdue| (overdue.attempt, Cause::Overdue { limit: overdue.limit }));
         Losses { max_attempts: self.max_attempts }.end(conn, found.collect()).await

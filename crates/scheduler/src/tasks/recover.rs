@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use sched_model::db::DbError;
-use sched_model::db::losses::{By, Losses, Recovered, Recovery};
+use sched_model::DbError;
+use sched_model::recovery::lost_attempts::{By, Losses, Recovered, Recovery};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;

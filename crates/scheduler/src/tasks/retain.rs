@@ -15,12 +15,12 @@
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use sched_model::db::notifications::follow;
-use sched_model::db::retention::{self, Page, Strays};
-use sched_model::db::{Conn, DbError, housekeeping, tick, transact};
 use sched_model::domain::retention::{Cutoffs, Retention};
-use sched_runtime::clock::monotonic;
+use sched_model::events::notifications::follow;
+use sched_model::retention::retain::{self, Page, Strays};
+use sched_model::{Conn, DbError, cluster::housekeeping, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 use uuid::Uuid;
@@ -124,7 +124,7 @@ impl Retain {
         let limit = self.page_rows;
         transact(conn, "prune_live", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            retention::live(conn, limit).await?;
+            retain::live(conn, limit).await?;
             follow::prune(conn, cutoffs.finished, limit).await.map(drop)
         })
         .await
@@ -159,7 +159,7 @@ impl Retain {
         let (after, limit) = (self.position.dispatches, self.page_rows);
         let page: Page<Uuid> = transact(conn, "prune_dispatches", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            retention::dispatches(conn, &cutoffs, after, limit).await
+            retain::dispatches(conn, &cutoffs, after, limit).await
         })
         .await?;
         gone.dispatches += page.gone;
@@ -171,7 +171,7 @@ impl Retain {
         let (after, limit) = (self.position.skips, self.page_rows);
         let page: Page<i64> = transact(conn, "prune_skips", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            retention::skips(conn, &cutoffs, after, limit).await
+            retain::skips(conn, &cutoffs, after, limit).await
         })
         .await?;
         gone.skips += page.gone;
@@ -184,8 +184,8 @@ impl Retain {
         let (page, answers) = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
             let (_, now) = self.cutoffs(conn).await?;
             let before = now - TimeDelta::from_std(self.ages.idempotency_keys).unwrap_or(TimeDelta::MAX);
-            let answers = retention::answers(conn, before, limit).await?;
-            let page: Page<Uuid> = retention::idempotency_keys(conn, before, after, limit).await?;
+            let answers = retain::answers(conn, before, limit).await?;
+            let page: Page<Uuid> = retain::idempotency_keys(conn, before, after, limit).await?;
             Ok::<_, DbError>((page, answers))
         })
         .await?;
@@ -198,8 +198,8 @@ impl Retain {
         let limit = self.page_rows;
         let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
             let cutoffs = self.cutoffs(conn).await?.0;
-            let past = retention::past(conn, &cutoffs, limit).await?;
-            Ok::<_, DbError>((past, retention::strays(conn, &cutoffs, limit).await?))
+            let past = retain::past(conn, &cutoffs, limit).await?;
+            Ok::<_, DbError>((past, retain::strays(conn, &cutoffs, limit).await?))
         })
         .await?;
         gone.audit += past.entries;

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use sched_model::db::{Conn, DbError, tick, transact};
 use sched_model::domain::ids::{JobId, TenantId};
-use sched_model::domain::schedule::tzdata_version;
+use sched_model::domain::timetable::tzdata_version;
+use sched_model::{Conn, DbError, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use serde_json::json;

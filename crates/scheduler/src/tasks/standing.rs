@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use sched_model::db::{DbError, health};
 use sched_model::domain::instance::WorkerStatus;
+use sched_model::{DbError, cluster::health};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sched_model::db::losses::{Cause, Losses, Lost};
-use sched_model::db::recovery::{self, StrayAttempt};
-use sched_model::db::{Conn, DbError, notify, tick, transact};
 use sched_model::domain::ids::{ClaimToken, DispatchId};
-use sched_runtime::clock::monotonic;
+use sched_model::recovery::dead_workers::{self, StrayAttempt};
+use sched_model::recovery::lost_attempts::{Cause, Losses, Lost};
+use sched_model::{Conn, DbError, connection::notify, dispatching::tick, transact};
 use sched_runtime::driver::{Activation, Report};
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::BoxError;
 use serde_json::json;
 
@@ -115,7 +115,7 @@ impl Strays {
     /// Ends those that are still there. Looks without the fence, which nobody is to wait for while a whole table is read: nothing makes a claim of
     /// an attempt that has none, and one that has ended meanwhile is told by its token.
     async fn second_look(&self, conn: &mut Conn, seen: &Sighting) -> Result<Vec<Lost>, DbError> {
-        let found = recovery::strays(conn, self.unknown_limit, BATCH).await?;
+        let found = dead_workers::strays(conn, self.unknown_limit, BATCH).await?;
         let found: Vec<StrayAttempt> =
             found.into_iter().filter(|stray| seen.claims.contains(&claim(stray))).collect();
         transact(conn, "end_strays", async |conn: &mut Conn| self.end(conn, &found).await).await
@@ -124,7 +124,7 @@ impl Strays {
     /// The first look. Decides nothing, so it needs no fence.
     async fn look(&mut self) -> Result<Report, DbError> {
         let mut conn = self.scope.database.conn().await?;
-        let found = recovery::strays(&mut conn, self.unknown_limit, BATCH).await?;
+        let found = dead_workers::strays(&mut conn, self.unknown_limit, BATCH).await?;
         if found.is_empty() {
             return Ok(Report::idle());
         }

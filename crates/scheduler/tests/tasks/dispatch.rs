@@ -1,7 +1,7 @@
 //! How what is due is cut into transactions.
 
-use sched_model::db::tick;
-use sched_runtime::clock::monotonic;
+use sched_model::dispatching::tick;
+use sched_runtime::monotonic_clock::monotonic;
 
 use crate::fixture::run;
 use crate::refused::{dispatch, three_due};

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use sched_model::db::claims::{self, Claimed};
-use sched_model::db::instances::{self, NewInstance, TakeOver};
-use sched_model::db::workers::{self, NewWorker};
-use sched_model::db::{Conn, Database};
+use sched_model::cluster::leadership::{self, NewInstance, TakeOver};
 use sched_model::domain::ids::{DEFAULT_TENANT, InstanceId, Term, WorkerId};
+use sched_model::running::claims::{self, Claimed};
+use sched_model::running::workers::{self, NewWorker};
+use sched_model::{Conn, Database};
 use sched_runtime::driver::{Activation, Report};
 use sched_runtime::tasks::BoxError;
 use sched_runtime::traces::Traces;
@@ -38,9 +38,9 @@ impl World {
         let mut conn = database.dedicated().await.unwrap();
         let instance = InstanceId(Uuid::new_v4());
         let new = NewInstance { id: instance, hostname: "test".into(), pid: 1, version: "0.0.0".into() };
-        instances::register(&mut conn, &new).await.unwrap();
+        leadership::register(&mut conn, &new).await.unwrap();
         let TakeOver::Leading(term) =
-            instances::take_over(&mut conn, instance, Duration::from_secs(600)).await.unwrap()
+            leadership::take_over(&mut conn, instance, Duration::from_secs(600)).await.unwrap()
         else {
             panic!("somebody leads already");
         };

@@ -1,7 +1,7 @@
 //! What rules tell, once each and to whom, whatever happens to the leader in between.
 
-use sched_model::db::notifications::follow::{self, Limits};
-use sched_model::db::{Conn, DbError, system, tick, transact};
+use sched_model::events::notifications::follow::{self, Limits};
+use sched_model::{Conn, DbError, definitions::built_in, dispatching::tick, transact};
 use sched_runtime::driver::Activation;
 use sched_scheduler::tasks::notify::Notify;
 
@@ -16,7 +16,7 @@ const LIMITS: Limits = Limits { events: 1_000, dispatches: 100, room: 8 };
 /// A world with the built-in jobs, the job `nightly` in the project of the migrations, and a channel.
 async fn world() -> World {
     let world = World::new().await;
-    system::install(&mut world.conn().await).await.unwrap();
+    built_in::install(&mut world.conn().await).await.unwrap();
     world.job("nightly", 0).await;
     world.job("hourly", 0).await;
     world
@@ -382,7 +382,8 @@ async fn old_messages_go_and_those_that_are_not_over_stay() {
         )
         .await;
     let mut conn = world.conn().await;
-    let cutoff = sched_model::db::clock::now(&conn).await.unwrap() - chrono::TimeDelta::days(30);
+    let cutoff =
+        sched_model::connection::database_clock::now(&conn).await.unwrap() - chrono::TimeDelta::days(30);
     assert_eq!(follow::prune(&mut conn, cutoff, 1).await.unwrap(), 1);
     assert_eq!(follow::prune(&mut conn, cutoff, 10).await.unwrap(), 1);
     assert_eq!(follow::prune(&mut conn, cutoff, 10).await.unwrap(), 0);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sched_model::db::attempts::{self, Ended, Record};
-use sched_model::db::claims::Claimed;
 use sched_model::domain::attempt::{AttemptOutcome, Verdict};
 use sched_model::domain::dispatch::DispatchEvent;
 use sched_model::domain::ids::execution_id;
+use sched_model::running::attempts::{self, Ended, Record};
+use sched_model::running::claims::Claimed;
 use sched_runtime::driver::{Activation, Report};
 use sched_scheduler::tasks::overdue::Overdue;
 use sched_scheduler::tasks::recover::Recover;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sched_model::db::housekeeping::{self, Housekeeping};
+use sched_model::cluster::housekeeping::{self, Housekeeping};
 use sched_model::domain::ids::DEFAULT_TENANT;
 use sched_model::domain::retention::{HistoryExpiry, Retention};
 use sched_runtime::driver::{Activation, Report};

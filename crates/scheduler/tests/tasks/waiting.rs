@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sched_runtime::driver::{Activation, Report};
-use sched_scheduler::tasks::waiting::Waiting;
+use sched_scheduler::tasks::expiry::Waiting;
 
 use crate::fixture::{World, assert_refused, run};
 

@@ -11,7 +11,7 @@ use sched_model::domain::ids::{ClaimToken, DispatchId};
 use tokio::sync::mpsc;
 
 use super::scrub::{ScrubbedStream, Scrubber};
-use crate::live::Board;
+use crate::attempt::live::Board;
 
 /// One thing told.
 #[derive(Debug, Clone, PartialEq)]

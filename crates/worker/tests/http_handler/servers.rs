@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_worker::handlers::{ErrorClass, Outcome};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use sched_worker::handlers::http::{AllowEntry, HttpHandler, HttpSettings, Resolve, Resolving};
 use sched_worker::handlers::{Execution, Live, Report, Secrets};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sched_model::domain::function::HandlerType;
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_worker::handlers::http::{HttpHandler, HttpSettings};
 use sched_worker::handlers::process::{ProcessSettings, ProgramList, RunAsList};
 use sched_worker::handlers::{Execution, Handlers, Live, Report, Secrets};

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use sched_model::db::housekeeping::{self, Housekeeping};
-use sched_model::db::{Conn, system};
+use sched_model::cluster::housekeeping::{self, Housekeeping};
 use sched_model::domain::retention::{HistoryExpiry, Retention};
+use sched_model::{Conn, definitions::built_in};
 use sched_runtime::config::{self, MapSource};
 use sched_runtime::daemon::Context;
 use sched_runtime::exit::ExitError;
@@ -67,7 +67,7 @@ impl World {
     async fn without_worker(expiry: HistoryExpiry) -> Self {
         let db = TestDatabase::new().await;
         let mut conn = db.database().dedicated().await.unwrap();
-        assert_eq!(system::install(&mut conn).await.unwrap().jobs.len(), 6);
+        assert_eq!(built_in::install(&mut conn).await.unwrap().jobs.len(), 6);
         tell(&mut conn, expiry).await;
         Self { client: db.client().await, db, shutdown: Shutdown::new(), worker: None }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use sched_model::db::secrets;
+use sched_model::definitions::secrets;
 use sched_model::domain::ids::DEFAULT_TENANT;
 use sched_model::domain::secret::{KEY_BYTES, SecretKeys, SecretPlace, SecretValue, key_line};
 use secrecy::ExposeSecret as _;

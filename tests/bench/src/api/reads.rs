@@ -101,7 +101,7 @@ async fn through(api: &Api, read: &Read, jobs: &[String]) -> anyhow::Result<Vec<
     }
     let mut times = Vec::new();
     for path in &paths {
-        let begun = sched_runtime::clock::monotonic();
+        let begun = sched_runtime::monotonic_clock::monotonic();
         client.get(path).await?;
         times.push(millis(begun.elapsed()));
     }
@@ -116,7 +116,7 @@ async fn directly(db: &Db, read: &Read, jobs: &[String]) -> anyhow::Result<Vec<f
     }
     let mut times = Vec::new();
     for job in jobs {
-        let begun = sched_runtime::clock::monotonic();
+        let begun = sched_runtime::monotonic_clock::monotonic();
         statement.rows(job).await?;
         times.push(millis(begun.elapsed()));
     }

@@ -64,12 +64,12 @@ async fn clear(db: &Db) -> anyhow::Result<()> {
 /// Triggers for so many seconds; triggers per second, and how many.
 async fn run(api: &Api, jobs: &[String], seconds: usize) -> anyhow::Result<(f64, usize)> {
     let next = AtomicUsize::new(0);
-    let begun = sched_runtime::clock::monotonic();
+    let begun = sched_runtime::monotonic_clock::monotonic();
     let until = begun + Duration::from_secs(u64::try_from(seconds)?);
     let done = try_join_all((0..CLIENTS).map(async |_| {
         let mut client = api.client().await?;
         let mut done = 0_usize;
-        while sched_runtime::clock::monotonic() < until {
+        while sched_runtime::monotonic_clock::monotonic() < until {
             let position = next.fetch_add(1, Ordering::Relaxed) % jobs.len();
             let job = jobs.get(position).context("a job of the list")?;
             client.post(&format!("/jobs/{job}/trigger")).await?;

@@ -79,7 +79,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 async fn round_trips(db: &Db) -> anyhow::Result<Vec<f64>> {
     let mut trips = Vec::new();
     for _ in 0..100 {
-        let started = sched_runtime::clock::monotonic();
+        let started = sched_runtime::monotonic_clock::monotonic();
         db.run("BEGIN").await?;
         db.run("COMMIT").await?;
         trips.push(started.elapsed().as_secs_f64() * 1e3);

@@ -147,12 +147,12 @@ async fn executed_by(workers: &[Hosted]) -> anyhow::Result<f64> {
 
 /// Waits until workers have run this many together, as long as they make progress.
 pub(super) async fn wait_executed(workers: &[Hosted], count: usize) -> anyhow::Result<()> {
-    let mut seen = (executed_by(workers).await?, sched_runtime::clock::monotonic());
+    let mut seen = (executed_by(workers).await?, sched_runtime::monotonic_clock::monotonic());
     while seen.0 < count as f64 {
         tokio::time::sleep(Duration::from_millis(250)).await;
         let executed = executed_by(workers).await?;
         if executed > seen.0 {
-            seen = (executed, sched_runtime::clock::monotonic());
+            seen = (executed, sched_runtime::monotonic_clock::monotonic());
         }
         ensure!(seen.1.elapsed() < STALLED_AFTER, "no worker gets on after {executed} of {count} dispatches");
     }

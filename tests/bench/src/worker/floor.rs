@@ -24,7 +24,7 @@ pub(super) async fn measure(db: &Db, count: usize, apart: Duration) -> anyhow::R
     let mut waits = Vec::new();
     for position in 0..=count {
         tokio::time::sleep(apart).await;
-        let begun = sched_runtime::clock::monotonic();
+        let begun = sched_runtime::monotonic_clock::monotonic();
         sender.execute(&notify, &[]).await?;
         notifications.recv().await.context("the listening connection has ended")?;
         writer.execute(&change, &[]).await?;

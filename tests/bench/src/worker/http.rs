@@ -48,7 +48,7 @@ async fn loop_bare(address: SocketAddr, count: usize) -> anyhow::Result<f64> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let url = format!("http://{address}/");
     let left = AtomicUsize::new(count);
-    let started = sched_runtime::clock::monotonic();
+    let started = sched_runtime::monotonic_clock::monotonic();
     try_join_all((0..SLOTS).map(|_| async {
         while let Ok(n) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
         {

@@ -37,7 +37,7 @@ pub(super) async fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 
 async fn loop_bare(count: usize) -> anyhow::Result<f64> {
     let left = AtomicUsize::new(count);
-    let started = sched_runtime::clock::monotonic();
+    let started = sched_runtime::monotonic_clock::monotonic();
     try_join_all((0..SLOTS).map(|_| async {
         while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
             let status = Command::new(TRUE)

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use sched_model::db::dispatches::{self, NewTrigger, Triggered};
-use sched_model::db::{Conn, Database, DatabaseSettings, notify, transact};
+use sched_model::dispatching::dispatches::{self, NewTrigger, Triggered};
 use sched_model::domain::dispatch::Trigger;
 use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::{Conn, Database, DatabaseSettings, connection::notify, transact};
 
 use super::backlog::{self, Function};
 use super::floor;

@@ -7,10 +7,11 @@
 
 use anyhow::{Context, ensure};
 
-const CLAIM: &str = include_str!("../../../../crates/model/src/db/sql/claim.sql");
-const LOCK_JOBS: &str = include_str!("../../../../crates/model/src/db/sql/attempts_lock_jobs.sql");
-const END: &str = include_str!("../../../../crates/model/src/db/sql/attempts_end.sql");
-const RELEASE: &str = include_str!("../../../../crates/model/src/db/sql/attempts_release_claims.sql");
+const CLAIM: &str = include_str!("../../../../crates/model/src/running/claims/claim.sql");
+const LOCK_JOBS: &str = include_str!("../../../../crates/model/src/running/attempts/attempts_lock_jobs.sql");
+const END: &str = include_str!("../../../../crates/model/src/running/attempts/attempts_end.sql");
+const RELEASE: &str =
+    include_str!("../../../../crates/model/src/running/attempts/attempts_release_claims.sql");
 
 /// The first columns of the claim's answer.
 const ANSWER: &str = "claim_id, dispatch_id, tenant_id, job_id, job_name, token, attempt, retry_count, lost_count, scheduled_for, \

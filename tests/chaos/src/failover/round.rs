@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use system_tests::{Effects, FinishedRun, Verdict};
 use test_support::{Client as Sql, Pair, socket_of};
 use tokio::task::JoinSet;
@@ -85,7 +85,7 @@ pub(super) async fn run(cli: &Cli, folder: &Path, mode: Mode, seed: u64) -> anyh
     setup::populate(first, &program("chaos-job")?, &effects, &their_bearer).await?;
 
     let length = Duration::from_secs(cli.seconds.max(6));
-    let start = clock::monotonic();
+    let start = monotonic_clock::monotonic();
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(crew.named(Kind::Scheduler), answers.clone()));
     let probes = probe::start(&apis, &answers);

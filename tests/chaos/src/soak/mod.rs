@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
 use system_tests::{Effects, FinishedRun, Verdict};
 use test_support::{Pooler, http};
@@ -151,7 +151,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     let api = *apis.first().context("no API")?;
     let job = program("chaos-job")?;
     println!("putting {} jobs in", cli.jobs);
-    let began = clock::monotonic();
+    let began = monotonic_clock::monotonic();
     jobs::populate(api, &job, &effects, cli.jobs).await?;
     setup::populate(api, &job, &effects, &their_bearer).await?;
     println!("that took {:.0} s", began.elapsed().as_secs_f64());
@@ -176,7 +176,7 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
     });
     let faults = plan::light_faults(cli.seed, length);
     let planned = faults.len();
-    let start = clock::monotonic();
+    let start = monotonic_clock::monotonic();
     let mut watching = JoinSet::new();
     let is_held = Arc::new(AtomicBool::new(false));
     watching.spawn(watch::roles(schedulers, answers.clone()));
@@ -241,9 +241,9 @@ async fn provoke(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<Outcome> {
 async fn hold_snapshot(place: Arc<Place>, is_held: Arc<AtomicBool>, length: Duration) {
     let (from, share) = SNAPSHOT;
     sleep(length.mul_f64(from)).await;
-    let until = clock::monotonic() + length.mul_f64(share).min(SNAPSHOT_LIMIT);
+    let until = monotonic_clock::monotonic() + length.mul_f64(share).min(SNAPSHOT_LIMIT);
     loop {
-        let left = until.saturating_duration_since(clock::monotonic());
+        let left = until.saturating_duration_since(monotonic_clock::monotonic());
         match snapshot::hold(&place, left, || is_held.store(true, Ordering::Relaxed)).await {
             _ if left.is_zero() => break,
             Ok(()) => break,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use serde_json::{Value, json};
 use test_support::http;
 use tokio::time::{sleep, timeout};
@@ -101,7 +101,7 @@ pub(super) async fn take(
     let lines = Lines::create(lines)?;
     let mut csv = Csv::create(&into.join("samples.csv"))?;
     let mut meters = Meters::default();
-    let start = clock::monotonic();
+    let start = monotonic_clock::monotonic();
     loop {
         let mut sample = look(&victims, &mut meters).await;
         sample.seconds = start.elapsed().as_secs_f64();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use sched_runtime::clock;
+use sched_runtime::monotonic_clock;
 use system_tests::{Effects, FinishedRun, Verdict};
 use test_support::{Finished, Pooler, Process};
 use tokio::sync::Mutex;
@@ -123,7 +123,7 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
     let length = Duration::from_secs(cli.seconds.max(40));
     let (before, after) = (before(length), after(length));
     let planned = before.len() + after.len();
-    let start = clock::monotonic();
+    let start = monotonic_clock::monotonic();
     let mut watching = JoinSet::new();
     watching.spawn(watch::roles(schedulers, answers.clone()));
     watching.spawn(watch::progress(place.clone(), timeline.clone(), answers.clone(), planned, length));
@@ -135,7 +135,7 @@ async fn rehearse(cli: &Cli, place: &Arc<Place>) -> anyhow::Result<(Vec<Verdict>
     faults::inject(&victims, before, || start.elapsed()).await?;
     sleep(length.mul_f64(MIGRATION).saturating_sub(start.elapsed())).await;
     migrate_under_load(&ours, place).await?;
-    let migrated = clock::monotonic();
+    let migrated = monotonic_clock::monotonic();
     faults::inject(&victims, after, || migrated.elapsed()).await?;
     let mut clients: Vec<Client> = clients.join_all().await;
     victims.fleet.heal().await?;
@@ -199,7 +199,7 @@ fn after(length: Duration) -> Vec<Fault> {
 
 /// Migrates in the middle of everything.
 async fn migrate_under_load(schedctl: &Path, place: &Place) -> anyhow::Result<()> {
-    let began = clock::monotonic();
+    let began = monotonic_clock::monotonic();
     for attempt in 1..=TRIES {
         match migrate(schedctl, place).await {
             Ok(()) => {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Client, redirect};
 use sched_model::domain::identity::jwt::{JwkSetError, JwtAlgorithm, VerifyingKey, parse_key_set};
-use sched_runtime::clock::monotonic;
 use sched_runtime::exit::{self, BoxError};
+use sched_runtime::monotonic_clock::monotonic;
 use tokio::sync::Mutex as Turn;
 use url::Url;
 

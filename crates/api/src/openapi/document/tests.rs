@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::table::table;
+use crate::routes::table::table;
 
 fn the_document() -> Value {
     document(&table())

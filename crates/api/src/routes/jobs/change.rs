@@ -5,24 +5,24 @@
 //! unless the client said which version it meant.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use sched_model::db::functions::Change;
-use sched_model::db::jobs::{self, Job, SaveError, SaveMode, SavedJob};
-use sched_model::db::{Conn, DbError, audit, events};
+use sched_model::definitions::functions::Change;
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::job::JobSettings;
+use sched_model::jobs::{self, Job, SaveError, SaveMode, SavedJob};
+use sched_model::{Conn, DbError, events::append, identity::audit};
 use sched_wire::RollbackRequest;
 use serde_json::Value;
 
 use super::{Told, auditing, built_in, created, find, no_such_job, shown, tell};
-use crate::dto::merge_patch::merged;
-use crate::dto::{show, spec};
+use crate::convert::merge_patch::merged;
+use crate::convert::{response, spec};
+use crate::database::access::Written;
 use crate::error::ApiError;
-use crate::extract::{Body, Condition, NoParameters, Query, condition};
+use crate::error::field_error::{self, Mistake};
+use crate::http::extract::{Body, Condition, NoParameters, Query, condition};
+use crate::http::reply::Reply;
 use crate::identity::{By, Identity};
-use crate::mistake::{self, Mistake};
-use crate::reply::Reply;
 use crate::routes::{Id, State};
-use crate::session::Written;
 
 /// How often a change is computed anew because somebody else was faster.
 const ATTEMPTS: usize = 5;
@@ -46,7 +46,7 @@ pub(crate) async fn put(
             let present = found.as_ref().map_or(&settings.function, |found| &found.settings.function);
             built_in::functions(conn, &identity, &[present, &settings.function]).await?;
             let saved = jobs::save(conn, tenant, &settings, SaveMode::Upsert, &request.0.source).await;
-            let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
+            let saved = saved.map_err(|error| field_error::save_refused(error, ""))?;
             if saved.change == Change::Created && job.parse::<uuid::Uuid>().is_ok() {
                 // A job is made under a name; an id that leads nowhere is a mistake.
                 return Err(no_such_job(&job));
@@ -89,7 +89,7 @@ pub(crate) async fn rollback(
     body: Body,
 ) -> Result<HttpResponse, ApiError> {
     let asked: RollbackRequest =
-        mistake::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+        field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
     modify(&state, &identity, &request.0, condition(&http)?, &job, How::Rollback(asked.version)).await
 }
 
@@ -128,8 +128,8 @@ impl How<'_> {
     ) -> Result<JobSettings, ApiError> {
         match self {
             Self::Patch(patch) => {
-                let present =
-                    serde_json::to_value(show::spec(job.settings.clone())).map_err(ApiError::Unwritten)?;
+                let present = serde_json::to_value(response::spec(job.settings.clone()))
+                    .map_err(ApiError::Unwritten)?;
                 named(&job.settings.name, merged(present, patch.clone()), timezone)
             }
             Self::Rollback(version) => earlier(conn, tenant, job, version).await,
@@ -178,7 +178,7 @@ async fn modify(
                 let settings = how.settings(conn, tenant, &found, &state.default_timezone).await?;
                 built_in::functions(conn, identity, &[&found.settings.function, &settings.function]).await?;
                 let saved = write(conn, tenant, &settings, how, by).await;
-                let saved = saved.map_err(|error| mistake::save_refused(error, ""))?;
+                let saved = saved.map_err(|error| field_error::save_refused(error, ""))?;
                 match before(&saved) {
                     // It was deleted since it was read, and this would be another.
                     _ if saved.job.id != found.id => return Err(no_such_job(job)),
@@ -247,14 +247,14 @@ async fn note(
 ) -> Result<(Reply, Option<Job>), ApiError> {
     let (entry, event_type) = match saved.change {
         Change::Unchanged => return Ok((shown(conn, tenant, saved.job.clone()).await?, None)),
-        Change::Created => (auditing::of_job(tenant, saved, by), events::JOB_CREATED),
+        Change::Created => (auditing::of_job(tenant, saved, by), append::JOB_CREATED),
         Change::Updated => {
             let settings = (saved.before.as_ref(), Some(&saved.job.settings));
             let entry = match action {
                 Some(action) => auditing::of_changed_job(tenant, action, saved.job.id, settings, by),
                 None => auditing::of_job(tenant, saved, by),
             };
-            (entry, events::JOB_UPDATED)
+            (entry, append::JOB_UPDATED)
         }
     };
     audit::write(conn, &[entry]).await?;

@@ -1,23 +1,26 @@
 //! What a job was and did: its versions, its dispatches, its executions.
 
 use actix_web::web;
-use sched_model::db::jobs::{self, versions::JobVersion as Kept};
-use sched_model::db::{Conn, DbError, DbResult};
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::JobSettings;
+use sched_model::jobs::{self, versions::JobVersion as Kept};
+use sched_model::{Conn, DbError, DbResult};
 use sched_wire::{
     Dispatch, DispatchesQuery, Execution, ExecutionsQuery, FieldChange, JobDispatchesQuery,
     JobExecutionsQuery, JobVersion, Page, PageQuery,
 };
 
 use super::{find_ever, no_such_job};
-use crate::dto::show;
+use crate::convert::response;
 use crate::error::ApiError;
-use crate::extract::{NoParameters, Query};
+use crate::http::extract::{NoParameters, Query};
+use crate::http::pagination::Pages;
 use crate::identity::Identity;
-use crate::page::Pages;
 use crate::routes::notes::field_changes;
-use crate::routes::{Answer, State, dispatches as all_dispatches, executions as all_executions};
+use crate::routes::{
+    Answer, State,
+    runs::{attempt_list as all_executions, run_list as all_dispatches},
+};
 
 /// `GET /jobs/{id-or-name}/versions`
 pub(crate) async fn versions(
@@ -114,7 +117,7 @@ fn settings(version: &Kept) -> DbResult<sched_wire::JobSpec> {
     let settings: JobSettings = serde_json::from_value(version.settings.clone()).map_err(|error| {
         DbError::Corrupt { what: format!("version {} of a job", version.version), reason: error.to_string() }
     })?;
-    Ok(show::spec(settings))
+    Ok(response::spec(settings))
 }
 
 /// What differs between two settings of a job, in the words in which they are sent.
@@ -122,7 +125,7 @@ pub(in crate::routes) fn changes(
     before: &JobSettings,
     after: &JobSettings,
 ) -> Result<Vec<FieldChange>, ApiError> {
-    spec_changes(&show::spec(before.clone()), &show::spec(after.clone()))
+    spec_changes(&response::spec(before.clone()), &response::spec(after.clone()))
 }
 
 fn spec_changes(

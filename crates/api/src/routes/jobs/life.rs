@@ -3,21 +3,19 @@
 //! Each is one transaction with its version, its entry in the audit log and its events; what waits of a job that goes is cancelled in it.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use sched_model::db::cancellations::Order;
-use sched_model::db::jobs::{
-    self, DeleteRequest, Deleted, Job, RestoreRequest as Request, Restored, SaveError,
-};
-use sched_model::db::{Conn, DbResult, audit, events};
+use sched_model::dispatching::cancellations::Order;
 use sched_model::domain::ids::{JobId, TenantId};
 use sched_model::domain::job::check_name;
+use sched_model::jobs::{self, DeleteRequest, Deleted, Job, RestoreRequest as Request, Restored, SaveError};
+use sched_model::{Conn, DbResult, events::append, identity::audit};
 use sched_wire::{JobDeleted, RestoreRequest};
 
 use super::{Told, auditing, built_in, entity_tag, find, no_such_job, shown, tell, tell_of_cancelled};
 use crate::error::ApiError;
-use crate::extract::{Body, NoParameters, Query, if_match};
+use crate::error::field_error::{self, Mistake, Reason};
+use crate::http::extract::{Body, NoParameters, Query, if_match};
+use crate::http::reply::Reply;
 use crate::identity::Identity;
-use crate::mistake::{self, Mistake, Reason};
-use crate::reply::Reply;
 use crate::routes::{Id, State};
 
 /// Longest name of a job; its column says the same.
@@ -40,12 +38,12 @@ pub(crate) async fn delete(
             let order = Order { by: &by.actor, reason: Some("the job was deleted") };
             let asked = DeleteRequest { tenant, job: found.id, version, source: &by.source, order };
             let deleted = jobs::delete(conn, &asked).await;
-            match deleted.map_err(|error| mistake::save_refused(error, ""))? {
+            match deleted.map_err(|error| field_error::save_refused(error, ""))? {
                 Deleted::Done { before, after, cancelled } => {
                     let settings = (Some(&before.settings), None);
                     let entry = auditing::of_changed_job(tenant, "delete_job", after.id, settings, by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, tenant, &[Told { event_type: events::JOB_DELETED, job: &after }], by).await?;
+                    tell(conn, tenant, &[Told { event_type: append::JOB_DELETED, job: &after }], by).await?;
                     tell_of_cancelled(conn, tenant, &after, &cancelled, &order).await?;
                     Ok((gone(&after, cancelled.len())?, (after.id, after.settings.name.clone())))
                 }
@@ -103,7 +101,7 @@ pub(crate) async fn restore(
                     let settings = (None, Some(&after.settings));
                     let entry = auditing::of_changed_job(tenant, "restore_job", after.id, settings, by);
                     audit::write(conn, &[entry]).await?;
-                    tell(conn, tenant, &[Told { event_type: events::JOB_RESTORED, job: &after }], by).await?;
+                    tell(conn, tenant, &[Told { event_type: append::JOB_RESTORED, job: &after }], by).await?;
                     let restored = (after.id, after.settings.name.clone());
                     Ok((shown(conn, tenant, *after).await?, Some(restored)))
                 }
@@ -152,7 +150,7 @@ async fn meant(conn: &mut Conn, tenant: TenantId, text: &str, new: Option<&str>)
 
 /// What stands against a restoration, with what to do about it.
 fn refused(error: SaveError) -> ApiError {
-    let SaveError::Exists(name) = &error else { return mistake::save_refused(error, "") };
+    let SaveError::Exists(name) = &error else { return field_error::save_refused(error, "") };
     let message = format!(
         "a job named {name:?} is there by now; send a `name` to restore this one under, or delete that one first"
     );

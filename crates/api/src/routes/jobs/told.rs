@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use sched_model::db::cancellations::Order;
-use sched_model::db::events::{self, NewEvent};
-use sched_model::db::jobs::Job;
-use sched_model::db::{Conn, DbResult, tenants};
+use sched_model::dispatching::cancellations::Order;
 use sched_model::domain::ids::{DispatchId, ProjectId, TenantId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::jobs::Job;
+use sched_model::{Conn, DbResult, identity::tenants};
 use serde_json::json;
 
 use crate::identity::By;
@@ -43,7 +43,7 @@ pub(in crate::routes) async fn tell(
         };
         new.push(event(tenant, project_id, event_type, job, by));
     }
-    events::append(conn, &new).await
+    append::append(conn, &new).await
 }
 
 /// As [`tell`], of jobs of one project, which may have no name any more.
@@ -55,7 +55,7 @@ pub(in crate::routes) async fn tell_within(
     by: &By,
 ) -> DbResult<()> {
     let event = |Told { event_type, job }: &Told<'_>| event(tenant, project, event_type, job, by);
-    events::append(conn, &told.iter().map(event).collect::<Vec<_>>()).await
+    append::append(conn, &told.iter().map(event).collect::<Vec<_>>()).await
 }
 
 fn event(
@@ -93,12 +93,12 @@ pub(in crate::routes) async fn tell_of_cancelled(
         project_id: None,
         job_id: Some(job.id),
         dispatch_id: Some(*id),
-        event_type: events::DISPATCH_CANCELLED,
+        event_type: append::DISPATCH_CANCELLED,
         payload: json!({"job_name": job.settings.name, "reason": order.reason, "by": order.by}),
     };
     // Well below the number of parameters that a statement may have.
     for some in cancelled.chunks(5_000) {
-        events::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
+        append::append(conn, &some.iter().map(event).collect::<Vec<_>>()).await?;
     }
     Ok(())
 }

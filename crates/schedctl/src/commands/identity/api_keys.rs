@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 use clap::{Args, Subcommand};
-use sched_model::db::tenants::DEFAULT_TENANT;
 use sched_model::domain::identity::{Permission, check_display_name, check_environment};
 use sched_model::domain::secret::SecretKeys;
+use sched_model::identity::tenants::DEFAULT_TENANT;
 use sched_runtime::exit::{self, ExitError};
 use sched_runtime::private_file;
 use sched_wire::{ApiKey, ApiKeyPatch, ApiKeySpec, NewApiKey, PageQuery};
@@ -23,9 +23,9 @@ use super::super::{Session, tell_of_more};
 use super::direct::{self, DEV_ENVIRONMENT, KeyOrder};
 use super::{Direct, DirectArgs};
 use crate::dev::folder;
+use crate::endpoint::Source;
 use crate::failure::{CommandResult, failure, usage};
 use crate::output::{Column, or_dash, tell, time};
-use crate::place::Source;
 use crate::values::{at_least_one, instant};
 
 /// The environment of an API that is told no other.

@@ -3,14 +3,14 @@
 //! For what cannot go through the API, because nobody has a key yet: the first owner of an installation, and that of `schedctl dev`.
 
 use anyhow::anyhow;
-use sched_model::db::api_keys::{self, ApiKeyRecord, NewApiKey};
-use sched_model::db::audit::AuditEntry;
-use sched_model::db::tenants::{self, TenantRecord};
-use sched_model::db::users::{self, MemberError, NewUser, UserRecord};
-use sched_model::db::{Conn, DbError, audit, transact};
 use sched_model::domain::identity::{ApiKey, ID_BYTES, Permissions, Role, SECRET_BYTES};
 use sched_model::domain::ids::TenantId;
 use sched_model::domain::secret::SecretKeys;
+use sched_model::identity::api_keys::{self, ApiKeyRecord, NewApiKey};
+use sched_model::identity::audit::AuditEntry;
+use sched_model::identity::tenants::{self, TenantRecord};
+use sched_model::identity::users::{self, MemberError, NewUser, UserRecord};
+use sched_model::{Conn, DbError, identity::audit, transact};
 use sched_runtime::exit::ExitError;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;

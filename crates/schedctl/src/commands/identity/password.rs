@@ -10,7 +10,7 @@ use sched_runtime::exit::ExitError;
 use sched_runtime::private_file;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::super::secrets::{ask, text, without_line_end};
+use crate::commands::definitions::secrets::{ask, text, without_line_end};
 use crate::failure::{failure, usage};
 
 #[derive(Debug, Args)]

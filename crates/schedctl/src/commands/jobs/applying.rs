@@ -15,10 +15,11 @@ use sched_wire::{
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::super::{queues, suggestions};
+use super::super::suggestions;
 use super::args::ApplyArgs;
 use super::{Session, life, past};
 use crate::api::{Api, ApiError};
+use crate::commands::definitions::queues;
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, usage};
 use crate::manifest::Files;

@@ -9,9 +9,9 @@ use sched_wire::{
 };
 use serde_json::Value;
 
-use super::super::editing::{self, yaml};
 use super::args::VersionArgs;
 use super::{LIST, Session, tell_of_more};
+use crate::commands::jobs::editing::{self, yaml};
 use crate::consent::{self, Unattended};
 use crate::failure::{CommandResult, failure};
 use crate::output::{Column, or_dash, tell, time};

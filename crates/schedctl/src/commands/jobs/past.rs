@@ -1,7 +1,7 @@
 //! One-off jobs whose instant lies in the past when they are written: what becomes of them, which is easily taken for a mistake. Pure.
 
 use chrono::{DateTime, Utc};
-use sched_model::domain::schedule::misfire::DEFAULT_GRACE;
+use sched_model::domain::timetable::misfire::DEFAULT_GRACE;
 use sched_wire::MisfirePolicy;
 use serde_json::{Map, Value};
 

@@ -7,7 +7,7 @@ use sched_wire::{DispatchStatus, ExecutionStatus};
 use uuid::Uuid;
 
 use crate::commands::jobs::TriggerArgs;
-use crate::commands::stuck::ResetStuckArgs;
+use crate::commands::runs::stuck::ResetStuckArgs;
 use crate::values::{at_least_one, duration, id};
 
 #[derive(Debug, Subcommand)]

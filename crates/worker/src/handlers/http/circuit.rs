@@ -170,7 +170,7 @@ impl Drop for Pass {
 
 #[cfg(test)]
 mod tests {
-    use sched_runtime::clock::monotonic;
+    use sched_runtime::monotonic_clock::monotonic;
 
     use super::*;
 

@@ -14,7 +14,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use sched_runtime::tasks::{OwnedTask, spawn_owned};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use uuid::Uuid;
 
 use super::connect::Connection;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use sched_model::domain::handler_config::NativeConfig;
-use sched_runtime::clock::monotonic;
+use sched_runtime::monotonic_clock::monotonic;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

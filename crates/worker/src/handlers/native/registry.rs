@@ -51,7 +51,7 @@ pub enum RegisterError {
         name: String,
     },
     /// The name is kept for built-in handlers.
-    #[error("{name:?} is no name for a handler: names that begin with {prefix:?} are kept for built-in ones", prefix = sched_model::domain::system::PREFIX)]
+    #[error("{name:?} is no name for a handler: names that begin with {prefix:?} are kept for built-in ones", prefix = sched_model::domain::built_in::PREFIX)]
     Reserved {
         /// The name.
         name: String,

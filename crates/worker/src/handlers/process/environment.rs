@@ -17,7 +17,7 @@ use super::workspace::Workspace;
 /// Where a bare program name is looked up, and the `PATH` of every process.
 pub const SAFE_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Marks every process of an attempt; [`super::strays`] reads it from `/proc`.
+/// Marks every process of an attempt; [`crate::handlers::process::orphans`] reads it from `/proc`.
 pub(super) const EXECUTION_MARK: &str = "SCHED_EXECUTION_ID";
 /// Tells which worker process an attempt belongs to, so that orphans of a dead one can be told from live ones.
 pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
@@ -27,7 +27,7 @@ pub(super) const WORKER_MARK: &str = "SCHED_WORKER_PROCESS";
 pub(super) struct Worker {
     /// Its own environment, of which a function may name variables.
     pub(super) inherited: BTreeMap<OsString, OsString>,
-    /// Its mark, see [`super::strays`].
+    /// Its mark, see [`crate::handlers::process::orphans`].
     pub(super) mark: String,
 }
 

@@ -9,17 +9,18 @@ use std::process::ExitStatus;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use sched_model::fences::{self, Fence};
+use sched_model::fault_injection::{self, Fence};
 use tokio::net::unix::pipe::Receiver;
 use uuid::Uuid;
 
 use super::super::shortage::is_shortage;
+use super::StartError;
 use super::attempts::{self, Registration};
 use super::cgroups::Leaf;
 use super::confine::Confinement;
 use super::procfs::{self, Identity};
 use super::spawn::{self, Child, Program, Spawned};
-use super::{StartError, strays};
+use crate::handlers::process::orphans;
 
 /// A program that was started, with all that descends from it.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Running {
 
     /// Kills everything of the attempt that can be found now.
     pub(super) fn kill_tree(&self) {
-        if fences::stands(Fence::JobKill) {
+        if fault_injection::stands(Fence::JobKill) {
             self.signal_tree(Signal::SIGKILL);
         }
     }
@@ -109,10 +110,10 @@ impl Running {
             // that nobody is there any more.
             let _ = killpg(Pid::from_raw(self.program.pid), signal);
         }
-        others.extend(strays::of(self.execution_id));
+        others.extend(orphans::of(self.execution_id));
         others.extend(self.others_in_group());
         for other in others {
-            strays::send(other, signal);
+            orphans::send(other, signal);
         }
         if let Some(leaf) = self.leaf.as_ref().filter(|_| signal == Signal::SIGKILL) {
             leaf.kill();
@@ -136,24 +137,24 @@ impl Running {
     /// Whether anything but the program is alive.
     pub(super) fn has_strays(&self) -> bool {
         let in_group = || self.leaf.as_ref().is_some_and(|leaf| !leaf.members().is_empty());
-        !strays::of(self.execution_id).is_empty() || in_group()
+        !orphans::of(self.execution_id).is_empty() || in_group()
     }
 
     /// Reaps dead strays, of any attempt.
     pub(super) fn reap_zombies(&self) {
         // Looking for strays reaps; the living ones may live, their program still runs.
-        drop(strays::of(self.execution_id));
+        drop(orphans::of(self.execution_id));
     }
 
     /// Kills all that is left. Gives a note for people when something could not be killed.
     pub(super) async fn kill_strays(&mut self) -> Option<String> {
-        if !fences::stands(Fence::JobKill) {
+        if !fault_injection::stands(Fence::JobKill) {
             self.is_over = true;
             return None;
         }
-        let mut survivors = strays::kill_all_of(self.execution_id).await;
+        let mut survivors = orphans::kill_all_of(self.execution_id).await;
         if let Some(leaf) = &self.leaf {
-            survivors.extend(strays::kill_all_in(leaf).await);
+            survivors.extend(orphans::kill_all_in(leaf).await);
             survivors.sort_unstable();
             survivors.dedup();
         }

@@ -8,7 +8,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use sched_model::fences::{self, Fence};
+use sched_model::fault_injection::{self, Fence};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -72,7 +72,7 @@ pub(super) async fn until_it_ends(
             biased;
             status = running.wait() => return Ending::Exited(status),
             () = cancel.cancelled() => break StopReason::Cancelled,
-            () = &mut time_up, if fences::stands(Fence::JobTimeout) => break StopReason::TimedOut,
+            () = &mut time_up, if fault_injection::stands(Fence::JobTimeout) => break StopReason::TimedOut,
             () = sleep(REAP_PERIOD) => running.reap_zombies(),
         }
     };

@@ -5,7 +5,7 @@
 //! regular file, and is read up to a limit. The directory of a program that runs as another user belongs to that user: what the program
 //! begins with is opened before it is given away, and what is in it afterwards is handled by [`super::ownership`]. Blocking file work: creation runs on a launcher thread, closing on the
 //! blocking pool. A dropped workspace removes itself too. One whose worker was killed is removed by the next worker that starts
-//! there: the name of the directory names its worker. One that its program left as it found it may become another attempt's ([`super::spares`]).
+//! there: the name of the directory names its worker. One that its program left as it found it may become another attempt's ([`crate::handlers::process::dir_pool`]).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -22,9 +22,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::{Execution, Live, storable};
+use super::ownership;
 use super::progress::{Follower, PROGRESS};
-use super::spares::{InUse, Look, Spares};
-use super::{ownership, strays};
+use crate::handlers::process::dir_pool::{InUse, Look, Spares};
+use crate::handlers::process::orphans;
 
 /// Largest result that is taken.
 const MAX_RESULT_BYTES: u64 = 1024 * 1024;
@@ -248,7 +249,7 @@ fn is_of_dead_worker(path: &Path, own_mark: &str) -> Option<bool> {
     let (worker, _) = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.split_once('-')?;
     // What vanishes while we look has been removed by its own worker.
     let is_folder = fs::symlink_metadata(path).ok()?.is_dir();
-    is_folder.then(|| strays::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
+    is_folder.then(|| orphans::is_mark_of_dead_worker(&worker.replace('_', ":"), own_mark))
 }
 
 /// Removes what a dead worker has left. Directories of programs that ran as others belong to these; they are removed with their owner's

@@ -1,0 +1,158 @@
+//! The closed vocabularies, one for one.
+//!
+//! Exhaustive both ways: a new variant on either side stops the build until somebody decides what it means on the other.
+
+use sched_model::definitions::functions::Change;
+use sched_model::domain::attempt::AttemptOutcome;
+use sched_model::domain::dependency::{AfterCondition, AfterMode};
+use sched_model::domain::dispatch::DispatchStatus;
+use sched_model::domain::function::HandlerType;
+use sched_model::domain::instance::WorkerStatus;
+use sched_model::domain::job::{MisfireKind, OverlapPolicy, Scope};
+use sched_model::domain::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
+use sched_model::domain::retry::BackoffType;
+use sched_model::domain::template::ParameterType;
+use sched_model::domain::timetable::{CalendarRoll, DstGap, DstOverlap, FireNote, JobType};
+use sched_model::jobs::JobStatus;
+
+/// A word of a request.
+pub(crate) trait IntoDomain {
+    /// What it is inside.
+    type Domain;
+
+    /// The same word, inside.
+    fn into_domain(self) -> Self::Domain;
+}
+
+/// A word of an answer.
+pub(crate) trait IntoWire {
+    /// What it is outside.
+    type Wire;
+
+    /// The same word, outside.
+    fn into_wire(self) -> Self::Wire;
+}
+
+macro_rules! requested {
+    ($($wire:ident as $domain:ident { $($variant:ident),+ })+) => {$(
+        impl IntoDomain for sched_wire::$wire {
+            type Domain = $domain;
+
+            fn into_domain(self) -> $domain {
+                match self { $(Self::$variant => $domain::$variant),+ }
+            }
+        }
+    )+};
+}
+
+macro_rules! answered {
+    ($($domain:ident as $wire:ident { $($variant:ident),+ })+) => {$(
+        impl IntoWire for $domain {
+            type Wire = sched_wire::$wire;
+
+            fn into_wire(self) -> sched_wire::$wire {
+                match self { $(Self::$variant => sched_wire::$wire::$variant),+ }
+            }
+        }
+    )+};
+}
+
+requested! {
+    HandlerType as HandlerType { Process, Http, Native }
+    Scope as Scope { BackupInfrastructure, System, Project }
+    JobType as JobType { Cron, Interval, OneOff, Manual }
+    DstGap as DstGap { Shift, Skip }
+    CalendarRoll as CalendarRoll { Skip, NextBusinessDay, PreviousBusinessDay }
+    DstOverlap as DstOverlap { First, Second, Both }
+    MisfirePolicy as MisfireKind { Skip, FireOnce, FireAll }
+    OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
+    AfterCondition as AfterCondition { Success, Failure, Completion }
+    AfterMode as AfterMode { All, Any }
+    BackoffType as BackoffType { Fixed, Linear, Exponential }
+    ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
+    DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
+    JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
+    ChannelKind as ChannelKind { Webhook, Chat, Email }
+    Occasion as Occasion { Failure, DeadLetter, Missed, Recovery }
+    DeliveryStatus as DeliveryStatus { Waiting, Sending, Sent, Failed }
+    ExecutionStatus as AttemptOutcome { Completed, Failed, Timeout, Cancelled, Lost, Released }
+    WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
+}
+
+answered! {
+    Scope as Scope { BackupInfrastructure, System, Project }
+    JobType as JobType { Cron, Interval, OneOff, Manual }
+    CalendarRoll as CalendarRoll { Skip, NextBusinessDay, PreviousBusinessDay }
+    DstGap as DstGap { Shift, Skip }
+    DstOverlap as DstOverlap { First, Second, Both }
+    MisfireKind as MisfirePolicy { Skip, FireOnce, FireAll }
+    AfterCondition as AfterCondition { Success, Failure, Completion }
+    AfterMode as AfterMode { All, Any }
+    BackoffType as BackoffType { Fixed, Linear, Exponential }
+    ParameterType as ParameterType { String, Integer, Number, Boolean, Array, Object }
+    OverlapPolicy as OverlapPolicy { Skip, Queue, CancelOldest, Allow }
+    JobStatus as JobStatus { Enabled, Paused, Disabled, Quarantined, Deleted }
+    DispatchStatus as DispatchStatus { Pending, InProgress, Completed, Failed, Timeout, Cancelled, DeadLetter }
+    AttemptOutcome as ExecutionStatus { Completed, Failed, Timeout, Cancelled, Lost, Released }
+    FireNote as FireNote { Shifted, FirstOfTwo, SecondOfTwo }
+    WorkerStatus as WorkerStatus { Idle, Busy, Draining, Offline }
+    ChannelKind as ChannelKind { Webhook, Chat, Email }
+    Occasion as Occasion { Failure, DeadLetter, Missed, Recovery }
+    MessageKind as MessageKind { Failure, DeadLetter, Missed, Recovery, Test }
+    DeliveryStatus as DeliveryStatus { Waiting, Sending, Sent, Failed }
+    Change as Change { Created, Updated, Unchanged }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_reads_the_same_on_both_sides() {
+        for status in sched_wire::DispatchStatus::ALL {
+            assert_eq!(status.into_domain().as_str(), status.as_str());
+        }
+        for status in sched_wire::ExecutionStatus::ALL {
+            assert_eq!(status.into_domain().as_str(), status.as_str());
+        }
+        for status in WorkerStatus::ALL {
+            assert_eq!(status.into_wire().as_str(), status.as_str());
+        }
+        for policy in sched_wire::MisfirePolicy::ALL {
+            assert_eq!(policy.into_domain().as_str(), policy.as_str());
+        }
+        for policy in sched_wire::OverlapPolicy::ALL {
+            assert_eq!(policy.into_domain().as_str(), policy.as_str());
+        }
+        for on in sched_wire::AfterCondition::ALL {
+            assert_eq!(on.into_domain().as_str(), on.as_str());
+        }
+        for mode in sched_wire::AfterMode::ALL {
+            assert_eq!(mode.into_domain().as_str(), mode.as_str());
+        }
+        for note in FireNote::ALL {
+            assert_eq!(note.into_wire().as_str(), note.as_str());
+        }
+        for kind in sched_wire::ChannelKind::ALL {
+            assert_eq!(kind.into_domain().as_str(), kind.as_str());
+        }
+        for occasion in sched_wire::Occasion::ALL {
+            assert_eq!(occasion.into_domain().as_str(), occasion.as_str());
+        }
+        for kind in MessageKind::ALL {
+            assert_eq!(kind.into_wire().as_str(), kind.as_str());
+        }
+        for status in sched_wire::DeliveryStatus::ALL {
+            assert_eq!(status.into_domain().as_str(), status.as_str());
+        }
+        for roll in sched_wire::CalendarRoll::ALL {
+            assert_eq!(roll.into_domain().as_str(), roll.as_str());
+        }
+        for kind in sched_wire::JobType::ALL {
+            assert_eq!(kind.into_domain().as_str(), kind.as_str());
+        }
+        for scope in sched_wire::Scope::ALL {
+            assert_eq!(scope.into_domain().as_str(), scope.as_str());
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Values of a configuration that may be secrets: what is shown in their place, and what becomes of that when it is sent back. Pure.
+
+use sched_model::domain::changes::differences;
+use sched_wire as wire;
+use serde_json::Value;
+
+/// What stands in place of a value that may be a secret.
+const HIDDEN: &str = "(hidden)";
+/// Where the secrets stand with which calls are signed.
+const SIGNING: &str = "/sign/secrets";
+
+/// A configuration without the values of the variables and headers it sets and the secrets it signs with, as far as they are
+/// written down: they may be secrets. Their names stay, and those of secrets that are kept elsewhere.
+pub(crate) fn hide_variables(mut handler_config: Value) -> Value {
+    if let Some(env) = handler_config.get_mut("env").and_then(Value::as_object_mut) {
+        env.values_mut().for_each(hide_text);
+    }
+    if let Some(headers) = handler_config.get_mut("headers").and_then(Value::as_object_mut) {
+        headers.values_mut().for_each(hide_text);
+    }
+    if let Some(secrets) = handler_config.pointer_mut(SIGNING).and_then(Value::as_array_mut) {
+        secrets.iter_mut().for_each(hide_text);
+    }
+    handler_config
+}
+
+fn hide_text(value: &mut Value) {
+    if !value.is_object() {
+        *value = HIDDEN.into();
+    }
+}
+
+/// Where two configurations differ in values that are not shown.
+pub(crate) fn hidden_changes(before: &Value, after: &Value) -> Vec<wire::FieldChange> {
+    let shown = differences(&hide_variables(before.clone()), &hide_variables(after.clone()));
+    let is_shown = |pointer: &str| shown.iter().any(|one| one.pointer == pointer);
+    let hidden = differences(before, after).into_iter().filter(|one| !is_shown(&one.pointer));
+    let value = || Some(Value::from(HIDDEN));
+    hidden.map(|one| wire::FieldChange { pointer: one.pointer, before: value(), after: value() }).collect()
+}
+
+/// Where a configuration holds what is shown in place of a value: it was read from here and is sent back.
+pub(crate) fn hidden_values(handler_config: &Value) -> Vec<String> {
+    let is_hidden = |value: &Value| value.as_str() == Some(HIDDEN);
+    let mut found = Vec::new();
+    for field in ["env", "headers"] {
+        let values = handler_config.get(field).and_then(Value::as_object).into_iter().flatten();
+        let hidden = values.filter(|(_, value)| is_hidden(value));
+        found
+            .extend(hidden.map(|(name, _)| format!("/{field}/{}", crate::error::field_error::escaped(name))));
+    }
+    let secrets = handler_config.pointer(SIGNING).and_then(Value::as_array).into_iter().flatten();
+    let hidden = secrets.enumerate().filter(|(_, value)| is_hidden(value));
+    found.extend(hidden.map(|(index, _)| format!("{SIGNING}/{index}")));
+    found
+}
+
+/// Puts back what is kept where `sent` holds what is shown in its place; gives the pointers of those for which nothing is kept.
+///
+/// Variables and headers are known by their names. Signing secrets have none: they are put back in their order if all of them are sent back, and none is
+/// where some are missing, since nobody could tell which.
+pub(crate) fn put_back_hidden(sent: &mut Value, kept: Option<&Value>) -> Vec<String> {
+    let listed =
+        |config: &Value| config.pointer(SIGNING).and_then(Value::as_array).cloned().unwrap_or_default();
+    let (secrets, before) = (listed(sent), kept.map(listed).unwrap_or_default());
+    let texts: Vec<&Value> = before.iter().filter(|value| value.is_string()).collect();
+    let is_hidden = |value: &&Value| value.as_str() == Some(HIDDEN);
+    let are_all_there = secrets.iter().filter(is_hidden).count() == texts.len();
+    let (mut unknown, mut in_order) = (Vec::new(), texts.into_iter());
+    for pointer in hidden_values(sent) {
+        let value = match pointer.starts_with(SIGNING) {
+            true if are_all_there => in_order.next(),
+            true => None,
+            false => kept.and_then(|kept| kept.pointer(&pointer)).filter(|value| value.is_string()),
+        };
+        match (value, sent.pointer_mut(&pointer)) {
+            (Some(value), Some(place)) => *place = value.clone(),
+            _ => unknown.push(pointer),
+        }
+    }
+    unknown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_shown_is_put_back_by_its_name_or_in_order() {
+        let texts = |texts: &[&str]| json!({"sign": {"secrets": texts}});
+        for (sent, kept, expected, unknown) in [
+            (
+                json!({"env": {"A": "(hidden)", "B": "x"}}),
+                json!({"env": {"A": "a", "C": "c"}}),
+                json!({"env": {"A": "a", "B": "x"}}),
+                vec![],
+            ),
+            (
+                json!({"headers": {"X/Y": "(hidden)"}}),
+                json!({"headers": {"X/Y": "y"}}),
+                json!({"headers": {"X/Y": "y"}}),
+                vec![],
+            ),
+            (
+                json!({"env": {"A": "(hidden)"}}),
+                json!({"env": {"A": {"secret": "s"}}}),
+                json!({"env": {"A": "(hidden)"}}),
+                vec!["/env/A"],
+            ),
+            (
+                texts(&["new", "(hidden)"]),
+                texts(&["1", "2"]),
+                texts(&["new", "(hidden)"]),
+                vec!["/sign/secrets/1"],
+            ),
+            (texts(&["new", "(hidden)"]), texts(&["1"]), texts(&["new", "1"]), vec![]),
+            (texts(&["new", "(hidden)", "(hidden)"]), texts(&["1", "2"]), texts(&["new", "1", "2"]), vec![]),
+            (texts(&["(hidden)"]), texts(&["1", "2"]), texts(&["(hidden)"]), vec!["/sign/secrets/0"]),
+        ] {
+            let mut put = sent.clone();
+            assert_eq!(
+                (put_back_hidden(&mut put, Some(&kept)), &put),
+                (unknown.into_iter().map(str::to_owned).collect(), &expected),
+                "{sent}"
+            );
+        }
+        assert_eq!(put_back_hidden(&mut json!({"env": {"A": "(hidden)"}}), None), ["/env/A"]);
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_hidden_and_the_names_of_secrets_stay() {
+        let config = json!({
+            "env": {"A": "1"},
+            "headers": {"X-A": "1", "Authorization": {"secret": "token"}},
+            "sign": {"secrets": ["whsec_x", {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        let expected = json!({
+            "env": {"A": HIDDEN},
+            "headers": {"X-A": HIDDEN, "Authorization": {"secret": "token"}},
+            "sign": {"secrets": [HIDDEN, {"secret": "old"}]},
+            "url": "https://example.com/",
+        });
+        assert_eq!(hide_variables(config), expected);
+    }
+}

@@ -1,0 +1,214 @@
+//! A manifest, read item by item so that every mistake of every item is told at once.
+
+use std::collections::HashMap;
+
+use sched_model::definitions::calendars::CalendarSettings;
+use sched_model::definitions::functions::FunctionSettings;
+use sched_model::definitions::queues::QueueSettings;
+use sched_model::definitions::templates::TemplateSettings;
+use sched_model::domain::job::JobSettings;
+use sched_model::events::notifications::channels::ChannelSettings;
+use sched_model::events::notifications::rules::RuleSettings;
+use serde_json::Value;
+
+use super::{calendar, notification, queue, spec, template};
+use crate::error::field_error::Mistake;
+
+/// Most items of one manifest, so that it stays one short transaction.
+pub(crate) const MOST_ITEMS: usize = 1000;
+
+/// Most channels, and most rules, of a tenant: the leader holds all rules against all that happens, for everybody.
+pub(crate) const MOST_NOTIFICATIONS: usize = 100;
+
+/// What a manifest may hold.
+const LISTS: &str =
+    "queues, calendars, task_functions, templates, jobs, notification_channels and notification_rules";
+
+/// A manifest whose items are sound by themselves, each with its pointer.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    pub(crate) queues: Vec<(String, QueueSettings)>,
+    pub(crate) calendars: Vec<(String, CalendarSettings)>,
+    pub(crate) functions: Vec<(String, FunctionSettings)>,
+    pub(crate) templates: Vec<(String, TemplateSettings)>,
+    pub(crate) jobs: Vec<(String, JobSettings)>,
+    pub(crate) channels: Vec<(String, ChannelSettings)>,
+    pub(crate) rules: Vec<(String, RuleSettings)>,
+    /// What is wrong with the items that are not here.
+    pub(crate) mistakes: Vec<Mistake>,
+    /// Names of all calendars of the manifest, sound or not.
+    pub(crate) calendar_names: Vec<String>,
+    /// Names of all functions of the manifest, sound or not.
+    pub(crate) function_names: Vec<String>,
+    /// Names of all jobs of the manifest, sound or not.
+    pub(crate) job_names: Vec<String>,
+    /// Names of all notification channels of the manifest, sound or not.
+    pub(crate) channel_names: Vec<String>,
+}
+
+/// Reads a manifest.
+pub(crate) fn read(body: Value, default_timezone: &str) -> Checked {
+    let mut checked = Checked::default();
+    let Value::Object(mut body) = body else {
+        checked.mistakes.push(Mistake::invalid("", format!("must be an object with {LISTS}")));
+        return checked;
+    };
+    let queues = take_list(&mut body, "queues", &mut checked.mistakes);
+    let calendars = take_list(&mut body, "calendars", &mut checked.mistakes);
+    let functions = take_list(&mut body, "task_functions", &mut checked.mistakes);
+    let templates = take_list(&mut body, "templates", &mut checked.mistakes);
+    let jobs = take_list(&mut body, "jobs", &mut checked.mistakes);
+    let channels = take_list(&mut body, "notification_channels", &mut checked.mistakes);
+    let rules = take_list(&mut body, "notification_rules", &mut checked.mistakes);
+    for key in body.keys() {
+        let pointer = format!("/{}", crate::error::field_error::escaped(key));
+        checked.mistakes.push(Mistake::invalid(pointer, format!("is unknown; allowed are {LISTS}")));
+    }
+    let items: usize = [&queues, &calendars, &functions, &templates, &jobs, &channels, &rules]
+        .iter()
+        .map(|list| list.len())
+        .sum();
+    if items > MOST_ITEMS {
+        let message = format!("has {items} items; apply at most {MOST_ITEMS} at once");
+        checked.mistakes.push(Mistake::invalid("", message));
+        return checked;
+    }
+    for (list, items) in [("/notification_channels", &channels), ("/notification_rules", &rules)] {
+        if items.len() > MOST_NOTIFICATIONS {
+            let message = format!("has {} items; a tenant has at most {MOST_NOTIFICATIONS}", items.len());
+            checked.mistakes.push(Mistake::invalid(list, message));
+            return checked;
+        }
+    }
+    checked.mistakes.extend(repeated("/queues", &queues));
+    checked.mistakes.extend(repeated("/calendars", &calendars));
+    checked.mistakes.extend(repeated("/task_functions", &functions));
+    checked.mistakes.extend(repeated("/templates", &templates));
+    checked.mistakes.extend(repeated("/jobs", &jobs));
+    checked.mistakes.extend(repeated("/notification_channels", &channels));
+    checked.mistakes.extend(repeated("/notification_rules", &rules));
+    let names = |items: &[Value]| items.iter().filter_map(name).map(str::to_owned).collect();
+    checked.calendar_names = names(&calendars);
+    checked.function_names = names(&functions);
+    checked.job_names = names(&jobs);
+    checked.channel_names = names(&channels);
+    let mistakes = &mut checked.mistakes;
+    checked.queues = sound("/queues", queues, mistakes, queue::read_definition);
+    checked.calendars = sound("/calendars", calendars, mistakes, calendar::read_calendar);
+    checked.functions = sound("/task_functions", functions, mistakes, spec::function);
+    checked.templates = sound("/templates", templates, mistakes, |value, at| {
+        template::read_template(value, at, default_timezone)
+    });
+    checked.jobs = sound("/jobs", jobs, mistakes, |value, at| spec::job(value, at, default_timezone));
+    checked.channels = sound("/notification_channels", channels, mistakes, notification::read_channel);
+    checked.rules = sound("/notification_rules", rules, mistakes, notification::read_rule);
+    checked
+}
+
+/// The items of a list that are sound by themselves, each with its pointer.
+fn sound<T>(
+    list: &str,
+    items: Vec<Value>,
+    mistakes: &mut Vec<Mistake>,
+    read: impl Fn(Value, &str) -> Result<T, Vec<Mistake>>,
+) -> Vec<(String, T)> {
+    let mut found = Vec::new();
+    for (index, value) in items.into_iter().enumerate() {
+        let at = format!("{list}/{index}");
+        match read(value, &at) {
+            Ok(settings) => found.push((at, settings)),
+            Err(wrong) => mistakes.extend(wrong),
+        }
+    }
+    found
+}
+
+fn take_list(
+    body: &mut serde_json::Map<String, Value>,
+    key: &str,
+    mistakes: &mut Vec<Mistake>,
+) -> Vec<Value> {
+    match body.remove(key) {
+        Some(Value::Array(items)) => items,
+        None => Vec::new(),
+        Some(_) => {
+            mistakes.push(Mistake::invalid(format!("/{key}"), "must be a list"));
+            Vec::new()
+        }
+    }
+}
+
+fn name(item: &Value) -> Option<&str> {
+    item.get("name").and_then(Value::as_str)
+}
+
+/// Names that stand twice: nobody could say which of the two is meant.
+fn repeated(list: &str, items: &[Value]) -> Vec<Mistake> {
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut found = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let Some(name) = name(item) else { continue };
+        if let Some(earlier) = first.get(name) {
+            let message = format!("{name:?} stands at {list}/{earlier} already");
+            found.push(Mistake::invalid(format!("{list}/{index}/name"), message));
+        } else {
+            first.insert(name, index);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pointers(body: Value) -> Vec<String> {
+        read(body, "UTC").mistakes.into_iter().map(|mistake| mistake.pointer).collect()
+    }
+
+    #[test]
+    fn mistakes_of_all_items_are_told_at_once() {
+        let body = json!({
+            "job": [],
+            "queues": [{"name": "q", "max_running": 0, "rate": {"count": 1, "period_seconds": 0}}, {"name": "Q"}, {"name": "r", "is_paused": true}],
+            "calendars": [{"name": "c", "dates": ["2026-13-01"]}, {"name": "d", "holidays": []}],
+            "task_functions": [{"name": "f", "handler_type": "process", "handler_config": {}}],
+            "templates": [{"name": "t", "job": {"function": "{{x}}", "job_type": "manual"}}, {"name": "u", "jobs": {}}],
+            "jobs": [
+                {"name": "a", "function": "f", "job_type": "manual"},
+                {"name": "b", "function": "f", "job_type": "cron"},
+                {"name": "a", "function": "f", "job_type": "manual", "timezone": "Mars"},
+                {"name": "c", "function": "f", "job_type": "often"},
+            ],
+        });
+        let found = pointers(body);
+        for expected in [
+            "/job",
+            "/queues/0/max_running",
+            "/queues/0/rate/period_seconds",
+            "/queues/1/name",
+            "/queues/2/is_paused",
+            "/calendars/0/dates/0",
+            "/calendars/1/holidays",
+            "/task_functions/0/handler_config/program",
+            "/templates/0/job/function",
+            "/templates/1/jobs",
+            "/jobs/1/schedule_config/expression",
+            "/jobs/2/name",
+            "/jobs/2/timezone",
+            "/jobs/3/job_type",
+        ] {
+            assert!(found.iter().any(|pointer| pointer == expected), "{expected} is not in {found:?}");
+        }
+        assert_eq!(found.len(), 14, "{found:?}");
+    }
+
+    #[test]
+    fn a_body_of_another_shape_is_refused() {
+        assert_eq!(pointers(json!([])), [""]);
+        assert_eq!(pointers(json!({"jobs": {}})), ["/jobs"]);
+        assert_eq!(pointers(json!({"jobs": vec![json!({}); MOST_ITEMS + 1]})), [""]);
+    }
+}

@@ -1,0 +1,193 @@
+//! Previews: from a request, or a job that is kept, to what its schedule will do.
+//!
+//! Everything a schedule is computed from is gathered in a [`Question`] first, because answering may take a while and is
+//! done off the threads that serve requests. What only the database knows comes in as rows. Pure.
+
+use chrono::{DateTime, Utc};
+use sched_model::definitions::calendars::CalendarRecord;
+use sched_model::domain::FieldError;
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::{JobSettings, MAX_CALENDARS};
+use sched_model::domain::timetable::{
+    Calendar, CalendarRoll, DstGap, DstOverlap, JobType, Preview, ScheduleSource, TimetableSource, hash_key,
+};
+use sched_model::jobs::Job;
+use sched_wire::{self as wire, CalendarChoice, DEFAULT_PREVIEW, MAX_PREVIEW, PreviewRequest};
+use serde_json::Value;
+
+use super::{IntoDomain, IntoWire, calendar};
+use crate::error::field_error::{Mistake, read};
+
+/// A schedule, and which of its fire times are wanted.
+#[derive(Debug)]
+pub(crate) struct Question {
+    job_type: JobType,
+    config: Value,
+    timezone: String,
+    dst_gap: Option<DstGap>,
+    dst_overlap: Option<DstOverlap>,
+    created_at: DateTime<Utc>,
+    hash_key: String,
+    start_at: Option<DateTime<Utc>>,
+    end_at: Option<DateTime<Utc>>,
+    /// Definitions of calendars, each with the pointer to it.
+    calendars: Vec<(String, Value)>,
+    roll: CalendarRoll,
+    after: DateTime<Utc>,
+    count: usize,
+}
+
+/// Reads a request. Its schedule is judged by the answer.
+pub(crate) fn request(body: Value) -> Result<PreviewRequest, Vec<Mistake>> {
+    let request: PreviewRequest = read(body, "").map_err(|mistake| vec![mistake])?;
+    let mut mistakes = Vec::new();
+    mistakes.extend(count(request.count).err().map(|message| Mistake::invalid("/count", message)));
+    if request.calendars.len() > MAX_CALENDARS {
+        let message = format!("has {}; at most {MAX_CALENDARS} are allowed", request.calendars.len());
+        mistakes.push(Mistake::invalid("/calendars", message));
+    }
+    if mistakes.is_empty() { Ok(request) } else { Err(mistakes) }
+}
+
+/// How many fire times are wanted, or what is wrong with the number.
+pub(crate) fn count(asked: Option<usize>) -> Result<usize, String> {
+    let count = asked.unwrap_or(DEFAULT_PREVIEW);
+    if (1..=MAX_PREVIEW).contains(&count) {
+        return Ok(count);
+    }
+    Err(format!("must be between 1 and {MAX_PREVIEW}, not {count}"))
+}
+
+/// The names of the calendars of a request that are kept.
+pub(crate) fn named(request: &PreviewRequest) -> Vec<String> {
+    let names = request.calendars.iter().filter_map(|choice| match choice {
+        CalendarChoice::Named(name) => Some(name.clone()),
+        CalendarChoice::Inline(_) => None,
+    });
+    names.collect()
+}
+
+impl Question {
+    /// What a request asks, at `now`, if the calendars that it names are those among `kept`.
+    pub(crate) fn of_request(
+        tenant: TenantId,
+        request: PreviewRequest,
+        kept: &[CalendarRecord],
+        default_timezone: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Self, Vec<Mistake>> {
+        let (mut calendars, mut mistakes) = (Vec::new(), Vec::new());
+        for (index, choice) in request.calendars.into_iter().enumerate() {
+            let at = format!("/calendars/{index}");
+            match choice {
+                CalendarChoice::Inline(fields) => calendars.push((at, Value::Object(fields))),
+                CalendarChoice::Named(name) => match kept.iter().find(|calendar| calendar.name == name) {
+                    Some(calendar) => calendars.push((at, calendar.definition.clone())),
+                    None => {
+                        mistakes.push(Mistake::invalid(at, format!("there is no calendar named {name:?}")));
+                    }
+                },
+            }
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        let after = request.after.unwrap_or(now);
+        Ok(Self {
+            job_type: request.job_type.into_domain(),
+            config: Value::Object(request.schedule_config),
+            timezone: request.timezone.unwrap_or_else(|| default_timezone.to_owned()),
+            dst_gap: request.dst_gap.map(IntoDomain::into_domain),
+            dst_overlap: request.dst_overlap.map(IntoDomain::into_domain),
+            created_at: after,
+            hash_key: hash_key(tenant.0, request.job_name.as_deref().unwrap_or_default()),
+            start_at: request.start_at,
+            end_at: request.end_at,
+            calendars,
+            roll: request.calendar_roll.into_domain(),
+            after,
+            count: request.count.unwrap_or(DEFAULT_PREVIEW),
+        })
+    }
+
+    /// What a job that is kept will do, if the calendars it names are those among `kept`: at most as many fires as
+    /// it has left.
+    pub(crate) fn of_job(
+        tenant: TenantId,
+        job: Job,
+        kept: Vec<CalendarRecord>,
+        after: DateTime<Utc>,
+        count: usize,
+    ) -> Self {
+        let left = fires_left(&job);
+        let JobSettings { name, job_type, schedule_config, timezone, dst_gap, dst_overlap, .. } =
+            job.settings;
+        Self {
+            job_type,
+            config: schedule_config,
+            timezone,
+            dst_gap,
+            dst_overlap,
+            created_at: job.state.created_at,
+            hash_key: hash_key(tenant.0, &name),
+            start_at: job.settings.start_at,
+            end_at: job.settings.end_at,
+            calendars: kept
+                .into_iter()
+                .map(|calendar| ("/calendars".to_owned(), calendar.definition))
+                .collect(),
+            roll: job.settings.calendar_roll,
+            after,
+            count: left.map_or(count, |left| count.min(left)),
+        }
+    }
+
+    /// The answer. May take a good part of a second.
+    pub(crate) fn answer(&self) -> Result<wire::Preview, Mistake> {
+        let calendars: Result<Vec<Calendar>, Mistake> =
+            self.calendars.iter().map(|(at, definition)| calendar::compile(definition, at)).collect();
+        let preview = Preview::of(&self.source(&calendars?), self.after, self.count);
+        preview.map(show).map_err(|error| {
+            let error = FieldError { field: error.field().to_owned(), message: error.message().to_owned() };
+            Mistake::of_field("", &error)
+        })
+    }
+
+    fn source<'a>(&'a self, calendars: &'a [Calendar]) -> TimetableSource<'a> {
+        TimetableSource {
+            schedule: ScheduleSource {
+                job_type: self.job_type,
+                config: &self.config,
+                timezone: &self.timezone,
+                dst_gap: self.dst_gap,
+                dst_overlap: self.dst_overlap,
+                created_at: self.created_at,
+                hash_key: &self.hash_key,
+            },
+            start_at: self.start_at,
+            end_at: self.end_at,
+            calendars,
+            roll: self.roll,
+        }
+    }
+}
+
+/// How many fires `max_runs` leaves a job; `None` when there is no such bound.
+fn fires_left(job: &Job) -> Option<usize> {
+    let left = job.settings.max_runs?.saturating_sub(job.state.fired_count);
+    Some(usize::try_from(left).unwrap_or(0))
+}
+
+fn show(preview: Preview) -> wire::Preview {
+    let fire_times = preview.fire_times.into_iter().map(|fire| wire::FireTime {
+        utc: fire.utc,
+        local: fire.local,
+        note: fire.note.map(IntoWire::into_wire),
+        moved_from: fire.moved_from,
+    });
+    wire::Preview {
+        fire_times: fire_times.collect(),
+        description: preview.description,
+        warnings: preview.warnings,
+    }
+}

@@ -1,0 +1,415 @@
+//! Rows as clients see them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use sched_model::cluster::leadership::Instance;
+use sched_model::cluster::overview::{Counts, Quarantined, Waiting};
+use sched_model::definitions::functions::{Function, FunctionSettings};
+use sched_model::dispatching::dispatches::Dispatch;
+use sched_model::domain::dependency::After;
+use sched_model::domain::dispatch::{Settlement, Trigger};
+use sched_model::domain::ids::ExecutionId;
+use sched_model::domain::job::JobSettings;
+use sched_model::domain::lease::Leadership;
+use sched_model::domain::retry::RetryPolicy;
+use sched_model::domain::trace::TraceContext;
+use sched_model::jobs::{Job, JobStatus};
+use sched_model::recovery::lost_attempts::Cause;
+use sched_model::recovery::stuck_attempts::StuckAttempt;
+use sched_model::running::dead_letters::DeadLetter;
+use sched_model::running::executions::{Execution, Output};
+use sched_model::running::live_output::Progress;
+use sched_model::running::workers::Worker;
+use sched_wire as wire;
+use serde_json::{Map, Value};
+
+use super::IntoWire;
+use super::hidden::hide_variables;
+use crate::error::ApiError;
+
+/// A column that holds an object by a CHECK of the schema.
+pub(super) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+    }
+}
+
+fn retry_policy(policy: RetryPolicy) -> wire::RetryPolicySpec {
+    wire::RetryPolicySpec {
+        max_attempts: policy.max_attempts,
+        backoff_seconds: policy.backoff_seconds,
+        backoff_type: policy.backoff_type.into_wire(),
+        max_backoff_seconds: policy.max_backoff_seconds,
+        jitter_percent: policy.jitter_percent,
+        non_retryable: policy.non_retryable,
+    }
+}
+
+fn after(after: Vec<After>) -> Vec<wire::AfterSpec> {
+    after.into_iter().map(|after| wire::AfterSpec { job: after.job, on: after.on.into_wire() }).collect()
+}
+
+/// The settings of a job, as they can be sent.
+pub(crate) fn spec(settings: JobSettings) -> wire::JobSpec {
+    wire::JobSpec {
+        name: settings.name,
+        description: Some(settings.description).filter(|text| !text.is_empty()),
+        scope: settings.scope.into_wire(),
+        project: settings.project,
+        function: settings.function,
+        task_args: object(settings.task_args),
+        job_type: settings.job_type.into_wire(),
+        schedule_config: object(settings.schedule_config),
+        timezone: Some(settings.timezone),
+        dst_gap: settings.dst_gap.map(IntoWire::into_wire),
+        dst_overlap: settings.dst_overlap.map(IntoWire::into_wire),
+        start_at: settings.start_at,
+        end_at: settings.end_at,
+        max_runs: settings.max_runs,
+        jitter_seconds: settings.jitter_seconds,
+        calendars: settings.calendars,
+        calendar_roll: settings.calendar_roll.into_wire(),
+        expected_duration_seconds: settings.expected_duration_seconds,
+        after: after(settings.after),
+        after_mode: settings.after_mode.into_wire(),
+        misfire_policy: settings.misfire_policy.into_wire(),
+        misfire_grace_seconds: settings.misfire_grace_seconds,
+        misfire_cap: settings.misfire_cap,
+        max_instances: settings.max_instances,
+        overlap_policy: settings.overlap_policy.into_wire(),
+        queue: settings.queue,
+        priority: settings.priority,
+        timeout_seconds: settings.timeout_seconds,
+        start_within_seconds: settings.start_within_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        is_enabled: settings.is_enabled,
+    }
+}
+
+/// A job, and those that run after it.
+pub(crate) fn job(job: Job, followed_by: Vec<After>) -> wire::Job {
+    let status = JobStatus::of(&job).into_wire();
+    let Job { id, settings, state } = job;
+    wire::Job {
+        status,
+        deleted_at: state.deleted_at,
+        id: id.0,
+        name: settings.name,
+        description: settings.description,
+        scope: settings.scope.into_wire(),
+        project: settings.project,
+        function: settings.function,
+        task_args: object(settings.task_args),
+        job_type: settings.job_type.into_wire(),
+        schedule_config: object(settings.schedule_config),
+        timezone: settings.timezone,
+        dst_gap: settings.dst_gap.map(IntoWire::into_wire),
+        dst_overlap: settings.dst_overlap.map(IntoWire::into_wire),
+        start_at: settings.start_at,
+        end_at: settings.end_at,
+        max_runs: settings.max_runs,
+        jitter_seconds: settings.jitter_seconds,
+        calendars: settings.calendars,
+        calendar_roll: settings.calendar_roll.into_wire(),
+        expected_duration_seconds: settings.expected_duration_seconds,
+        after: after(settings.after),
+        after_mode: settings.after_mode.into_wire(),
+        followed_by: after(followed_by),
+        misfire_policy: settings.misfire_policy.into_wire(),
+        misfire_grace_seconds: settings.misfire_grace_seconds,
+        misfire_cap: settings.misfire_cap,
+        max_instances: settings.max_instances,
+        overlap_policy: settings.overlap_policy.to_string(),
+        queue: settings.queue,
+        priority: settings.priority,
+        timeout_seconds: settings.timeout_seconds,
+        start_within_seconds: settings.start_within_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        is_enabled: settings.is_enabled,
+        disabled_reason: state.disabled_reason,
+        is_paused: state.is_paused,
+        // Of a pause that has ended by itself these are still there.
+        pause_reason: state.pause_reason.filter(|_| state.is_paused),
+        paused_until: state.paused_until.filter(|_| state.is_paused),
+        next_run_at: state.next_run_at,
+        last_run_at: state.last_run_at,
+        last_status: state.last_status.map(IntoWire::into_wire),
+        last_dispatched_at: state.last_dispatched_at,
+        total_run_count: state.total_run_count,
+        active_dispatches: state.active_dispatches,
+        tzdata_version: state.tzdata_version,
+        version: state.version,
+        created_at: state.created_at,
+        created_by: state.created_src,
+        updated_at: state.updated_at,
+        updated_by: state.updated_src,
+        made_from: state.made_from.and_then(super::template::made_from),
+    }
+}
+
+/// A task function as a person writes it, but for values that may be secrets.
+///
+/// # Errors
+/// When it is run in a way that nobody can write.
+pub(crate) fn function_spec(settings: FunctionSettings) -> Result<wire::FunctionSpec, ApiError> {
+    let handler_type = serde_json::from_value(settings.handler_type.as_str().into());
+    Ok(wire::FunctionSpec {
+        display_name: Some(settings.display_name).filter(|shown| *shown != settings.name),
+        name: settings.name,
+        description: Some(settings.description).filter(|text| !text.is_empty()),
+        handler_type: handler_type.map_err(ApiError::Unwritten)?,
+        handler_config: object(hide_variables(settings.handler_config)),
+        queue: settings.queue,
+        default_timeout_seconds: settings.default_timeout_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        args_schema: settings.args_schema.map(object),
+    })
+}
+
+/// A task function.
+pub(crate) fn function(function: Function) -> wire::Function {
+    let Function { id, settings, is_active, is_paused, pause_reason, is_system, created_at, updated_at } =
+        function;
+    wire::Function {
+        id: id.0,
+        name: settings.name,
+        display_name: settings.display_name,
+        description: settings.description,
+        handler_type: settings.handler_type.to_string(),
+        handler_config: object(hide_variables(settings.handler_config)),
+        queue: settings.queue,
+        default_timeout_seconds: settings.default_timeout_seconds,
+        retry_policy: settings.retry_policy.map(retry_policy),
+        args_schema: settings.args_schema.map(object),
+        is_active,
+        is_paused,
+        pause_reason,
+        is_system,
+        created_at,
+        updated_at,
+    }
+}
+
+/// A dispatch.
+pub(crate) fn dispatch(dispatch: Dispatch) -> wire::Dispatch {
+    let Dispatch { row, job_name, progress } = dispatch;
+    let trace = TraceContext::of_dispatch(row.id, row.traceparent.as_deref());
+    wire::Dispatch {
+        id: row.id.0,
+        job_id: row.job_id.0,
+        job: job_name,
+        status: row.status.into_wire(),
+        scheduled_for: row.scheduled_for,
+        created_at: row.created_at,
+        available_at: row.available_at,
+        claimed_at: row.claimed_at,
+        completed_at: row.completed_at,
+        queue: row.queue,
+        priority: row.priority,
+        attempt: row.attempt,
+        retry_count: row.retry_count,
+        lost_count: row.lost_count,
+        worker_id: row.worker_id.map(|id| id.0),
+        error_message: row.error_message,
+        triggered_by: row.triggered_by.to_string(),
+        triggered_by_user: row.triggered_by_user,
+        caused_by: row.trigger_id.filter(|_| row.triggered_by == Trigger::Dependency),
+        retry_of: row.retry_of.map(|id| id.0),
+        task_args: row.args,
+        is_catch_up: row.is_catch_up,
+        expires_at: row.expires_at,
+        progress: progress.map(self::progress),
+        trace_id: Some(trace.trace_id()),
+    }
+}
+
+/// A dead letter.
+pub(crate) fn dead_letter(letter: DeadLetter) -> wire::DeadLetter {
+    let DeadLetter { row, dispatch, job_name } = letter;
+    wire::DeadLetter {
+        dispatch_id: row.dispatch_id.0,
+        job_id: row.job_id.0,
+        job: job_name,
+        queue: row.queue,
+        scheduled_for: dispatch.scheduled_for,
+        died_at: row.died_at,
+        attempts: dispatch.attempt,
+        lost_count: dispatch.lost_count,
+        // Every other attempt failed or was lost: each was followed by a retry, but for the last.
+        handed_back: (dispatch.attempt - dispatch.retry_count - 1).max(0),
+        error_class: row.error_class,
+        error_message: dispatch.error_message,
+        task_args: dispatch.args,
+        state: match row.settled_as {
+            None => wire::DeadLetterState::Open,
+            Some(Settlement::Retried) => wire::DeadLetterState::Retried,
+            Some(Settlement::Discarded) => wire::DeadLetterState::Discarded,
+        },
+        settled_at: row.settled_at,
+        settled_by: row.settled_by,
+        settled_reason: row.settled_reason,
+        retried_as: row.retried_as.map(|id| id.0),
+    }
+}
+
+/// How far an attempt has come.
+pub(crate) fn progress(progress: Progress) -> wire::Progress {
+    let Progress { percent, message, updated_at } = progress;
+    wire::Progress { percent, message, updated_at }
+}
+
+/// An attempt.
+pub(crate) fn execution(execution: Execution) -> wire::Execution {
+    let trace = execution.trace();
+    wire::Execution {
+        id: execution.id.0,
+        job_id: execution.job_id.0,
+        job: execution.job_name,
+        dispatch_id: execution.dispatch_id.0,
+        attempt: execution.attempt,
+        status: execution.status.into_wire(),
+        scheduled_for: execution.scheduled_for,
+        started_at: execution.started_at,
+        completed_at: execution.completed_at,
+        duration_ms: execution.duration_ms,
+        exit_code: execution.exit_code,
+        result: execution.result,
+        error_class: execution.error_class,
+        error_message: execution.error_message,
+        metrics: execution.metrics,
+        traceback: execution.traceback,
+        output_bytes: execution.output_bytes,
+        worker_id: execution.worker_id.map(|id| id.0),
+        triggered_by: execution.triggered_by.to_string(),
+        trace_id: trace.map(|trace| trace.trace_id()),
+        span_id: trace.map(|trace| trace.span_id()),
+    }
+}
+
+/// What an attempt wrote.
+pub(crate) fn output(id: ExecutionId, chunks: Vec<Output>) -> wire::ExecutionOutput {
+    let chunks = chunks.into_iter().map(|chunk| wire::OutputChunk {
+        stream: chunk.stream,
+        chunk: chunk.chunk,
+        content: chunk.content,
+        dropped_bytes: chunk.dropped_bytes,
+    });
+    wire::ExecutionOutput { execution_id: id.0, chunks: chunks.collect() }
+}
+
+/// A worker.
+pub(crate) fn worker(worker: Worker) -> wire::Worker {
+    wire::Worker {
+        id: worker.worker_id.0,
+        hostname: worker.hostname,
+        platform: worker.platform,
+        process_id: worker.process_id,
+        version: worker.version,
+        queues: worker.queues,
+        concurrency: worker.concurrency,
+        status: worker.status.into_wire(),
+        running: worker.running,
+        jobs_processed: worker.jobs_processed,
+        started_at: worker.started_at,
+        last_heartbeat: worker.last_heartbeat,
+        offline_since: worker.offline_since,
+        drain_requested_at: worker.drain_requested_at,
+    }
+}
+
+/// A scheduler, at `now`, where a leader is none any more after such a silence.
+pub(crate) fn instance(instance: Instance, now: DateTime<Utc>, lease: Duration) -> wire::SchedulerInstance {
+    let asked_to_step_down_at = instance.asked_to_step_down_at();
+    let silence = (now - instance.last_heartbeat).as_seconds_f64();
+    let leadership = Leadership::of(instance.is_leader.then_some(silence), lease);
+    wire::SchedulerInstance {
+        id: instance.id.0,
+        hostname: instance.hostname,
+        pid: instance.pid,
+        version: instance.version,
+        started_at: instance.started_at,
+        last_heartbeat: instance.last_heartbeat,
+        is_leader: instance.is_leader,
+        lease_expired_seconds: leadership.expired_ago().map(|ago| ago.as_secs()),
+        leader_since: instance.leader_since,
+        term: instance.term.map(|term| term.0),
+        step_down_requested_at: asked_to_step_down_at,
+        clock_offset_seconds: instance.clock_offset_seconds,
+    }
+}
+
+/// An attempt that a reset would end.
+pub(crate) fn stuck_attempt(stuck: StuckAttempt) -> wire::StuckAttempt {
+    wire::StuckAttempt {
+        dispatch_id: stuck.dispatch_id.0,
+        tenant: stuck.tenant,
+        job: stuck.job,
+        attempt: stuck.attempt,
+        claimed_at: stuck.claimed_at,
+        worker_id: stuck.worker_id.0,
+        hostname: stuck.hostname,
+        reason: match stuck.cause {
+            Cause::WorkerLost { .. } => wire::StuckReason::WorkerLost,
+            Cause::Overdue { .. } => wire::StuckReason::Overdue,
+            Cause::Stray => wire::StuckReason::ClaimMissing,
+        },
+        becomes: stuck.becomes.into_wire(),
+    }
+}
+
+fn queue(waiting: Waiting) -> wire::QueueStatus {
+    let Waiting { queue, waiting, oldest_claimable_at } = waiting;
+    let rate = queue.rate.as_ref();
+    wire::QueueStatus {
+        waiting,
+        oldest_claimable_at,
+        has_live_worker: queue.workers > 0,
+        workers_draining: queue.draining,
+        is_paused: queue.is_paused,
+        is_at_limit: queue.is_full() || queue.is_rate_used_up(),
+        max_running: queue.max_running,
+        running: queue.running,
+        rate: rate.and_then(|rate| {
+            let (count, period) = (rate.count.try_into(), rate.period_seconds.try_into());
+            Some(wire::Rate { count: count.ok()?, period_seconds: period.ok()? })
+        }),
+        claimed_in_period: rate.map(|rate| rate.claimed),
+        pause_reason: queue.pause_reason,
+        name: queue.name,
+    }
+}
+
+/// The state of the installation, where a leader is none any more after such a silence.
+pub(crate) fn status(
+    counts: Counts,
+    waiting: Vec<Waiting>,
+    quarantined: Vec<Quarantined>,
+    lease: Duration,
+) -> wire::Status {
+    let leadership = Leadership::of(counts.leader_silence, lease);
+    let quarantined = quarantined.into_iter();
+    wire::Status {
+        now: counts.now,
+        jobs_active: counts.jobs_active,
+        jobs_inactive: counts.jobs_inactive,
+        jobs_quarantined: counts.jobs_quarantined,
+        quarantined: quarantined
+            .map(|job| wire::QuarantinedJob { name: job.name, reason: job.reason })
+            .collect(),
+        next_run_at: counts.next_run_at,
+        dispatches_pending: counts.dispatches_pending,
+        dispatches_running: counts.dispatches_running,
+        workers_online: counts.workers_online,
+        schedulers: counts.schedulers,
+        has_leader: leadership == Leadership::Live,
+        leader_state: match leadership {
+            Leadership::Live => wire::LeaderState::Live,
+            Leadership::Expired { .. } => wire::LeaderState::Expired,
+            Leadership::None => wire::LeaderState::None,
+        },
+        lease_expired_seconds: leadership.expired_ago().map(|ago| ago.as_secs()),
+        queues: waiting.into_iter().map(queue).collect(),
+    }
+}

@@ -1,0 +1,6 @@
+//! Access to the database: pools, reads and writes with an identity, batched triggers, wake-ups of workers.
+
+pub(crate) mod access;
+pub(crate) mod pools;
+pub(crate) mod trigger_batcher;
+pub(crate) mod worker_notifier;

@@ -1,0 +1,218 @@
+//! The connections to the database: some for each thread that serves requests, and some for all.
+//!
+//! What is sent and received over a connection is done by the thread that made it. A request that takes a connection of another thread has
+//! that thread woken for each message, there and back. So each serving thread has a
+//! lane: a small pool of its own. Whoever finds nothing free there, and the tasks beside the requests, take a connection of the common
+//! pool, or one that another lane has to spare, so that nobody waits while one is free. All of them together are no more than the
+//! setting allows. Nothing is kept here that a process which dies could lose.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use futures_util::future::{Either, select};
+use sched_model::connection::pool::{InvalidDatabaseSettings, PoolStatus, Pooled};
+use sched_model::{Database, DatabaseSettings, DbResult};
+use thread_local::ThreadLocal;
+
+/// Connections for which there is one more thread.
+const CONNECTIONS_OF_A_THREAD: usize = 4;
+/// Threads there are with however few connections, so that what computes holds up no health page.
+const FEWEST_THREADS: usize = 2;
+
+/// The connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Lanes {
+    common: Database,
+    of_threads: Arc<ThreadLocal<Database>>,
+    plan: Plan,
+    settings: DatabaseSettings,
+}
+
+/// How the connections are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Plan {
+    threads: usize,
+    /// Connections of each thread's own.
+    lane: usize,
+    common: usize,
+}
+
+impl Plan {
+    /// Three of five connections for the threads, as far as they can be divided.
+    fn of(connections: usize, cores: usize) -> Self {
+        let cores = cores.max(1);
+        let threads = (connections / CONNECTIONS_OF_A_THREAD).clamp(FEWEST_THREADS.min(cores), cores);
+        let lane = connections * 3 / (5 * threads);
+        Self { threads, lane, common: connections - lane * threads }
+    }
+}
+
+impl Lanes {
+    /// Prepares the way; connects to nothing yet.
+    pub(crate) fn new(settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
+        let plan = Plan::of(settings.pool_size, available_parallelism().map_or(1, usize::from));
+        Self::of(plan, settings)
+    }
+
+    fn of(plan: Plan, settings: DatabaseSettings) -> Result<Self, InvalidDatabaseSettings> {
+        let common = Database::new(&DatabaseSettings { pool_size: plan.common, ..settings.clone() })?;
+        let settings = DatabaseSettings { pool_size: plan.lane, ..settings };
+        Ok(Self { common, of_threads: Arc::default(), plan, settings })
+    }
+
+    /// How many threads have a lane once each has called [`Self::open`].
+    pub(crate) fn threads(&self) -> usize {
+        self.plan.threads
+    }
+
+    /// Gives this thread its lane.
+    pub(crate) fn open(&self) {
+        if self.plan.lane == 0 {
+            return;
+        }
+        if let Err(error) = self.of_threads.get_or_try(|| Database::new(&self.settings)) {
+            // The common pool was made of the same settings, so this is nothing to end for.
+            tracing::warn!(%error, "A thread has no connections of its own.");
+        }
+    }
+
+    /// A connection: one of this thread's own if one is free, or else of the common ones, or else of another thread's; and when all are lent,
+    /// the first of its own and the common ones that comes back.
+    ///
+    /// # Errors
+    /// When none can be had in time.
+    pub(crate) async fn conn(&self) -> DbResult<Pooled> {
+        let own = self.of_threads.get();
+        let mut refused = None;
+        let ours = own.into_iter().chain([&self.common]).map(|pool| (pool, true));
+        for (pool, may_grow) in ours.chain(self.of_threads.iter().map(|pool| (pool, false))) {
+            // What is made here is served by this thread. Once one could not be made, none is tried again.
+            let is_asked = has_idle(pool) || (may_grow && refused.is_none());
+            if !is_asked {
+                continue;
+            }
+            match pool.free_conn().await {
+                Ok(Some(conn)) => return Ok(conn),
+                Ok(None) => {}
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        match (refused, own) {
+            (Some(error), _) => Err(error),
+            (None, None) => self.common.conn().await,
+            (None, Some(own)) => match select(pin!(own.conn()), pin!(self.common.conn())).await {
+                Either::Left((conn, _)) | Either::Right((conn, _)) => conn,
+            },
+        }
+    }
+
+    /// Those for all.
+    pub(crate) fn common(&self) -> &Database {
+        &self.common
+    }
+
+    /// How all of them are used at the moment.
+    pub(crate) fn status(&self) -> PoolStatus {
+        self.of_threads.iter().map(Database::pool_status).fold(self.common.pool_status(), |sum, one| {
+            PoolStatus {
+                most: sum.most + one.most,
+                open: sum.open + one.open,
+                in_use: sum.in_use + one.in_use,
+                waiting: sum.waiting + one.waiting,
+            }
+        })
+    }
+
+    /// Gives them back.
+    pub(crate) fn close(&self) {
+        self.common.close();
+        self.of_threads.iter().for_each(Database::close);
+    }
+}
+
+/// Whether one is there that nobody uses.
+fn has_idle(pool: &Database) -> bool {
+    let PoolStatus { open, in_use, .. } = pool.pool_status();
+    open > in_use
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use test_support::TestDatabase;
+
+    use super::*;
+
+    /// Longest wait for a connection, on a machine that does other things too.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_connections_are_divided_and_none_is_made_up() {
+        assert_eq!(Plan::of(10, 2), Plan { threads: 2, lane: 3, common: 4 });
+        assert_eq!(Plan::of(10, 64), Plan { threads: 2, lane: 3, common: 4 });
+        assert_eq!(Plan::of(100, 64), Plan { threads: 25, lane: 2, common: 50 });
+        assert_eq!(Plan::of(4, 8), Plan { threads: 2, lane: 1, common: 2 });
+        assert_eq!(Plan::of(1, 8), Plan { threads: 2, lane: 0, common: 1 });
+        let all = (1..200).flat_map(|connections| [1, 2, 3, 8, 64].map(|cores| (connections, cores)));
+        for (connections, cores) in all {
+            let plan = Plan::of(connections, cores);
+            assert_eq!(plan.lane * plan.threads + plan.common, connections, "{plan:?}");
+            assert!(plan.common >= 1 && (1..=cores).contains(&plan.threads), "{plan:?}");
+        }
+    }
+
+    /// Lanes of one connection and a common pool of two, of which this thread has one.
+    fn lanes(url: &str) -> Lanes {
+        let settings = DatabaseSettings { connect_timeout: PATIENCE, ..DatabaseSettings::new(url, "lanes") };
+        let lanes = Lanes::of(Plan { threads: 2, lane: 1, common: 2 }, settings).unwrap();
+        lanes.open();
+        lanes
+    }
+
+    fn used(lanes: &Lanes) -> (usize, usize, usize) {
+        let own = lanes.of_threads.get().map_or(0, |own| own.pool_status().in_use);
+        (own, lanes.common.pool_status().in_use, lanes.status().in_use)
+    }
+
+    #[tokio::test]
+    async fn whoever_needs_a_connection_has_the_first_that_is_free_their_own_before_others() {
+        let db = TestDatabase::new().await;
+        let lanes = lanes(db.url());
+        let own = lanes.conn().await.unwrap();
+        assert_eq!(used(&lanes), (1, 0, 1));
+        let common = [lanes.conn().await.unwrap(), lanes.conn().await.unwrap()];
+        assert_eq!(used(&lanes), (1, 2, 3));
+        // All are lent: the first that comes back is taken, wherever it belongs.
+        let back = async {
+            tokio::task::yield_now().await;
+            drop(own);
+        };
+        let (next, ()) = tokio::join!(lanes.conn(), back);
+        assert_eq!(used(&lanes), (1, 2, 3));
+        drop((next, common));
+        assert_eq!(used(&lanes), (0, 0, 0));
+        lanes.close();
+        assert!(lanes.conn().await.is_err());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_thread_without_a_lane_takes_what_another_has_to_spare() {
+        let db = TestDatabase::new().await;
+        let lanes = lanes(db.url());
+        drop(lanes.conn().await.unwrap());
+        let elsewhere = lanes.clone();
+        let taken = tokio::task::spawn_blocking(move || {
+            tokio::runtime::Handle::current().block_on(async {
+                let taken = [elsewhere.conn().await, elsewhere.conn().await, elsewhere.conn().await]
+                    .map(Result::unwrap);
+                assert!(elsewhere.of_threads.get().is_none());
+                taken
+            })
+        });
+        let taken = taken.await.unwrap();
+        assert_eq!(lanes.status().in_use, 3);
+        drop(taken);
+    }
+}

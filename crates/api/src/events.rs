@@ -1,0 +1,36 @@
+//! The stream of events, as those who follow it are served: one reader for all ([`hub`]), positions that clients hold ([`position`]), what
+//! one of them is told ([`listener`]), and how what is behind is read without taking the database from others ([`reads`]). How messages travel is the routes' part.
+
+pub(crate) mod hub;
+pub(crate) mod listener;
+pub(crate) mod position;
+pub(crate) mod reads;
+
+pub(crate) use hub::Hub;
+pub(crate) use position::Position;
+
+use sched_model::events::stream::Event;
+
+/// An event as clients see it, at its place in the stream.
+pub(crate) fn show(server: i64, event: &Event) -> sched_wire::Event {
+    show_at(Position::new(server, event.key, event.at), event)
+}
+
+/// The same, with a position of its own.
+pub(crate) fn show_at(position: Position, event: &Event) -> sched_wire::Event {
+    let data = match &event.payload {
+        serde_json::Value::Object(map) => map.clone(),
+        // A CHECK of the schema keeps everything else out.
+        _ => serde_json::Map::new(),
+    };
+    sched_wire::Event {
+        id: position.to_string(),
+        event_type: event.event_type.clone(),
+        at: event.at,
+        project_id: event.project_id.map(|id| id.0),
+        job_id: event.job_id.map(|id| id.0),
+        dispatch_id: event.dispatch_id.map(|id| id.0),
+        is_installation: event.tenant_id.is_none(),
+        data,
+    }
+}

@@ -1,0 +1,173 @@
+//! Requests that are to be done once, however often they are sent: those with an `Idempotency-Key`.
+//!
+//! The key and what is known of the request before its body are read where it is let in ([`crate::http::middleware`]), the body where it is read
+//! ([`crate::http::extract::Body`]); the answer is kept and given again where changes are written ([`crate::database::access`]). What is asked for or
+//! answered may be kept, so requests about secrets take no key.
+
+use std::sync::{Arc, OnceLock};
+
+use actix_web::http::Method;
+use actix_web::http::header::HeaderMap;
+use sched_model::domain::idempotency::{Fingerprint, LONGEST_KEY, digest, is_key};
+use sched_model::domain::ids::TenantId;
+use sched_model::identity::idempotency::Asked;
+use sched_wire::{BASE_PATH, IDEMPOTENCY_KEY};
+
+use crate::error::ApiError;
+
+/// Paths below the base whose requests or answers carry what must not be kept, not even as a hash: guessing passwords against one is cheap.
+const SECRET: [&str; 5] = ["/api-keys", "/me/password", "/secrets", "/sessions", "/users"];
+
+/// A request with a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Once {
+    caller: String,
+    key: String,
+    method: String,
+    path: String,
+    query: String,
+    body: Arc<OnceLock<[u8; 32]>>,
+}
+
+/// The key under which a request is done once; `None` without one, and where nothing is changed.
+///
+/// # Errors
+/// A key that is none, or a request that takes none.
+pub(crate) fn key(method: &Method, path: &str, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    if method.is_safe() {
+        return Ok(None);
+    }
+    let wrong = |message: String| Err(ApiError::parameter(IDEMPOTENCY_KEY, message));
+    let mut values = headers.get_all(IDEMPOTENCY_KEY);
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return wrong("stands twice".to_owned());
+    }
+    // As the router reads it: the same path may be written in many ways.
+    if decoded(path).strip_prefix(BASE_PATH).is_some_and(is_about_secrets) {
+        return wrong("is not taken here, where the request or its answer holds a secret".to_owned());
+    }
+    match value.to_str() {
+        Ok(key) if is_key(key) => Ok(Some(key.to_owned())),
+        Ok(_) | Err(_) => wrong(format!("must be 1 to {LONGEST_KEY} characters of visible ASCII")),
+    }
+}
+
+/// A path with its percent-encoded bytes as they are meant; what is no encoding stays.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let byte = match (first, after) {
+            (b'%', [high, low, after @ ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| {
+                rest = after;
+                high * 16 + low
+            }),
+            _ => None,
+        };
+        bytes.push(byte.unwrap_or(*first));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+/// Whether requests for this path, below the base, take no key.
+pub(crate) fn is_about_secrets(path: &str) -> bool {
+    SECRET
+        .iter()
+        .any(|secret| path.strip_prefix(secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+impl Once {
+    /// A request that `caller` sends under a key.
+    pub(crate) fn new(caller: &str, key: String, method: &Method, path: &str, query: &str) -> Self {
+        Self {
+            caller: caller.to_owned(),
+            key,
+            method: method.to_string(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            body: Arc::default(),
+        }
+    }
+
+    /// Its key.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Notes the body, which all that know of the request know then.
+    pub(crate) fn note_body(&self, bytes: &[u8]) {
+        self.body.get_or_init(|| digest(bytes));
+    }
+
+    /// The request as the database knows it.
+    pub(crate) fn asked(&self, tenant: TenantId) -> Asked<'_> {
+        let body = self.body.get_or_init(|| digest(b""));
+        let fingerprint = Fingerprint::of(&self.method, &self.path, &self.query, body);
+        Asked { tenant, caller: &self.caller, key: &self.key, fingerprint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::http::header::{HeaderName, HeaderValue};
+    use sched_model::domain::ids::DEFAULT_TENANT;
+
+    use super::*;
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(HeaderName::from_static("idempotency-key"), HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_key_is_short_visible_and_given_once() {
+        let key = |values: &[&str]| key(&Method::POST, "/api/v1/jobs", &headers(values));
+        assert_eq!(key(&["a-1"]).unwrap().as_deref(), Some("a-1"));
+        assert_eq!(key(&[]).unwrap(), None);
+        for bad in [&[""][..], &["a b"], &["a", "b"], &[&"x".repeat(201)]] {
+            assert!(key(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_changes_nothing_needs_no_key_and_what_holds_secrets_takes_none() {
+        let key = |method, path| key(&method, path, &headers(&["a"]));
+        assert_eq!(key(Method::GET, "/api/v1/jobs").unwrap(), None);
+        assert_eq!(key(Method::DELETE, "/api/v1/secret-keys/x").unwrap().as_deref(), Some("a"));
+        for path in [
+            "/api/v1/api-keys",
+            "/api/v1/secrets/a",
+            "/api/v1/users",
+            "/api/v1/users/a/activate",
+            "/api/v1/%61pi-keys",
+            "/api/v1/api%2Dkeys",
+            "/api/v1/%73ecrets/%zz",
+            "/%61pi/v1/users%2fa",
+        ] {
+            assert!(key(Method::POST, path).is_err(), "{path}");
+        }
+        assert_eq!(key(Method::PUT, "/api/v1/jobs/100%25%").unwrap().as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn the_body_is_part_of_the_request_whoever_read_it() {
+        let once = || Once::new("me", "k".to_owned(), &Method::POST, "/api/v1/jobs", "");
+        let (first, second, bare) = (once(), once(), once());
+        let of_handler = first.clone();
+        first.note_body(b"{}");
+        second.note_body(b"[]");
+        let fingerprint = |once: &Once| once.asked(DEFAULT_TENANT).fingerprint;
+        assert_eq!(fingerprint(&first), fingerprint(&of_handler));
+        assert_ne!(fingerprint(&first), fingerprint(&second));
+        assert_ne!(fingerprint(&first), fingerprint(&bare));
+    }
+}

@@ -1,0 +1,163 @@
+//! Cutting lists into pages.
+//!
+//! A page is read with one row more than it shows; that row's presence says whether there is a next page. The cursor is
+//! the key of the last row shown, so that rows which come or go in between neither repeat nor hide others.
+
+use std::str::FromStr;
+
+use sched_wire::{DEFAULT_PAGE, MAX_PAGE, Page};
+use serde::Serialize;
+
+use crate::error::ApiError;
+use crate::http::cursor;
+
+/// How many items a page shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit(u32);
+
+impl Limit {
+    /// The limit a client asks for.
+    pub(crate) fn new(asked: Option<u32>) -> Result<Self, ApiError> {
+        let limit = asked.unwrap_or(DEFAULT_PAGE);
+        if (1..=MAX_PAGE).contains(&limit) {
+            return Ok(Self(limit));
+        }
+        Err(ApiError::parameter("limit", format!("must be between 1 and {MAX_PAGE}, not {limit}")))
+    }
+
+    /// How many rows to read.
+    pub(crate) fn rows(self) -> i64 {
+        i64::from(self.0) + 1
+    }
+
+    /// The page made of the rows that were read.
+    pub(crate) fn page<R, T>(
+        self,
+        mut rows: Vec<R>,
+        key: impl Fn(&R) -> String,
+        show: impl Fn(R) -> T,
+    ) -> Page<T> {
+        let shown = usize::try_from(self.0).unwrap_or(usize::MAX);
+        let has_more = rows.len() > shown;
+        rows.truncate(shown);
+        let next_cursor = rows.last().filter(|_| has_more).map(key);
+        Page {
+            items: rows.into_iter().map(show).collect(),
+            next_cursor,
+            total: None,
+            total_is_at_least: None,
+        }
+    }
+}
+
+/// The pages of a list in the order of one key: which of them is asked for, and the cursors between them.
+#[derive(Debug, Clone)]
+pub(crate) struct Pages {
+    limit: Limit,
+    mark: String,
+    after: Option<String>,
+}
+
+impl Pages {
+    /// The page of a list, which `list` tells from all others, that a client asks for.
+    pub(crate) fn of(
+        list: &impl Serialize,
+        limit: Option<u32>,
+        cursor: Option<&str>,
+    ) -> Result<Self, ApiError> {
+        let mark = cursor::mark(list);
+        let after = cursor.map(|text| cursor::open_key(&mark, text)).transpose()?;
+        Ok(Self { limit: Limit::new(limit)?, mark, after })
+    }
+
+    /// The key after which the page begins.
+    pub(crate) fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    /// The same, of keys that are no texts.
+    pub(crate) fn after_as<T: FromStr>(&self) -> Result<Option<T>, ApiError> {
+        self.after().map(str::parse).transpose().map_err(|_other| cursor::broken())
+    }
+
+    /// How many rows to read.
+    pub(crate) fn rows(&self) -> i64 {
+        self.limit.rows()
+    }
+
+    /// The page made of the rows that were read.
+    pub(crate) fn page<R, T>(
+        &self,
+        rows: Vec<R>,
+        key: impl Fn(&R) -> String,
+        show: impl Fn(R) -> T,
+    ) -> Page<T> {
+        self.limit.page(rows, |row| cursor::seal_key(&self.mark, key(row)), show)
+    }
+
+    /// The cursor after the thing with this key.
+    pub(crate) fn cursor(&self, key: String) -> String {
+        cursor::seal_key(&self.mark, key)
+    }
+}
+
+/// All of a list that is not cut.
+pub(crate) fn whole<R, T>(rows: Vec<R>, show: impl Fn(R) -> T) -> Page<T> {
+    Page {
+        items: rows.into_iter().map(show).collect(),
+        next_cursor: None,
+        total: None,
+        total_is_at_least: None,
+    }
+}
+
+/// Up to this many items are counted when their number is asked for.
+const MOST_COUNTED: usize = 10_000;
+
+/// How many rows to count at most for a total: one more tells that there are more.
+pub(crate) const ROWS_COUNTED: i64 = 10_001;
+
+/// The page with the number of items in all, of which up to [`ROWS_COUNTED`] were counted, if anybody asked.
+pub(crate) fn with_total<T>(page: Page<T>, counted: Option<usize>) -> Page<T> {
+    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    Page {
+        total: counted.filter(|count| *count <= MOST_COUNTED).map(number),
+        total_is_at_least: counted.filter(|count| *count > MOST_COUNTED).map(|_| number(MOST_COUNTED)),
+        ..page
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(rows: u32, limit: u32) -> Page<u32> {
+        Limit::new(Some(limit)).unwrap().page((1..=rows).collect(), u32::to_string, |row| row)
+    }
+
+    #[test]
+    fn a_page_points_at_the_next_only_if_there_is_one() {
+        let cut = |page: Page<u32>| (page.items, page.next_cursor);
+        assert_eq!(cut(page(3, 2)), (vec![1, 2], Some("2".into())));
+        assert_eq!(cut(page(2, 2)), (vec![1, 2], None));
+        assert_eq!(cut(page(0, 2)), (vec![], None));
+    }
+
+    #[test]
+    fn a_total_is_exact_up_to_a_bound() {
+        let total = |counted| {
+            let page = with_total(page(1, 1), counted);
+            (page.total, page.total_is_at_least)
+        };
+        assert_eq!(total(None), (None, None));
+        assert_eq!(total(Some(0)), (Some(0), None));
+        assert_eq!(total(Some(10_000)), (Some(10_000), None));
+        assert_eq!(total(usize::try_from(ROWS_COUNTED).ok()), (None, Some(10_000)));
+    }
+
+    #[test]
+    fn limits_out_of_range_are_refused() {
+        assert!(Limit::new(Some(0)).is_err() && Limit::new(Some(MAX_PAGE + 1)).is_err());
+        assert_eq!(Limit::new(None).unwrap().rows(), i64::from(DEFAULT_PAGE) + 1);
+    }
+}

@@ -1,0 +1,177 @@
+//! What is said of one operation: what it takes and what it answers, by the types that are read and written.
+//!
+//! Said beside the handler in the table of routes ([`crate::routes::table`]), which takes no handler without it. Plain data.
+
+use actix_web::http::StatusCode;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use crate::http::extract::MERGE_PATCH_JSON;
+
+/// Makes the schema of a type.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// What is said of an operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Says {
+    pub(super) summary: &'static str,
+    pub(super) query: Option<SchemaOf>,
+    pub(super) body: Option<Taken>,
+    pub(super) answers: Vec<Given>,
+    pub(super) is_conditional: bool,
+    pub(super) is_repeatable: bool,
+    pub(super) is_resumable: bool,
+    /// What it is about may not be there, though the path names nothing.
+    pub(super) may_be_missing: bool,
+}
+
+/// A body that is taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    pub(super) schema: SchemaOf,
+    pub(super) is_required: bool,
+    pub(super) media_types: &'static [&'static str],
+}
+
+/// An answer that is given.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given {
+    pub(super) status: StatusCode,
+    pub(super) media_type: &'static str,
+    /// `None` for an answer without a body.
+    pub(super) schema: Option<SchemaOf>,
+}
+
+/// Server-sent events.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+/// What bodies are by default.
+const JSON: &[&str] = &["application/json"];
+
+/// The summary of an operation: what it does, as an order, without a full stop.
+pub(crate) const fn operation(summary: &'static str) -> Says {
+    Says {
+        summary,
+        query: None,
+        body: None,
+        answers: Vec::new(),
+        is_conditional: false,
+        is_repeatable: false,
+        is_resumable: false,
+        may_be_missing: false,
+    }
+}
+
+impl Says {
+    /// It has parameters: the fields of `T`.
+    pub(crate) fn query<T: JsonSchema>(self) -> Self {
+        // Its fields become parameters, so it is no schema of its own.
+        Self { query: Some(T::json_schema), ..self }
+    }
+
+    /// It needs a body.
+    pub(crate) fn takes<T: JsonSchema>(self) -> Self {
+        self.body(schema_of::<T>, true, JSON)
+    }
+
+    /// It needs a merge patch of a `T`: any of its fields.
+    pub(crate) fn merges<T: JsonSchema>(self) -> Self {
+        self.body(patch_of::<T>, true, &["application/json", MERGE_PATCH_JSON])
+    }
+
+    /// It needs a body whose name stands in the path, and so may be left out of it.
+    pub(crate) fn takes_named<T: JsonSchema>(self) -> Self {
+        self.body(without_name::<T>, true, JSON)
+    }
+
+    /// It takes a body and does without one.
+    pub(crate) fn may_take<T: JsonSchema>(self) -> Self {
+        self.body(schema_of::<T>, false, JSON)
+    }
+
+    fn body(self, schema: SchemaOf, is_required: bool, media_types: &'static [&'static str]) -> Self {
+        Self { body: Some(Taken { schema, is_required, media_types }), ..self }
+    }
+
+    /// It may answer with a `T` and this status.
+    pub(crate) fn gives<T: JsonSchema>(self, status: StatusCode) -> Self {
+        self.given(Given { status, media_type: "application/json", schema: Some(schema_of::<T>) })
+    }
+
+    /// It answers with a `T`.
+    pub(crate) fn ok<T: JsonSchema>(self) -> Self {
+        self.gives::<T>(StatusCode::OK)
+    }
+
+    /// It answers with a `T` that is new.
+    pub(crate) fn created<T: JsonSchema>(self) -> Self {
+        self.gives::<T>(StatusCode::CREATED)
+    }
+
+    /// It writes a `T` under its name: new, or over the old.
+    pub(crate) fn put<T: JsonSchema>(self) -> Self {
+        self.ok::<T>().created::<T>()
+    }
+
+    /// It answers with nothing.
+    pub(crate) fn no_content(self) -> Self {
+        self.given(Given { status: StatusCode::NO_CONTENT, media_type: "", schema: None })
+    }
+
+    /// It answers with a stream of server-sent events, whose data are `T`s, and goes on after `Last-Event-ID`.
+    pub(crate) fn streams<T: JsonSchema>(self) -> Self {
+        let given = Given { status: StatusCode::OK, media_type: EVENT_STREAM, schema: Some(schema_of::<T>) };
+        Self { is_resumable: true, ..self.given(given) }
+    }
+
+    fn given(mut self, given: Given) -> Self {
+        self.answers.push(given);
+        self
+    }
+
+    /// It looks at `If-Match`.
+    pub(crate) fn if_match(self) -> Self {
+        Self { is_conditional: true, ..self }
+    }
+
+    /// There may be nothing that it is about, though the path names nothing.
+    pub(crate) fn may_be_missing(self) -> Self {
+        Self { may_be_missing: true, ..self }
+    }
+
+    /// It looks at `Idempotency-Key`.
+    pub(crate) fn repeatable(self) -> Self {
+        Self { is_repeatable: true, ..self }
+    }
+}
+
+fn patch_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    // Not a schema of its own: it differs from that of `T` in nothing but what must be there.
+    let mut schema = T::json_schema(generator);
+    let required: Vec<String> = match schema.remove("required") {
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    };
+    // `null` takes a field away, which what must be there cannot be.
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        for (_, field) in fields.iter_mut().filter(|(name, _)| !required.contains(name)) {
+            let kind = field.take();
+            *field = json!({"anyOf": [kind, {"type": "null"}]});
+        }
+    }
+    schema
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// The schema of a type, whose `name` may be left out.
+fn without_name<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator);
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|field| field != "name");
+    }
+    schema
+}

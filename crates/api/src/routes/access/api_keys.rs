@@ -1,0 +1,328 @@
+//! API keys: making, listing, changing, revoking.
+//!
+//! A key is shown once, in the answer that makes it; what is kept is a hash. Nobody can make a key that may more than they may
+//! themselves, nor one that outlives the key that makes it, and only owners revoke keys of owners. Whoever acts as a person has keys of their own,
+//! whatever their role, but a bounded number; those of others take a permission, which a key that is bounded to scopes needs for every one. A token
+//! lives for minutes and cannot be taken back: it makes no key without that permission. A change never lets a key do more or last longer, since who
+//! has its text may not be who changes it; so whoever may revoke a key may change it. A revoked key is refused by this process at once and by
+//! all others within five seconds.
+
+use actix_web::{HttpResponse, web};
+use chrono::{DateTime, Utc};
+use sched_model::domain::identity::{ApiKey, ID_BYTES, Permission, Permissions, SECRET_BYTES};
+use sched_model::domain::ids::UserId;
+use sched_model::identity::api_keys::{self, Changed, KeyChange, NewApiKey, Revoked, Revoker};
+use sched_model::{Conn, DbError, identity::audit};
+use sched_wire::{ApiKeyPatch, ApiKeySpec, Page, PageQuery};
+use secrecy::ExposeSecret as _;
+
+use crate::convert::identity::{api_key, scopes, scopes_left};
+use crate::error::ApiError;
+use crate::error::field_error::{self, Mistake, Reason};
+use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::pagination::Pages;
+use crate::http::reply::Reply;
+use crate::identity::{Identity, Known};
+use crate::routes::operations::auditing::people;
+use crate::routes::{Answer, Id, State};
+
+/// Most keys of one's own that can be used at once, for who may not handle all of the tenant: each may send as many requests as any.
+const MOST_OWN: i64 = 20;
+
+/// `GET /api-keys`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<sched_wire::ApiKey>> {
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"api-keys", query.limit, query.cursor.as_deref())?;
+    // Names may hold the character between them; prefixes do not.
+    let after = pages.after().and_then(|cursor| cursor.rsplit_once('/')).unwrap_or_default();
+    let of = match Whose::of(identity.known(), Permission::KeysRead) {
+        Whose::All => None,
+        Whose::Own(user) => Some(user),
+        Whose::Nobodys => {
+            return Ok(web::Json(Page {
+                items: Vec::new(),
+                next_cursor: None,
+                total: None,
+                total_is_at_least: None,
+            }));
+        }
+    };
+    let rows = state
+        .read(&identity, "list_api_keys", async |conn: &mut Conn| {
+            Ok(api_keys::list(conn, tenant, of, after, pages.rows()).await?)
+        })
+        .await?;
+    let key =
+        |(key, _): &(api_keys::ApiKeyRecord, Option<String>)| format!("{}/{}", key.name, key.key_prefix);
+    Ok(web::Json(pages.page(rows, key, |(key, user)| api_key(key, user))))
+}
+
+/// `GET /api-keys/{key}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<sched_wire::ApiKey> {
+    let (tenant, key) = (identity.tenant(), key.as_str());
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.to_owned() };
+    let of = match Whose::of(identity.known(), Permission::KeysRead) {
+        Whose::All => None,
+        Whose::Own(user) => Some(user),
+        Whose::Nobodys => return Err(no_such_key()),
+    };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let found = state
+        .read(&identity, "get_api_key", async |conn: &mut Conn| {
+            api_keys::by_name(conn, tenant, of, key).await?.ok_or_else(no_such_key)
+        })
+        .await?;
+    Ok(web::Json(api_key(found.0, found.1)))
+}
+
+/// `POST /api-keys`
+pub(crate) async fn create(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let spec: ApiKeySpec =
+        field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+    let asked = scopes(&spec).map_err(ApiError::Refused)?;
+    let known = identity.known();
+    let whose = Whose::of(known, Permission::KeysWrite);
+    let makes_own = matches!(whose, Whose::Own(_)) && !spec.of_tenant && !known.is_by_token();
+    if !makes_own && whose != Whose::All {
+        return Err(ApiError::Forbidden(Permission::KeysWrite));
+    }
+    let user = known.user.filter(|_| !spec.of_tenant);
+    let scopes = bounded(known, user.is_none(), asked)?;
+    let expires_at = no_longer(known.expires_at, spec.expires_at)?;
+    let (id, secret): ([u8; ID_BYTES], [u8; SECRET_BYTES]) = (rand::random(), rand::random());
+    let key = ApiKey::new(&state.identities.environment, id, secret);
+    let hash = key.hash(state.ring());
+    let new = NewApiKey {
+        tenant: identity.tenant(),
+        user,
+        name: &spec.name,
+        prefix: key.prefix(),
+        hash: &hash,
+        scopes,
+        expires_at,
+        source: &request.0.source,
+    };
+    let written = state
+        .write(&identity, &request.0, "create_api_key", async |conn: &mut Conn| {
+            if let Whose::Own(user) = whose
+                && api_keys::living(conn, new.tenant, user).await? >= MOST_OWN
+            {
+                return Err(too_many());
+            }
+            let made = api_keys::create(conn, new).await.map_err(refused)?;
+            audit::write(conn, &[people::of_api_key(new.tenant, None, Some(&made), &request.0)]).await?;
+            let prefix = made.key_prefix.clone();
+            let owner = known.email.clone().filter(|_| user.is_some());
+            let key = key.text().expose_secret().to_owned();
+            let shown = sched_wire::NewApiKey { key, api_key: api_key(made, owner) };
+            Ok::<_, ApiError>((Reply::created(&shown)?, prefix))
+        })
+        .await?;
+    if let Some(prefix) = written.extra {
+        tracing::info!(api_key = prefix, "Made an API key.");
+    }
+    Ok(written.response)
+}
+
+/// Which keys are somebody's to handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// All of the tenant, by a permission.
+    All,
+    /// Those of the user they act as: whoever does so as a person may have keys of their own, which can do no more than they.
+    Own(UserId),
+    /// None: a key of the tenant is nobody, and one that is bounded to scopes stands for no person.
+    Nobodys,
+}
+
+impl Whose {
+    fn of(known: &Known, all: Permission) -> Self {
+        match known.user {
+            _ if known.permissions.has(all) => Self::All,
+            Some(user) if !known.is_bounded => Self::Own(user),
+            _ => Self::Nobodys,
+        }
+    }
+}
+
+/// The scopes that a key gets: those that were asked for, or those of its maker where the maker is bounded.
+fn bounded(
+    maker: &Known,
+    is_of_tenant: bool,
+    asked: Option<Permissions>,
+) -> Result<Option<Permissions>, ApiError> {
+    match asked {
+        Some(asked) => match asked.iter().find(|scope| !maker.permissions.has(*scope)) {
+            Some(scope) => Err(ApiError::TooWide(scope)),
+            None => Ok(Some(asked)),
+        },
+        None if maker.is_bounded => Ok(Some(maker.permissions)),
+        None if is_of_tenant => {
+            let message = "must name what the key may do, since no role bounds a key of the tenant";
+            Err(ApiError::Refused(vec![Mistake::invalid("/scopes", message)]))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The end of a key: no later than that of the key which makes it.
+fn no_longer(
+    maker: Option<DateTime<Utc>>,
+    asked: Option<DateTime<Utc>>,
+) -> Result<Option<DateTime<Utc>>, ApiError> {
+    match (maker, asked) {
+        (Some(maker), Some(asked)) if asked > maker => {
+            Err(no_later(maker, "when the key ends that makes it"))
+        }
+        (maker, asked) => Ok(asked.or(maker)),
+    }
+}
+
+fn too_many() -> ApiError {
+    let message =
+        format!("you have {MOST_OWN} API keys that can be used; revoke one, or let one expire, first");
+    ApiError::Refused(vec![Mistake { reason: Reason::QuotaExceeded, pointer: String::new(), message }])
+}
+
+fn refused(error: DbError) -> ApiError {
+    match error.constraint() {
+        Some("api_keys_expires_after_created_check") => past(),
+        // The membership ended since the maker was looked up.
+        Some("api_keys_membership_fkey") => ApiError::Unauthenticated(None),
+        _ => error.into(),
+    }
+}
+
+/// `PATCH /api-keys/{id-or-prefix}`
+pub(crate) async fn patch(
+    state: State,
+    identity: Identity,
+    request: Id,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.as_str().to_owned() };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let patch: ApiKeyPatch =
+        field_error::read(body.required()?, "").map_err(|mistake| ApiError::Refused(vec![mistake]))?;
+    let scopes = scopes_left(&patch).map_err(ApiError::Refused)?;
+    let change = KeyChange { name: patch.name.as_deref(), scopes, expires_at: patch.expires_at };
+    let by = revoker(identity.known(), &request.0.source);
+    let written = state
+        .write(&identity, &request.0, "change_api_key", async |conn: &mut Conn| {
+            let changed = api_keys::change(conn, tenant, &key, change, by).await?;
+            let after = match changed {
+                Changed::Now { before, after } => {
+                    if before != after {
+                        let entry = people::of_api_key(tenant, Some(&before), Some(&after), &request.0);
+                        audit::write(conn, &[entry]).await?;
+                    }
+                    *after
+                }
+                Changed::Over => return Err(over()),
+                Changed::Past => return Err(past()),
+                Changed::Wider(scope) => return Err(wider(scope)),
+                Changed::Longer(end) => return Err(no_later(end, "when it ends now")),
+                Changed::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
+                Changed::NoSuchKey => return Err(no_such_key()),
+            };
+            let prefix = after.key_prefix.clone();
+            let found = api_keys::by_name(conn, tenant, None, &prefix).await?.ok_or_else(no_such_key)?;
+            Ok::<_, ApiError>((Reply::ok(&api_key(found.0, found.1))?, prefix))
+        })
+        .await?;
+    if let Some(prefix) = written.extra {
+        // What it may do is known for a while.
+        state.identities.forget(&prefix);
+        tracing::info!(api_key = prefix, "Changed an API key.");
+    }
+    Ok(written.response)
+}
+
+/// As whom somebody revokes and changes keys.
+fn revoker<'a>(known: &Known, source: &'a str) -> Revoker<'a> {
+    // Who may take the role from an owner may take the key.
+    let may_owners = known.permissions.has(Permission::MembersWrite);
+    let (user, may_others) = match Whose::of(known, Permission::KeysWrite) {
+        Whose::All => (known.user, true),
+        Whose::Own(user) => (Some(user), false),
+        Whose::Nobodys => (None, false),
+    };
+    Revoker { user, may_others, may_owners, source }
+}
+
+fn past() -> ApiError {
+    ApiError::Refused(vec![Mistake::invalid("/expires_at", "must lie in the future")])
+}
+
+fn over() -> ApiError {
+    let message = "the key is revoked or has expired, and stays so; make a new one".to_owned();
+    ApiError::Refused(vec![Mistake { reason: Reason::Inactive, pointer: String::new(), message }])
+}
+
+fn wider(scope: Permission) -> ApiError {
+    let message = format!("the key does not have {scope} and never comes to do more; make a new one");
+    ApiError::Refused(vec![Mistake::invalid("/scopes", message)])
+}
+
+fn no_later(end: DateTime<Utc>, what: &str) -> ApiError {
+    let message = format!("must not be later than {}, {what}", end.to_rfc3339());
+    ApiError::Refused(vec![Mistake::invalid("/expires_at", message)])
+}
+
+/// `DELETE /api-keys/{id-or-prefix}`
+pub(crate) async fn revoke(
+    state: State,
+    identity: Identity,
+    request: Id,
+    key: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let no_such_key = || ApiError::NotFound { kind: "API key", name: key.as_str().to_owned() };
+    if key.contains('\0') {
+        return Err(no_such_key());
+    }
+    let by = revoker(identity.known(), &request.0.source);
+    let written = state
+        .write(&identity, &request.0, "revoke_api_key", async |conn: &mut Conn| {
+            let revoked = match api_keys::revoke(conn, tenant, &key, by).await? {
+                Revoked::Now(record) => {
+                    let entry = people::of_api_key(tenant, Some(&record), None, &request.0);
+                    audit::write(conn, &[entry]).await?;
+                    Some(record.key_prefix)
+                }
+                Revoked::Before(_) => None,
+                Revoked::OfAnOwner => return Err(ApiError::Forbidden(Permission::MembersWrite)),
+                Revoked::NoSuchKey => return Err(no_such_key()),
+            };
+            Ok::<_, ApiError>((Reply::no_content(), revoked))
+        })
+        .await?;
+    if let Some(Some(prefix)) = written.extra {
+        state.identities.forget(&prefix);
+        tracing::info!(api_key = prefix, "Revoked an API key.");
+    }
+    Ok(written.response)
+}

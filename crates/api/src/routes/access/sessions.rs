@@ -1,0 +1,319 @@
+//! Sessions of people: signing in with a password, seeing where one is signed in, signing out.
+//!
+//! What proves a session travels in a cookie and nowhere else; its hash is kept. Who is signed in acts in one tenant, with the role that
+//! they have there. A session that is ended is refused by this process at once and by all others within five seconds, like a key. A process that
+//! dies before the answer has begun a session that nobody has; it ends when it has not been used for long enough.
+
+use std::net::IpAddr;
+
+use actix_web::http::header::USER_AGENT;
+use actix_web::{HttpRequest, HttpResponse, rt, web};
+use sched_model::domain::identity::SessionToken;
+use sched_model::domain::ids::{SessionId, TenantId, UserId};
+use sched_model::identity::sessions::{self, NewSession, SessionRecord};
+use sched_model::identity::sign_ins::{self, Account, AccountMembership, Subjects};
+use sched_model::{
+    Conn,
+    identity::{audit, tenants},
+};
+use sched_wire::{OwnSession, Page, Session, SignIn};
+use secrecy::SecretString;
+use uuid::Uuid;
+
+use super::me;
+use crate::convert::identity::{check_sign_in, session};
+use crate::error::ApiError;
+use crate::error::field_error::Mistake;
+use crate::http::client_address;
+use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::reply::Reply;
+use crate::identity::{self, By, Claim, Identity, Vain, Verdict};
+use crate::routes::operations::auditing::people;
+use crate::routes::{Answer, Id, State};
+
+/// Most characters that are kept of what a browser says that it is.
+const LONGEST_USER_AGENT: usize = 200;
+
+/// `POST /sessions`
+pub(crate) async fn create(
+    state: State,
+    request: Id,
+    http: HttpRequest,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let mut asked: SignIn = super::users::read_with_secrets(body.required()?, &["password"])?;
+    let password = SecretString::from(std::mem::take(&mut asked.password));
+    check_sign_in(&asked, &password).map_err(ApiError::Refused)?;
+    let place = Place::of(&http, &state);
+    state.identities.admit_stranger(place.address)?;
+    let claim = Claim { email: &asked.email, password, address: place.address };
+    let slug = asked.tenant.as_deref();
+    let (account, verified, subjects) = match identity::verify(&state, claim).await? {
+        Verdict::Right { account, verified, subjects } => (account, verified, subjects),
+        Verdict::Wrong { account, failures } => {
+            tracing::info!(client.address = ?place.address, "An attempt to sign in failed.");
+            let attempt = Vain { failures: Some(failures), address: place.address };
+            note_vain(&state, account, attempt, slug, &request.0.request);
+            return Err(ApiError::SignInFailed("the address or the password is wrong"));
+        }
+    };
+    if !account.is_active {
+        return Err(ApiError::SignInFailed("the user is deactivated"));
+    }
+    let Some(membership) = chosen(&account, slug) else {
+        identity::forgive(&state, &subjects).await?;
+        let refused = ApiError::Refused(vec![which_tenant(&account)]);
+        let attempt = Vain { failures: None, address: place.address };
+        note_vain(&state, Some(account), attempt, slug, &request.0.request);
+        return Err(refused);
+    };
+    state.identities.know_stranger(place.address);
+    let begun = Begun { account: &account, membership, verified: &verified, subjects: &subjects };
+    begun.begin(&state, &request.0, &place).await
+}
+
+/// The tenant that somebody means to act in.
+fn chosen<'a>(account: &'a Account, slug: Option<&str>) -> Option<&'a AccountMembership> {
+    match (slug, account.memberships.as_slice()) {
+        (Some(slug), memberships) => memberships.iter().find(|one| one.slug == slug),
+        (None, [only]) => Some(only),
+        (None, _) => None,
+    }
+}
+
+/// What is told of tenants to somebody whose password was right.
+fn which_tenant(account: &Account) -> Mistake {
+    let slugs: Vec<&str> = account.memberships.iter().map(|one| one.slug.as_str()).collect();
+    let message = match slugs.as_slice() {
+        [] => "there is no tenant that you are a member of; an owner of one makes you one".to_owned(),
+        slugs => format!("must be a tenant that you are a member of: {}", slugs.join(", ")),
+    };
+    Mistake::invalid("/tenant", message)
+}
+
+/// Has it written that an attempt led to no session, while the answer goes out: in the tenant that was meant, and where that is none of the user's
+/// in all of these, so that nobody keeps it out of the log by naming another.
+fn note_vain(state: &State, account: Option<Account>, attempt: Vain, slug: Option<&str>, request: &str) {
+    let Some(account) = account else { return };
+    let tenants: Vec<TenantId> = match chosen(&account, slug) {
+        Some(membership) => vec![membership.tenant],
+        None => account.memberships.iter().map(|membership| membership.tenant).collect(),
+    };
+    let (state, request) = (state.clone(), request.to_owned());
+    // Ends by itself: a statement for each, with its own time limit.
+    rt::spawn(async move { identity::note_vain(&state, &tenants, &account, attempt, &request).await });
+}
+
+/// Where a request comes from, as it is kept.
+pub(crate) struct Place {
+    pub(crate) address: Option<IpAddr>,
+    user_agent: Option<String>,
+}
+
+impl Place {
+    pub(crate) fn of(http: &HttpRequest, state: &State) -> Self {
+        let user_agent = http.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
+        Self {
+            address: client_address::address(http.peer_addr(), http.headers(), &state.trusted_proxies),
+            user_agent: user_agent.map(|text| text.chars().take(LONGEST_USER_AGENT).collect()),
+        }
+    }
+}
+
+/// A session of somebody whose password was right.
+pub(crate) struct Begun<'a> {
+    pub(crate) account: &'a Account,
+    pub(crate) membership: &'a AccountMembership,
+    /// What is kept of the password that was right.
+    pub(crate) verified: &'a str,
+    pub(crate) subjects: &'a Subjects,
+}
+
+impl Begun<'_> {
+    /// Begins it.
+    async fn begin(&self, state: &State, request: &By, place: &Place) -> Result<HttpResponse, ApiError> {
+        let token = new_token();
+        let identity = Identity::of_new_session(self.account, self.membership, token.id());
+        let by = identity.signs(&request.request, request.address.clone(), request.trace, None).0;
+        let (user, verified, subjects) = (self.account.user, self.verified, self.subjects);
+        let written = state
+            .write(&identity, &by, "sign_in", async |conn: &mut Conn| {
+                if !sign_ins::note(conn, user, verified).await? {
+                    // Changed since it was looked at.
+                    return Err(ApiError::SignInFailed("the address or the password is wrong"));
+                }
+                sign_ins::forgive(conn, subjects).await?;
+                let own = begin(conn, state, &identity, &by, (&token, place)).await?;
+                Ok((Reply::created(&own)?, ()))
+            })
+            .await?;
+        tracing::info!(user.id = %user, session.id = %token.id(), "A user signed in.");
+        with_cookie(state, written.response, &token)
+    }
+}
+
+/// A token of random bytes.
+pub(crate) fn new_token() -> SessionToken {
+    SessionToken::new(SessionId(Uuid::new_v4()), rand::random())
+}
+
+/// Writes a session and its entry in the audit log; what its owner is told.
+pub(crate) async fn begin(
+    conn: &mut Conn,
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    (token, place): (&SessionToken, &Place),
+) -> Result<OwnSession, ApiError> {
+    let hash = token.hash(state.ring());
+    let address = place.address.map(|address| address.to_string());
+    let new = NewSession {
+        tenant: identity.tenant(),
+        id: token.id(),
+        user: identity.known().user.ok_or(ApiError::Broken)?,
+        hash: &hash,
+        user_agent: place.user_agent.as_deref(),
+        address: address.as_deref(),
+        idle_seconds: state.session_times.idle.as_secs_f64(),
+        seconds: state.session_times.lifetime.as_secs_f64(),
+    };
+    let made = sessions::create(conn, new).await.map_err(|error| match error.constraint() {
+        // The membership ended since it was looked at.
+        Some("sessions_membership_fkey") => {
+            ApiError::SignInFailed("you are no member of the tenant any more")
+        }
+        _ => error.into(),
+    })?;
+    audit::write(conn, &[people::of_session(identity.tenant(), None, Some(&made), by)]).await?;
+    own(conn, identity, token, made).await
+}
+
+/// What the owner of a session is told of it.
+async fn own(
+    conn: &mut Conn,
+    identity: &Identity,
+    token: &SessionToken,
+    record: SessionRecord,
+) -> Result<OwnSession, ApiError> {
+    let tenant = tenants::by_id(conn, identity.tenant()).await?;
+    Ok(OwnSession {
+        csrf_token: token.csrf(),
+        session: session(record, Some(token.id())),
+        me: me::of(identity, tenant),
+    })
+}
+
+/// An answer that has the browser keep a session.
+pub(crate) fn with_cookie(
+    state: &State,
+    response: HttpResponse,
+    token: &SessionToken,
+) -> Result<HttpResponse, ApiError> {
+    let mut response = response;
+    identity::set_cookie(response.headers_mut(), token, state.session_times.lifetime.as_secs())
+        .map_err(|_never| ApiError::Broken)?;
+    Ok(response)
+}
+
+/// `GET /sessions`
+pub(crate) async fn list(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Page<Session>> {
+    as_person(&identity)?;
+    let (tenant, current) = (identity.tenant(), identity.known().session);
+    let rows = match identity.known().user {
+        Some(user) => {
+            let read = state.read(&identity, "list_sessions", async |conn: &mut Conn| {
+                Ok(sessions::list(conn, tenant, user).await?)
+            });
+            read.await?
+        }
+        None => Vec::new(),
+    };
+    let items = rows.into_iter().map(|row| session(row, current)).collect();
+    Ok(web::Json(Page { items, next_cursor: None, total: None, total_is_at_least: None }))
+}
+
+/// `GET /sessions/current`
+pub(crate) async fn current(
+    state: State,
+    identity: Identity,
+    http: HttpRequest,
+    _: Query<NoParameters>,
+) -> Answer<OwnSession> {
+    let (user, id) = current_of(&identity)?;
+    let token = identity::cookie(http.headers())?.ok_or_else(no_current)?;
+    let tenant = identity.tenant();
+    let read = state.read(&identity, "get_session", async |conn: &mut Conn| {
+        let found = sessions::get(conn, tenant, user, id).await?.ok_or_else(no_current)?;
+        own(conn, &identity, &token, found).await
+    });
+    Ok(web::Json(read.await?))
+}
+
+/// `DELETE /sessions/current`
+pub(crate) async fn sign_out(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (user, id) = current_of(&identity)?;
+    end(&state, &identity, &request, user, id).await
+}
+
+/// `DELETE /sessions/{id}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    as_person(&identity)?;
+    let parsed = id.parse::<SessionId>().ok().zip(identity.known().user);
+    let (session, user) = parsed.ok_or_else(|| no_such(&id))?;
+    end(&state, &identity, &request, user, session).await
+}
+
+async fn end(
+    state: &State,
+    identity: &Identity,
+    request: &Id,
+    user: UserId,
+    id: SessionId,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let written = state
+        .write(identity, &request.0, "end_session", async |conn: &mut Conn| {
+            let ended = sessions::end(conn, tenant, user, id).await?;
+            let ended = ended.ok_or_else(|| no_such(&id.to_string()))?;
+            audit::write(conn, &[people::of_session(tenant, Some(&ended), None, &request.0)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    state.identities.forget_session(id);
+    let mut response = written.response;
+    if identity.known().session == Some(id) {
+        identity::clear_cookie(response.headers_mut()).map_err(|_never| ApiError::Broken)?;
+    }
+    Ok(response)
+}
+
+/// Refuses a key or token that does not stand for all that its user may do. One that has no user has nothing of theirs either.
+pub(crate) fn as_person(identity: &Identity) -> Result<(), ApiError> {
+    let known = identity.known();
+    if known.is_bounded && known.user.is_some() { Err(ApiError::Bounded) } else { Ok(()) }
+}
+
+fn current_of(identity: &Identity) -> Result<(UserId, SessionId), ApiError> {
+    let known = identity.known();
+    known.user.zip(known.session).ok_or_else(no_current)
+}
+
+fn no_current() -> ApiError {
+    no_such("current")
+}
+
+fn no_such(name: &str) -> ApiError {
+    ApiError::NotFound { kind: "session", name: name.to_owned() }
+}

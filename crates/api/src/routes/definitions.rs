@@ -1,0 +1,9 @@
+//! Routes of definitions: functions, calendars, templates, projects, queues, secrets.
+
+pub(crate) mod calendars;
+pub(crate) mod functions;
+pub(crate) mod projects;
+pub(crate) mod queue_switches;
+pub(crate) mod queues;
+pub(crate) mod secrets;
+pub(crate) mod templates;

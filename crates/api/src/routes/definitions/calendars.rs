@@ -1,0 +1,172 @@
+//! Calendars: listing, showing, writing and deleting them.
+//!
+//! A name says which; a write says what it should be, so repeating one is harmless. A calendar that jobs name is not
+//! deleted. Both ways to write one, `PUT` and [`crate::routes::jobs::apply`], go through [`write()`].
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::definitions::calendars::{self, CalendarSettings, DeleteError, SavedCalendar};
+use sched_model::definitions::functions::Change;
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::check_name;
+use sched_model::identity::audit::AuditEntry;
+use sched_model::jobs::{self, SaveError};
+use sched_model::{Conn, identity::audit};
+use sched_wire::{BASE_PATH, Calendar, Page, PageQuery};
+use serde_json::Value;
+
+use crate::convert::calendar::{read_calendar, show};
+use crate::convert::spec::LONGEST_NAME;
+use crate::error::ApiError;
+use crate::error::field_error::{self, Mistake, Reason};
+use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::pagination::Pages;
+use crate::http::reply::Reply;
+use crate::identity::{By, Identity};
+use crate::routes::etag::{can_be_there, named, no_such, version_tag};
+use crate::routes::{Answer, Id, State, compute, operations::auditing};
+
+/// What it is, in messages.
+const KIND: &str = "calendar";
+
+/// `GET /calendars`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Calendar>> {
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"calendars", query.limit, query.cursor.as_deref())?;
+    let rows = state
+        .read(&identity, "list_calendars", async |conn: &mut Conn| {
+            Ok(calendars::list(conn, tenant, pages.after(), pages.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(pages.page(rows, |calendar| calendar.name.clone(), show)))
+}
+
+/// `GET /calendars/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "show_calendar", async |conn: &mut Conn| {
+            Ok(calendars::by_name(conn, tenant, &name).await?)
+        })
+        .await?;
+    let found = found.ok_or_else(|| no_such(KIND, &name))?;
+    let tag = version_tag(found.version);
+    Ok(Reply::ok(&show(found))?.etag(tag).into_response())
+}
+
+/// `PUT /calendars/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let (name, body, condition) = (name.into_inner(), body.required()?, condition(&http)?);
+    // Rules are expanded when a definition is read.
+    let settings = compute(move || settings(&name, body)).await??;
+    let written = state
+        .write(&identity, &request.0, "put_calendar", async |conn: &mut Conn| {
+            let mut entries = Vec::new();
+            let saved = write(conn, tenant, &settings, &request.0, &mut entries)
+                .await
+                .map_err(|error| field_error::save_refused(error, ""))?;
+            let (change, calendar) = (saved.change, saved.calendar);
+            let version = calendar.version;
+            let before = match change {
+                Change::Created => None,
+                Change::Updated => Some((version - 1).to_string()),
+                Change::Unchanged => Some(version.to_string()),
+            };
+            condition.check(KIND, before.as_deref())?;
+            audit::write(conn, &entries).await?;
+            let reply = match change {
+                Change::Created => {
+                    let location = format!("{BASE_PATH}/calendars/{}", calendar.name);
+                    Reply::created(&show(calendar))?.location(location)
+                }
+                Change::Updated | Change::Unchanged => Reply::ok(&show(calendar))?,
+            };
+            Ok::<_, ApiError>((reply.etag(version_tag(version)), (change, version)))
+        })
+        .await?;
+    if let Some((change, version)) = written.extra
+        && change != Change::Unchanged
+    {
+        tracing::info!(calendar.name = settings.name, calendar.version = version, "Wrote a calendar.");
+    }
+    Ok(written.response)
+}
+
+/// `DELETE /calendars/{name}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition) = (identity.tenant(), condition(&http)?);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, &request.0, "delete_calendar", async |conn: &mut Conn| {
+            let deleted = calendars::delete(conn, tenant, &name).await.map_err(refused)?;
+            let calendar = deleted.ok_or_else(|| no_such(KIND, &name))?;
+            condition.check(KIND, Some(&calendar.version.to_string()))?;
+            audit::write(conn, &[auditing::of_deleted_calendar(tenant, &calendar, &request.0)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    tracing::info!(calendar.name = name.as_str(), "Deleted a calendar.");
+    Ok(written.response)
+}
+
+/// Writes a calendar, in the caller's transaction, with its entry for the audit log. The jobs that name it follow it at once.
+pub(crate) async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &CalendarSettings,
+    by: &By,
+    entries: &mut Vec<AuditEntry>,
+) -> Result<SavedCalendar, SaveError> {
+    let saved = calendars::save(conn, tenant, settings, &by.source).await?;
+    if saved.change != Change::Unchanged {
+        entries.push(auditing::of_calendar(tenant, &saved, by));
+    }
+    if let Some(before) = saved.before.as_ref().filter(|_| saved.changes_fires()) {
+        jobs::reschedule_users_of(conn, tenant, &settings.name, &before.definition).await?;
+    }
+    Ok(saved)
+}
+
+/// The calendar of a body, which may leave its name to the path.
+fn settings(name: &str, body: Value) -> Result<CalendarSettings, ApiError> {
+    if let Err(message) = check_name(name, LONGEST_NAME) {
+        return Err(ApiError::parameter("name", message));
+    }
+    read_calendar(named(name, body)?, "").map_err(ApiError::Refused)
+}
+
+fn refused(error: DeleteError) -> ApiError {
+    match error {
+        DeleteError::InUse { .. } => ApiError::Refused(vec![Mistake {
+            reason: Reason::InUse,
+            pointer: String::new(),
+            message: format!("{error}; take it from them first"),
+        }]),
+        DeleteError::Database(error) => error.into(),
+    }
+}

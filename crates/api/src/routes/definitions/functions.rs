@@ -1,0 +1,337 @@
+//! Task functions: listing, showing, writing and deleting them, and their switches.
+//!
+//! A name says which; a write says what it should be and follows the same rules as in [`crate::routes::jobs::apply`]. Whether a function is active
+//! and whether it is paused are switches of their own, which a write leaves as they are. Built-in ones are not changed, and their switches
+//! are for who operates the installation.
+
+use actix_web::http::header::ETAG;
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::definitions::functions::{self, Change, Function as Kept, FunctionSettings};
+use sched_model::definitions::pauses::{Target, Turn};
+use sched_model::domain::ids::TenantId;
+use sched_model::events::append::NewEvent;
+use sched_model::identity::audit::AuditEntry;
+use sched_model::{Conn, DbError, connection::notify, events::append, identity::audit};
+use sched_wire::{BASE_PATH, Function, FunctionsQuery, Page};
+use serde_json::json;
+
+use crate::convert::manifest::Checked;
+use crate::convert::{IntoDomain, hidden, response, spec};
+use crate::error::ApiError;
+use crate::error::field_error::{Mistake, Reason};
+use crate::http::extract::{Body, NoParameters, Query, expected};
+use crate::http::pagination::Pages;
+use crate::http::reply::Reply;
+use crate::identity::{By, Identity};
+use crate::routes::etag::{Switch, can_be_there, event, may_touch_built_in, named, no_such, refused, tag};
+use crate::routes::jobs::apply::missing_secrets;
+use crate::routes::runs::cancellations::reason;
+use crate::routes::{Answer, Id, State, operations::auditing};
+
+/// What it is, in messages.
+const KIND: &str = "task function";
+
+/// `GET /task-functions`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<FunctionsQuery>,
+) -> Answer<Page<Function>> {
+    let tenant = identity.tenant();
+    let which = FunctionsQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("task-functions", which), query.limit, query.cursor.as_deref())?;
+    let filter = functions::Filter {
+        name_prefix: query.name_prefix,
+        queue: query.queue,
+        handler_type: query.handler_type.map(IntoDomain::into_domain),
+        is_active: query.is_active,
+    };
+    let rows = state
+        .read(&identity, "list_functions", async |conn: &mut Conn| {
+            Ok(functions::list(conn, tenant, &filter, pages.after(), pages.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(pages.page(rows, |function| function.settings.name.clone(), response::function)))
+}
+
+/// `GET /task-functions/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "get_function", async |conn: &mut Conn| found(conn, tenant, &name).await)
+        .await?;
+    let etag = (ETAG, tag(found.updated_at));
+    Ok(HttpResponse::Ok().insert_header(etag).json(response::function(found)))
+}
+
+/// `PUT /task-functions/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (expected, by) = (expected(&http)?, &request.0);
+    let (settings, mistakes) =
+        spec::function_with_hidden(named(&name, body.required()?)?, "").map_err(ApiError::Refused)?;
+    if !mistakes.is_empty() {
+        return Err(ApiError::Refused(mistakes));
+    }
+    let written = state
+        .write(&identity, by, "put_function", async |conn: &mut Conn| {
+            write(conn, identity.tenant(), settings.clone(), expected, by).await
+        })
+        .await?;
+    if written.extra.is_some_and(|change| change != Change::Unchanged) {
+        tracing::info!(function.name = name.as_str(), "Wrote a task function.");
+    }
+    Ok(written.response)
+}
+
+/// Writes a function. Values of it that were shown as hidden, and are sent back so, stay as they are kept.
+async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    mut settings: FunctionSettings,
+    expected: sched_model::definitions::resources::Expected,
+    by: &By,
+) -> Result<(Reply, Change), ApiError> {
+    let name = settings.name.clone();
+    let name = name.as_str();
+    let before =
+        functions::expect(conn, tenant, name, expected).await.map_err(|error| refused(error, KIND, name))?;
+    let kept = before.as_ref().map(|function| &function.settings.handler_config);
+    let unknown = hidden::put_back_hidden(&mut settings.handler_config, kept);
+    if !unknown.is_empty() {
+        return Err(ApiError::Refused(unknown.iter().map(|pointer| spec::sent_back("", pointer)).collect()));
+    }
+    let checked = Checked { functions: vec![(String::new(), settings)], ..Checked::default() };
+    let missing = missing_secrets(conn, tenant, &checked).await?;
+    if !missing.is_empty() {
+        return Err(ApiError::Refused(missing));
+    }
+    let Some((_, settings)) = checked.functions.first() else { return Err(ApiError::Broken) };
+    if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
+        let message = format!("the {KIND} {name:?} is built in and cannot be changed");
+        return Err(ApiError::Refused(vec![Mistake {
+            reason: Reason::BuiltIn,
+            pointer: String::new(),
+            message,
+        }]));
+    }
+    let saved = functions::save(conn, tenant, settings).await;
+    let (id, change) = saved.map_err(|error| no_queue(error, &settings.queue))?;
+    if change != Change::Unchanged {
+        let before = before.as_ref().map(|function| &function.settings);
+        audit::write(conn, &[auditing::of_function(tenant, id, before, settings, by)]).await?;
+        append::append(conn, &[written(tenant, change, name, by)]).await?;
+    }
+    let after = found(conn, tenant, name).await?;
+    let etag = tag(after.updated_at);
+    let reply = match change {
+        Change::Created => {
+            Reply::created(&response::function(after))?.location(format!("{BASE_PATH}/task-functions/{name}"))
+        }
+        Change::Updated | Change::Unchanged => Reply::ok(&response::function(after))?,
+    };
+    Ok((reply.etag(etag), change))
+}
+
+/// The event of a function that was written, which changed something.
+pub(crate) fn written(tenant: TenantId, change: Change, name: &str, by: &By) -> NewEvent {
+    let event_type = match change {
+        Change::Created => append::FUNCTION_CREATED,
+        Change::Updated | Change::Unchanged => append::FUNCTION_UPDATED,
+    };
+    told(tenant, event_type, name, by)
+}
+
+fn told(tenant: TenantId, event_type: &'static str, name: &str, by: &By) -> NewEvent {
+    event(tenant, None, event_type, json!({"name": name, "by": by.source}))
+}
+
+fn no_queue(error: DbError, queue: &str) -> ApiError {
+    if error.constraint() == Some("task_functions_queue_fkey") {
+        let message = format!("there is no queue named {queue:?}");
+        return ApiError::Refused(vec![Mistake::invalid("/queue", message)]);
+    }
+    error.into()
+}
+
+/// `DELETE /task-functions/{name}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, expected, by) = (identity.tenant(), expected(&http)?, &request.0);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, by, "delete_function", async |conn: &mut Conn| {
+            let function = functions::delete(conn, tenant, &name, expected)
+                .await
+                .map_err(|error| refused(error, KIND, &name))?;
+            audit::write(conn, &[auditing::of_deleted_function(tenant, &function, by)]).await?;
+            tell(conn, tenant, append::FUNCTION_DELETED, &name, by).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    if written.extra.is_some() {
+        tracing::info!(function.name = name.as_str(), "Deleted a task function.");
+    }
+    Ok(written.response)
+}
+
+/// `POST /task-functions/{name}/activate`
+pub(crate) async fn activate(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let NoParameters {} = body.read_or_default()?;
+    set_active(&state, &identity, &request.0, &http, &name, true).await
+}
+
+/// `POST /task-functions/{name}/deactivate`
+pub(crate) async fn deactivate(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let NoParameters {} = body.read_or_default()?;
+    set_active(&state, &identity, &request.0, &http, &name, false).await
+}
+
+async fn set_active(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    http: &HttpRequest,
+    name: &str,
+    is_active: bool,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there(KIND, name)?;
+    let (tenant, expected) = (identity.tenant(), expected(http)?);
+    let (action, event_type) = match is_active {
+        true => ("activate_task_function", append::FUNCTION_ACTIVATED),
+        false => ("deactivate_task_function", append::FUNCTION_DEACTIVATED),
+    };
+    let written = state
+        .write(identity, by, action, async |conn: &mut Conn| {
+            let before = functions::set_active(conn, tenant, name, is_active, expected)
+                .await
+                .map_err(|error| refused(error, KIND, name))?;
+            may_touch_built_in(identity, before.is_system)?;
+            if before.is_active != is_active {
+                let entry = AuditEntry {
+                    tenant_id: Some(tenant),
+                    actor: by.actor.clone(),
+                    action,
+                    target_type: "task_function",
+                    target_id: before.id.to_string(),
+                    before: Some(json!({"name": name, "is_active": before.is_active})),
+                    after: Some(json!({"name": name, "is_active": is_active})),
+                    request_id: Some(by.request.clone()),
+                    address: by.address.clone(),
+                };
+                audit::write(conn, &[entry]).await?;
+                tell(conn, tenant, event_type, name, by).await?;
+                tracing::info!(function.name = name, action, "Switched a task function.");
+            }
+            shown(conn, tenant, name).await
+        })
+        .await?;
+    Ok(written.response)
+}
+
+/// `POST /task-functions/{name}/pause`
+pub(crate) async fn pause(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let reason = reason(body)?;
+    turn(&state, &identity, &request.0, &http, &name, Turn::Pause(reason.as_deref())).await
+}
+
+/// `POST /task-functions/{name}/resume`
+pub(crate) async fn resume(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let NoParameters {} = body.read_or_default()?;
+    turn(&state, &identity, &request.0, &http, &name, Turn::Resume).await
+}
+
+async fn turn(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    http: &HttpRequest,
+    name: &str,
+    turn: Turn<'_>,
+) -> Result<HttpResponse, ApiError> {
+    can_be_there(KIND, name)?;
+    let tenant = identity.tenant();
+    let switch = Switch { tenant, target: Target::Function(name), expected: expected(http)? };
+    let written = state
+        .write(identity, by, "turn_function", async |conn: &mut Conn| {
+            may_touch_built_in(identity, found(conn, tenant, name).await?.is_system)?;
+            switch.turn(conn, turn, None, by).await?;
+            shown(conn, tenant, name).await
+        })
+        .await?;
+    if written.extra.is_some() {
+        state.hint("workers", async |conn: &mut Conn| notify::dispatches_wait_again(conn).await).await;
+    }
+    Ok(written.response)
+}
+
+async fn shown(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<(Reply, ()), ApiError> {
+    let function = found(conn, tenant, name).await?;
+    let etag = tag(function.updated_at);
+    Ok((Reply::ok(&response::function(function))?.etag(etag), ()))
+}
+
+async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<Kept, ApiError> {
+    functions::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
+}
+
+async fn tell(
+    conn: &mut Conn,
+    tenant: TenantId,
+    event_type: &'static str,
+    name: &str,
+    by: &By,
+) -> Result<(), ApiError> {
+    Ok(append::append(conn, &[told(tenant, event_type, name, by)]).await?)
+}

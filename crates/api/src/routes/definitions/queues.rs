@@ -1,0 +1,148 @@
+//! Queues: listing, showing and writing them.
+//!
+//! A write says what the queue should be, so repeating one is harmless; what it leaves out is as for a new queue. Claims follow it from the
+//! next one on, and workers are told, since a pause may be over or a limit wider.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::definitions::functions::Change;
+use sched_model::definitions::queues::{self, Filter, Pause, QueueSettings, SavedQueue};
+use sched_model::definitions::resources::version_of;
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::check_name;
+use sched_model::identity::audit::{self, AuditEntry};
+use sched_model::{Conn, DbResult, connection::notify};
+use sched_wire::{Applied, BASE_PATH, FieldChange, Kind, Page, Queue, QueuesQuery};
+
+use crate::convert::IntoWire as _;
+use crate::convert::queue::{read_queue, show};
+use crate::convert::spec::LONGEST_NAME;
+use crate::error::ApiError;
+use crate::http::extract::{Body, NoParameters, Query, condition};
+use crate::http::pagination::Pages;
+use crate::http::reply::Reply;
+use crate::identity::{By, Identity};
+use crate::routes::etag::{is_system_queue, may_touch_built_in, tag};
+use crate::routes::notes::Notes;
+use crate::routes::{Answer, Id, State, operations::auditing};
+
+/// `GET /queues`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<QueuesQuery>,
+) -> Answer<Page<Queue>> {
+    let tenant = identity.tenant();
+    let which = QueuesQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("queues", which), query.limit, query.cursor.as_deref())?;
+    let filter =
+        Filter { name_prefix: query.name_prefix.as_deref(), paused: query.paused, after: pages.after() };
+    let rows = state
+        .read(&identity, "list_queues", async |conn: &mut Conn| {
+            Ok(queues::list(conn, tenant, &filter, pages.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(pages.page(rows, |queue| queue.settings.name.clone(), show)))
+}
+
+/// `GET /queues/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    if name.contains('\0') {
+        return Err(no_such_queue(&name));
+    }
+    let found =
+        state
+            .read(&identity, "show_queue", async |conn: &mut Conn| {
+                Ok(queues::by_name(conn, tenant, &name).await?)
+            })
+            .await?;
+    let found = found.ok_or_else(|| no_such_queue(&name))?;
+    let tag = tag(found.updated_at);
+    Ok(Reply::ok(&show(found))?.etag(tag).into_response())
+}
+
+/// `PUT /queues/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    if let Err(message) = check_name(&name, LONGEST_NAME) {
+        return Err(ApiError::parameter("name", message));
+    }
+    may_touch_built_in(&identity, is_system_queue(tenant, &name))?;
+    let condition = condition(&http)?;
+    let settings = read_queue(&name, body.required()?).map_err(ApiError::Refused)?;
+    let written = state
+        .write(&identity, &request.0, "put_queue", async |conn: &mut Conn| {
+            let saved = queues::save(conn, tenant, &settings, Pause::AsSaid).await?;
+            let version = saved.changed_before.map(|at| version_of(at).to_string());
+            condition.check("queue", version.as_deref())?;
+            audit::write(conn, &Vec::from_iter(entry(tenant, &saved, &request.0))).await?;
+            let kept = queues::by_name(conn, tenant, &name).await?.ok_or_else(|| no_such_queue(&name))?;
+            let tag = tag(kept.updated_at);
+            let reply = match saved.change {
+                Change::Created => {
+                    Reply::created(&show(kept))?.location(format!("{BASE_PATH}/queues/{name}"))
+                }
+                Change::Updated | Change::Unchanged => Reply::ok(&show(kept))?,
+            };
+            Ok::<_, ApiError>((reply.etag(tag), saved.change))
+        })
+        .await?;
+    if written.extra.is_some_and(|change| change != Change::Unchanged) {
+        tracing::info!(queue.name = settings.name, "Wrote a queue.");
+        tell_workers(&state, &[settings.name]).await;
+    }
+    Ok(written.response)
+}
+
+/// What the audit log says of a write, if it changed anything.
+fn entry(tenant: TenantId, saved: &SavedQueue, by: &By) -> Option<AuditEntry> {
+    let is_changed = saved.change != Change::Unchanged;
+    is_changed.then(|| auditing::of_queue(tenant, saved.before.as_ref(), &saved.after, by))
+}
+
+/// Writes a queue of a manifest, whose pause is not said there.
+pub(crate) async fn write(
+    conn: &mut Conn,
+    (tenant, by): (TenantId, &By),
+    settings: &QueueSettings,
+    notes: &mut Notes,
+) -> DbResult<Applied> {
+    let saved = queues::save(conn, tenant, settings, Pause::AsItIs).await?;
+    notes.entries.extend(entry(tenant, &saved, by));
+    let change = saved.change.into_wire();
+    // What is kept in two columns is one field of a file.
+    let in_file = |field: FieldChange| match field.pointer.strip_prefix("/rate_limit_") {
+        Some(part) => FieldChange { pointer: format!("/rate/{part}"), ..field },
+        None => field,
+    };
+    Ok(Applied {
+        kind: Kind::Queue,
+        name: saved.after.name,
+        id: None,
+        change,
+        version: None,
+        changes: notes.fields(change).into_iter().map(in_file).collect(),
+    })
+}
+
+/// Tells the workers of queues that may let more through now.
+pub(crate) async fn tell_workers(state: &State, queues: &[String]) {
+    state.hint("workers", async |conn: &mut Conn| notify::dispatches_waiting(conn, queues).await).await;
+}
+
+fn no_such_queue(name: &str) -> ApiError {
+    ApiError::NotFound { kind: "queue", name: name.to_owned() }
+}

@@ -1,0 +1,290 @@
+//! Templates: listing, showing, writing and deleting them, and making jobs from them.
+//!
+//! A name says which; a write says what it should be, so repeating one is harmless. A job that is made from a template is one transaction
+//! with its version, its entry in the audit log and its event, like any other, and the note of what it was made from; it does
+//! not follow its template afterwards.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::definitions::functions::Change;
+use sched_model::definitions::templates::{self, SavedTemplate, TemplateRecord, TemplateSettings};
+use sched_model::domain::ids::TenantId;
+use sched_model::events::append::NewEvent;
+use sched_model::identity::audit::AuditEntry;
+use sched_model::jobs::{self, Job, SaveMode};
+use sched_model::{Conn, DbResult, events::append, identity::audit};
+use sched_wire::{BASE_PATH, InstantiateRequest, JobSpec, Page, PageQuery, Template};
+use serde_json::{Value, json};
+
+use crate::convert::template::{Made, read_template, show, spec_of};
+use crate::error::ApiError;
+use crate::error::field_error::{self, Mistake, Reason};
+use crate::http::extract::{Body, NoParameters, Query, condition, if_match};
+use crate::http::pagination::Pages;
+use crate::http::reply::Reply;
+use crate::identity::{By, Identity};
+use crate::routes::etag::{can_be_there, event, named, no_such, version_tag};
+use crate::routes::notes::Notes;
+use crate::routes::operations::auditing::plain;
+use crate::routes::{Answer, Id, State, built_in, jobs as job_routes, operations::auditing};
+
+/// What it is, in messages.
+const KIND: &str = "template";
+
+/// `GET /templates`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<PageQuery>,
+) -> Answer<Page<Template>> {
+    let tenant = identity.tenant();
+    let pages = Pages::of(&"templates", query.limit, query.cursor.as_deref())?;
+    let rows = state
+        .read(&identity, "list_templates", async |conn: &mut Conn| {
+            Ok(templates::list(conn, tenant, pages.after(), pages.rows()).await?)
+        })
+        .await?;
+    let page = pages.page(rows, |template| template.name.clone(), show);
+    let items = page.items.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(web::Json(Page {
+        items,
+        next_cursor: page.next_cursor,
+        total: page.total,
+        total_is_at_least: page.total_is_at_least,
+    }))
+}
+
+/// `GET /templates/{name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "show_template", async |conn: &mut Conn| found(conn, tenant, &name).await)
+        .await?;
+    let tag = version_tag(found.version);
+    Ok(Reply::ok(&show(found)?)?.etag(tag).into_response())
+}
+
+/// `PUT /templates/{name}`
+pub(crate) async fn put(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+    let body = named(&name, body.required()?)?;
+    let settings = read_template(body, "", &state.default_timezone).map_err(ApiError::Refused)?;
+    let written = state
+        .write(&identity, by, "put_template", async |conn: &mut Conn| {
+            let mut notes = Notes::default();
+            let saved = write(conn, tenant, &settings, by, &mut notes).await?;
+            let before = saved.version_before().map(|version| version.to_string());
+            condition.check(KIND, before.as_deref())?;
+            notes.write(conn).await?;
+            let (change, version) = (saved.change, saved.template.version);
+            let reply = match change {
+                Change::Created => {
+                    let location = format!("{BASE_PATH}/templates/{}", settings.name);
+                    Reply::created(&show(saved.template)?)?.location(location)
+                }
+                Change::Updated | Change::Unchanged => Reply::ok(&show(saved.template)?)?,
+            };
+            Ok::<_, ApiError>((reply.etag(version_tag(version)), change))
+        })
+        .await?;
+    if written.extra.is_some_and(|change| change != Change::Unchanged) {
+        tracing::info!(template.name = settings.name, "Wrote a template.");
+    }
+    Ok(written.response)
+}
+
+/// `DELETE /templates/{name}`
+pub(crate) async fn delete(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, condition, by) = (identity.tenant(), condition(&http)?, &request.0);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, by, "delete_template", async |conn: &mut Conn| {
+            let template =
+                templates::delete(conn, tenant, &name).await?.ok_or_else(|| no_such(KIND, &name))?;
+            condition.check(KIND, Some(&template.version.to_string()))?;
+            let before = template.settings();
+            audit::write(conn, &[entry(tenant, "delete_template", Some(&before), None, by)]).await?;
+            append::append(conn, &[told(tenant, append::TEMPLATE_DELETED, &template, by)]).await?;
+            Ok::<_, ApiError>((Reply::no_content(), ()))
+        })
+        .await?;
+    if written.extra.is_some() {
+        tracing::info!(template.name = name.as_str(), "Deleted a template.");
+    }
+    Ok(written.response)
+}
+
+/// `POST /templates/{name}/render`
+pub(crate) async fn render(
+    state: State,
+    identity: Identity,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Answer<JobSpec> {
+    let asked: InstantiateRequest = body.read_or_default()?;
+    let tenant = identity.tenant();
+    can_be_there(KIND, &name)?;
+    let found = state
+        .read(&identity, "render_template", async |conn: &mut Conn| found(conn, tenant, &name).await)
+        .await?;
+    Ok(web::Json(spec_of(Made::of(&found, &asked, &state.default_timezone)?)))
+}
+
+/// `POST /templates/{name}/instantiate`
+pub(crate) async fn instantiate(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    name: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let asked: InstantiateRequest = body.read_or_default()?;
+    let (version, by) = (if_match(&http)?, &request.0);
+    can_be_there(KIND, &name)?;
+    let written = state
+        .write(&identity, by, "instantiate_template", async |conn: &mut Conn| {
+            let template = found(conn, identity.tenant(), &name).await?;
+            // It is the template that the path names, so the tag is the template's.
+            if version.is_some_and(|version| version != template.version) {
+                return Err(ApiError::OtherVersion { found: template.version });
+            }
+            let made = Made::of(&template, &asked, &state.default_timezone)?;
+            make(conn, &identity, &made, asked.replace, by).await
+        })
+        .await?;
+    if let Some((id, job)) = written.extra {
+        tracing::info!(job.id = %id, job.name = job, template.name = name.as_str(), "Made a job from a template.");
+    }
+    Ok(written.response)
+}
+
+/// Writes the job.
+async fn make(
+    conn: &mut Conn,
+    identity: &Identity,
+    made: &Made,
+    replaces: bool,
+    by: &By,
+) -> Result<(Reply, (String, String)), ApiError> {
+    let (tenant, settings) = (identity.tenant(), &made.settings);
+    let mut functions = vec![settings.function.as_str()];
+    let present = jobs::by_name(conn, tenant, &settings.name).await?;
+    functions.extend(present.as_ref().map(|job| job.settings.function.as_str()));
+    built_in::functions(conn, identity, &functions).await?;
+    let mode = if replaces { SaveMode::Upsert } else { SaveMode::Create };
+    let saved = jobs::save(conn, tenant, settings, mode, &by.source)
+        .await
+        .map_err(|error| made.refused(field_error::save_refused(error, "")))?;
+    let before = saved.job.state.made_from.as_ref().and_then(|kept| kept.get("template")?.as_str());
+    if saved.change != Change::Created && before != Some(&*made.made_from.template) {
+        // Nothing is kept of a request that is refused.
+        return Err(made.refused(taken(&saved.job, &made.made_from.template)));
+    }
+    let is_news = templates::note(conn, tenant, saved.job.id, &made.made_from).await?;
+    if saved.change != Change::Unchanged || is_news {
+        let mut entry = auditing::of_job(tenant, &saved, by);
+        if let Some(Value::Object(after)) = &mut entry.after {
+            after.insert("made_from".to_owned(), plain(&made.made_from));
+        }
+        audit::write(conn, &[entry]).await?;
+    }
+    let event_type = match saved.change {
+        Change::Created => Some(append::JOB_CREATED),
+        Change::Updated => Some(append::JOB_UPDATED),
+        Change::Unchanged => None,
+    };
+    if let Some(event_type) = event_type {
+        let told = job_routes::Told { event_type, job: &saved.job };
+        job_routes::tell(conn, tenant, &[told], by).await?;
+    }
+    let done = (saved.job.id.to_string(), saved.job.settings.name.clone());
+    let job = Job {
+        state: jobs::JobState { made_from: Some(plain(&made.made_from)), ..saved.job.state },
+        ..saved.job
+    };
+    let reply = match saved.change {
+        Change::Created => job_routes::created(job)?,
+        Change::Updated | Change::Unchanged => job_routes::shown(conn, tenant, job).await?,
+    };
+    Ok((reply, done))
+}
+
+/// The refusal to write over a job that came from elsewhere.
+fn taken(job: &Job, template: &str) -> ApiError {
+    let message = format!(
+        "a job named {:?} exists already and was not made from the template {template:?}; delete it first, or give another name",
+        job.settings.name
+    );
+    ApiError::Refused(vec![Mistake { reason: Reason::AlreadyExists, pointer: "/name".to_owned(), message }])
+}
+
+/// Writes a template, in the caller's transaction, with what is to be told of it.
+pub(crate) async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &TemplateSettings,
+    by: &By,
+    notes: &mut Notes,
+) -> DbResult<SavedTemplate> {
+    let saved = templates::save(conn, tenant, settings, &by.source).await?;
+    let (action, event_type) = match saved.change {
+        Change::Unchanged => return Ok(saved),
+        Change::Created => ("create_template", append::TEMPLATE_CREATED),
+        Change::Updated => ("update_template", append::TEMPLATE_UPDATED),
+    };
+    notes.entries.push(entry(tenant, action, saved.before.as_ref(), Some(settings), by));
+    notes.events.push(told(tenant, event_type, &saved.template, by));
+    Ok(saved)
+}
+
+fn told(tenant: TenantId, event_type: &'static str, template: &TemplateRecord, by: &By) -> NewEvent {
+    let payload = json!({"name": template.name, "version": template.version, "by": by.source});
+    event(tenant, None, event_type, payload)
+}
+
+fn entry(
+    tenant: TenantId,
+    action: &'static str,
+    before: Option<&TemplateSettings>,
+    after: Option<&TemplateSettings>,
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action,
+        target_type: "template",
+        target_id: before.or(after).map(|settings| settings.name.clone()).unwrap_or_default(),
+        before: before.map(plain),
+        after: after.map(plain),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+async fn found(conn: &mut Conn, tenant: TenantId, name: &str) -> Result<TemplateRecord, ApiError> {
+    templates::by_name(conn, tenant, name).await?.ok_or_else(|| no_such(KIND, name))
+}

@@ -1,0 +1,266 @@
+//! Jobs: creating, listing, showing; changing, deleting and what they were are in modules of their own.
+
+pub(crate) mod apply;
+mod change;
+pub(crate) mod explanations;
+pub(crate) mod export;
+mod history;
+pub(crate) mod job_types;
+mod life;
+pub(crate) mod previews;
+pub(crate) mod switches;
+mod told;
+pub(crate) mod trigger;
+
+use actix_web::{HttpResponse, web};
+use chrono::{DateTime, Utc};
+use sched_model::domain::dependency::After;
+use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::jobs::{self, Job, List, Order, Position, SaveMode, Shown, SortBy};
+use sched_model::{Conn, DbResult, definitions::dependencies, events::append, identity::audit};
+use sched_wire::{BASE_PATH, Include, JobSort, JobsQuery, Page};
+
+use super::{Answer, Id, State, built_in};
+use crate::convert::{IntoDomain, response, spec};
+use crate::error::ApiError;
+use crate::http::extract::{Body, NoParameters, Query};
+use crate::http::pagination::{Limit, ROWS_COUNTED, with_total};
+use crate::http::reply::Reply;
+use crate::identity::Identity;
+use crate::routes::operations::auditing;
+use crate::{error::field_error, http::cursor};
+
+pub(crate) use change::{patch, put, rollback};
+pub(super) use history::changes;
+pub(crate) use history::{dispatches, executions, version, versions};
+pub(crate) use life::{delete, restore};
+pub(super) use told::{Told, tell, tell_of_cancelled, tell_within};
+
+/// `POST /jobs`
+pub(crate) async fn create(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let settings = spec::job(body.required()?, "", &state.default_timezone).map_err(ApiError::Refused)?;
+    let written = state
+        .write(&identity, &request.0, "create_job", async |conn: &mut Conn| {
+            built_in::functions(conn, &identity, &[&settings.function]).await?;
+            let saved = jobs::save(conn, tenant, &settings, SaveMode::Create, &request.0.source)
+                .await
+                .map_err(|error| field_error::save_refused(error, ""))?;
+            audit::write(conn, &[auditing::of_job(tenant, &saved, &request.0)]).await?;
+            tell(conn, tenant, &[Told { event_type: append::JOB_CREATED, job: &saved.job }], &request.0)
+                .await?;
+            let id = saved.job.id;
+            Ok::<_, ApiError>((created(saved.job)?, id))
+        })
+        .await?;
+    if let Some(id) = written.extra {
+        tracing::info!(job.id = %id, job.name = settings.name, "Created a job.");
+    }
+    Ok(written.response)
+}
+
+/// The answer that shows a job that is new.
+pub(super) fn created(job: Job) -> Result<Reply, ApiError> {
+    let (tag, location) = (entity_tag(&job), format!("{BASE_PATH}/jobs/{}", job.id));
+    Ok(Reply::created(&response::job(job, Vec::new()))?.location(location).etag(tag))
+}
+
+/// `GET /jobs`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<JobsQuery>,
+) -> Answer<Page<sched_wire::Job>> {
+    let (tenant, limit) = (identity.tenant(), Limit::new(query.limit)?);
+    let is_counted = query.total == Some(true);
+    let (list, which) = meant(query)?;
+    let (rows, followers, counted) = state
+        .read(&identity, "list_jobs", async |conn: &mut Conn| {
+            let rows = jobs::list(conn, tenant, &list, limit.rows()).await?;
+            let ids: Vec<JobId> = rows.iter().map(|job| job.id).collect();
+            let followers = dependencies::followers(conn, tenant, &ids).await?;
+            let counted = match is_counted {
+                true => Some(jobs::count(conn, tenant, &list, ROWS_COUNTED).await?),
+                false => None,
+            };
+            Ok((rows, followers, counted))
+        })
+        .await?;
+    let shown = |job: Job| {
+        let followed_by = followers.get(&job.id).cloned().unwrap_or_default();
+        response::job(job, followed_by)
+    };
+    let by = list.order.by;
+    let cursor = |job: &Job| match Position::of(job, by) {
+        Position::Name(name, id) => cursor::seal(&which, Some(name), id.0),
+        Position::At(at, id) => cursor::seal(&which, at.map(|at| at.to_rfc3339()), id.0),
+    };
+    Ok(web::Json(with_total(limit.page(rows, cursor, shown), counted)))
+}
+
+/// What a query means by its words, and the query by which its list is told from others.
+fn meant(query: JobsQuery) -> Result<(List, JobsQuery), ApiError> {
+    let which = JobsQuery { limit: None, cursor: None, total: None, ..query.clone() };
+    let order = order(query.sort.unwrap_or(JobSort::Name));
+    let after = match query.cursor.as_deref() {
+        Some(text) => Some(position(&which, order.by, text)?),
+        None => None,
+    };
+    let (with_system, with_deleted) = match query.include {
+        None => (false, false),
+        Some(Include::System) => (true, false),
+        Some(Include::Deleted) => (false, true),
+        Some(Include::All) => (true, true),
+    };
+    let list = List {
+        shown: if with_system { Shown::All } else { Shown::Own },
+        with_deleted,
+        status: query.status.map(IntoDomain::into_domain),
+        text: query.q,
+        name_prefix: query.name_prefix,
+        function: query.function,
+        project: query.project,
+        queue: query.queue,
+        job_type: query.job_type.map(IntoDomain::into_domain),
+        last_status: query.last_status.map(IntoDomain::into_domain),
+        template: query.template,
+        order,
+        after,
+    };
+    Ok((list, which))
+}
+
+const fn order(sort: JobSort) -> Order {
+    let (by, is_descending) = match sort {
+        JobSort::Name => (SortBy::Name, false),
+        JobSort::NameDown => (SortBy::Name, true),
+        JobSort::NextRunAt => (SortBy::NextRun, false),
+        JobSort::NextRunAtDown => (SortBy::NextRun, true),
+        JobSort::LastRunAt => (SortBy::LastRun, false),
+        JobSort::LastRunAtDown => (SortBy::LastRun, true),
+        JobSort::UpdatedAt => (SortBy::Updated, false),
+        JobSort::UpdatedAtDown => (SortBy::Updated, true),
+    };
+    Order { by, is_descending }
+}
+
+fn position(which: &JobsQuery, by: SortBy, text: &str) -> Result<Position, ApiError> {
+    let (key, id) = cursor::open(which, text)?;
+    let id = JobId(id);
+    let broken = || ApiError::parameter("cursor", "must be the next_cursor of the page before");
+    let at = |text: String| DateTime::parse_from_rfc3339(&text).map(|at| at.with_timezone(&Utc));
+    match (by, key) {
+        (SortBy::Name, Some(name)) if !name.contains('\0') => Ok(Position::Name(name, id)),
+        (SortBy::Name, _) => Err(broken()),
+        (_, key) => key.map(at).transpose().map(|at| Position::At(at, id)).map_err(|_not_ours| broken()),
+    }
+}
+
+/// `GET /jobs/{id-or-name}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let reply = state
+        .look(&identity, "show_job", async |conn: &Conn| {
+            if let Ok(id) = job.parse()
+                && let Some((found, is_followed)) =
+                    jobs::by_id_and_whether_followed(conn, tenant, JobId(id)).await?
+            {
+                // Most are not, and need not be asked about.
+                return if is_followed {
+                    shown(conn, tenant, found).await
+                } else {
+                    shown_with(found, Vec::new())
+                };
+            }
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            shown(conn, tenant, found).await
+        })
+        .await?;
+    Ok(reply.into_response())
+}
+
+/// The answer that shows a job, with its version for a later `If-Match`.
+pub(super) async fn shown(conn: &Conn, tenant: TenantId, job: Job) -> Result<Reply, ApiError> {
+    let followed_by = dependencies::followers(conn, tenant, &[job.id]).await?.remove(&job.id);
+    shown_with(job, followed_by.unwrap_or_default())
+}
+
+fn shown_with(job: Job, followed_by: Vec<After>) -> Result<Reply, ApiError> {
+    let tag = entity_tag(&job);
+    Ok(Reply::ok(&response::job(job, followed_by))?.etag(tag))
+}
+
+fn entity_tag(job: &Job) -> String {
+    format!("\"{}\"", job.state.version)
+}
+
+/// The job with this id or name. A name can look like an id; then the id counts.
+pub(super) async fn find(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+    if text.contains('\0') {
+        return Ok(None);
+    }
+    if let Ok(id) = text.parse()
+        && let Some(job) = jobs::by_id(conn, tenant, JobId(id)).await?
+    {
+        return Ok(Some(job));
+    }
+    jobs::by_name(conn, tenant, text).await
+}
+
+/// The job with this id, deleted or not, or with this name, if it is not deleted.
+async fn find_ever(conn: &Conn, tenant: TenantId, text: &str) -> DbResult<Option<Job>> {
+    if let Ok(id) = text.parse()
+        && let Some(job) = jobs::by_id_ever(conn, tenant, JobId(id)).await?
+    {
+        return Ok(Some(job));
+    }
+    find(conn, tenant, text).await
+}
+
+/// The job that a list is restricted to: `of` must be there, deleted or not; `filter` may be gone, as [`self::filter`] says.
+pub(super) async fn listed_of(
+    conn: &Conn,
+    tenant: TenantId,
+    of: Option<&str>,
+    filter: Option<&str>,
+) -> Result<Option<JobId>, ApiError> {
+    match (of, filter) {
+        (Some(job), _) => id_ever(conn, tenant, job).await.map(Some),
+        (None, Some(job)) => self::filter(conn, tenant, job).await.map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// As [`find_ever`], of which no more than the id is wanted.
+async fn id_ever(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+    if let Ok(id) = text.parse()
+        && jobs::is_there(conn, tenant, JobId(id)).await?
+    {
+        return Ok(JobId(id));
+    }
+    Ok(find(conn, tenant, text).await?.ok_or_else(|| no_such_job(text))?.id)
+}
+
+/// The id of the job that a list is restricted to. The history of a deleted job is still there under its id.
+pub(super) async fn filter(conn: &Conn, tenant: TenantId, text: &str) -> Result<JobId, ApiError> {
+    match find(conn, tenant, text).await? {
+        Some(job) => Ok(job.id),
+        None => text.parse().map_err(|_not_an_id| no_such_job(text)),
+    }
+}
+
+/// The refusal for a job that is not there.
+pub(super) fn no_such_job(text: &str) -> ApiError {
+    ApiError::NotFound { kind: "job", name: text.to_owned() }
+}

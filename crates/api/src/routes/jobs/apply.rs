@@ -1,0 +1,484 @@
+//! `apply`: a whole manifest in one transaction.
+//!
+//! Three steps. Every item is read and checked by itself; then, unless the same request was answered before, names that no item brings
+//! along are looked up; only if nothing is wrong, everything is written, queues, calendars and functions before templates and jobs and each kind by name, so that two manifests lock rows in
+//! the same order, then which job runs after which, and last who is told of jobs. What only a constraint can tell (a queue that does not exist, a singleton that is taken) ends the
+//! transaction at its first occurrence and is told alone. Whatever goes wrong, nothing was written.
+//!
+//! A dry run does all of this, the constraints included, and rolls it back: what it says is what would have been done at that moment.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+use actix_web::HttpResponse;
+use sched_model::definitions::calendars::{self, CalendarSettings};
+use sched_model::definitions::functions::{self, Change, FunctionSettings};
+use sched_model::definitions::templates::TemplateSettings;
+use sched_model::domain::args_schema;
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::job::JobSettings;
+use sched_model::domain::secret::named_secrets;
+use sched_model::jobs::{self, ParsedCalendars, SaveError, SaveMode, SavedJob};
+use sched_model::{
+    Conn, DbError, DbResult,
+    connection::notify,
+    definitions::{dependencies, secrets},
+    dispatching::quotas,
+    events::append,
+    identity::tenants,
+};
+use sched_runtime::exit;
+use sched_wire::{Applied, ApplyQuery, ApplyResult, FieldChange, Kind};
+use serde_json::Value;
+
+use crate::convert::manifest::{self, Checked};
+use crate::convert::{IntoWire, hidden};
+use crate::error::ApiError;
+use crate::error::field_error::{self, Mistake, Reason};
+use crate::http::extract::{Body, Query};
+use crate::http::reply::Reply;
+use crate::http::route::allowed;
+use crate::identity::{By, Identity};
+use crate::routes::etag::{is_system_queue, may_touch_built_in};
+use crate::routes::jobs::{Told, tell};
+use crate::routes::notes::Notes;
+use crate::routes::{
+    Id, State, built_in, compute,
+    operations::{auditing, notifications},
+};
+
+/// `POST /apply`
+pub(crate) async fn apply(
+    state: State,
+    identity: Identity,
+    request: Id,
+    Query(query): Query<ApplyQuery>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let (body, timezone) = (body.required()?, state.default_timezone.clone());
+    let checked = compute(move || manifest::read(body, &timezone)).await?;
+    let work = Work {
+        tenant,
+        by: &request.0,
+        checked: &checked,
+        at: Mutex::default(),
+        parsed: ParsedCalendars::default(),
+    };
+    if query.dry_run {
+        let rehearsed = state
+            .rehearse(&identity, "rehearse_apply", async |conn: &mut Conn| work.run(conn, &identity).await)
+            .await?;
+        return Ok(Reply::ok(&ApplyResult { results: rehearsed, dry_run: true })?.into_response());
+    }
+    let written = state
+        .write(&identity, &request.0, "apply", async |conn: &mut Conn| {
+            // Only now: what was applied once is answered alike, whatever has become of the names in it.
+            let results = work.run(conn, &identity).await?;
+            let changed = |result: &&Applied| result.change != sched_wire::Change::Unchanged;
+            let counted = (results.len(), results.iter().filter(changed).count());
+            let queues = results.iter().filter(changed).filter(|result| result.kind == Kind::Queue);
+            let queues: Vec<String> = queues.map(|result| result.name.clone()).collect();
+            Ok::<_, ApiError>((Reply::ok(&ApplyResult { results, dry_run: false })?, (counted, queues)))
+        })
+        .await?;
+    if let Some(((items, changed), queues)) = written.extra {
+        if !queues.is_empty() {
+            crate::routes::definitions::queues::tell_workers(&state, &queues).await;
+        }
+        if changed > 0 && !checked.rules.is_empty() {
+            state.hint("the leader", async |conn: &mut Conn| notify::notifications_wanted(conn).await).await;
+        }
+        tracing::info!(apply.items = items, apply.changed = changed, "Applied a manifest.");
+    }
+    Ok(written.response)
+}
+
+/// Refuses a manifest with all its mistakes.
+async fn judge(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> Result<(), ApiError> {
+    let mut mistakes = checked.mistakes.clone();
+    match look_up(conn, tenant, checked).await {
+        Ok(missing) => mistakes.extend(missing),
+        // The mistakes known so far are worth more than the news that there might be others.
+        Err(error) if mistakes.is_empty() => return Err(error.into()),
+        Err(error) => {
+            tracing::debug!(error = exit::describe(&error), "Names of a manifest were not looked up.");
+        }
+    }
+    if mistakes.is_empty() { Ok(()) } else { Err(ApiError::Refused(mistakes)) }
+}
+
+/// Calendars, functions, projects and other jobs that jobs name and nobody has, and what functions, notification channels and rules do.
+async fn look_up(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let own: BTreeSet<&str> = checked.function_names.iter().map(String::as_str).collect();
+    // Each with the schema of its arguments.
+    let mut functions: HashMap<&str, Option<Option<Value>>> = HashMap::new();
+    let mut projects: HashMap<&str, bool> = HashMap::new();
+    let mut mistakes = missing_calendars(conn, tenant, checked).await?;
+    for (at, job) in &checked.jobs {
+        let name = job.function.as_str();
+        if !own.contains(name) && !functions.contains_key(name) {
+            let found = functions::by_name(conn, tenant, name).await?;
+            functions.insert(name, found.map(|function| function.settings.args_schema));
+        }
+        match functions.get(name) {
+            Some(None) => mistakes.push(missing(format!("{at}/function"), "task function", name)),
+            Some(Some(schema)) => mistakes.extend(unfit_args(schema.as_ref(), at, job)),
+            None => {
+                let written = checked.functions.iter().find(|(_, settings)| settings.name == name);
+                let schema = written.and_then(|(_, settings)| settings.args_schema.as_ref());
+                mistakes.extend(unfit_args(schema, at, job));
+            }
+        }
+        let Some(name) = job.project.as_deref() else { continue };
+        if !projects.contains_key(name) {
+            projects.insert(name, tenants::project_by_name(conn, tenant, name).await?.is_some());
+        }
+        if projects.get(name) == Some(&false) {
+            mistakes.push(missing(format!("{at}/project"), "project", name));
+        }
+    }
+    mistakes.extend(missing_jobs(conn, tenant, checked).await?);
+    mistakes.extend(missing_secrets(conn, tenant, checked).await?);
+    mistakes.extend(notifications::applied::missing(conn, tenant, checked).await?);
+    Ok(mistakes)
+}
+
+/// What is wrong with the arguments of a job that stands at `at`, by the schema of its function.
+fn unfit_args(schema: Option<&Value>, at: &str, job: &JobSettings) -> Vec<Mistake> {
+    let misfits = args_schema::misfits(schema, &job.task_args).into_iter();
+    misfits.map(|misfit| field_error::unfit(misfit, at)).collect()
+}
+
+async fn missing_jobs(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let own: BTreeSet<&str> = checked.job_names.iter().map(String::as_str).collect();
+    let named = checked.jobs.iter().flat_map(|(_, job)| &job.after).map(|after| after.job.as_str());
+    let others: BTreeSet<&str> = named.filter(|name| !own.contains(name)).collect();
+    let unknown = dependencies::unknown_names(conn, tenant, &others).await?;
+    let mut mistakes = Vec::new();
+    for (at, job) in &checked.jobs {
+        for (index, after) in job.after.iter().enumerate().filter(|(_, after)| unknown.contains(&after.job)) {
+            mistakes.push(missing(format!("{at}/after/{index}/job"), "job", &after.job));
+        }
+    }
+    Ok(mistakes)
+}
+
+async fn missing_calendars(conn: &mut Conn, tenant: TenantId, checked: &Checked) -> DbResult<Vec<Mistake>> {
+    let mut known: BTreeSet<&str> = checked.calendar_names.iter().map(String::as_str).collect();
+    let named = || checked.jobs.iter().flat_map(|(_, job)| &job.calendars);
+    let unknown: BTreeSet<&String> = named().filter(|name| !known.contains(name.as_str())).collect();
+    let unknown: Vec<String> = unknown.into_iter().cloned().collect();
+    let found = calendars::by_names(conn, tenant, &unknown).await?;
+    known.extend(found.iter().map(|calendar| calendar.name.as_str()));
+    let mut mistakes = Vec::new();
+    for (at, job) in &checked.jobs {
+        for (index, name) in job.calendars.iter().enumerate() {
+            if !known.contains(name.as_str()) {
+                mistakes.push(missing(format!("{at}/calendars/{index}"), "calendar", name));
+            }
+        }
+    }
+    Ok(mistakes)
+}
+
+pub(crate) async fn missing_secrets(
+    conn: &mut Conn,
+    tenant: TenantId,
+    checked: &Checked,
+) -> DbResult<Vec<Mistake>> {
+    let of_function = |(at, function): &(String, FunctionSettings)| {
+        let named = named_secrets(&function.handler_config).into_iter();
+        named.map(|named| (format!("{at}/handler_config{}", named.pointer), named.name)).collect::<Vec<_>>()
+    };
+    let named: Vec<(String, String)> = checked.functions.iter().flat_map(of_function).collect();
+    let names = named.iter().map(|(_, name)| name.as_str()).collect();
+    let unknown = secrets::unknown_names(conn, tenant, names).await?;
+    let missing = named.iter().filter(|(_, name)| unknown.contains(name.as_str()));
+    let mistake = |(pointer, name): &(String, String)| {
+        let message =
+            format!("there is no secret named {name:?}; make it first: `schedctl secrets set {name}`");
+        Mistake::invalid(pointer.as_str(), message)
+    };
+    Ok(missing.map(mistake).collect())
+}
+
+fn missing(pointer: String, kind: &str, name: &str) -> Mistake {
+    Mistake::invalid(pointer, format!("there is no {kind} named {name:?}"))
+}
+
+/// One manifest being written.
+struct Work<'a> {
+    tenant: TenantId,
+    by: &'a By,
+    checked: &'a Checked,
+    /// The item at work, for the error that may come of it: the transaction's own error has no place for it.
+    at: Mutex<String>,
+    /// Calendars read so far: a thousand jobs may name the same one.
+    parsed: ParsedCalendars,
+}
+
+impl Work<'_> {
+    /// Judges and writes everything; run again when it collides with others.
+    async fn run(&self, conn: &mut Conn, identity: &Identity) -> Result<Vec<Applied>, ApiError> {
+        judge(conn, self.tenant, self.checked).await?;
+        let (jobs, functions) = self
+            .checked
+            .jobs
+            .iter()
+            .map(|(_, job)| (job.name.as_str(), job.function.as_str()))
+            .unzip::<_, _, Vec<_>, Vec<_>>();
+        built_in::jobs(conn, identity, &jobs).await?;
+        built_in::functions(conn, identity, &functions).await?;
+        let applied = self.write(conn).await?;
+        // A file may hold what is there already, whoever applies it.
+        let is_changed =
+            |one: &&Applied| one.kind == Kind::Queue && one.change != sched_wire::Change::Unchanged;
+        for queue in applied.iter().filter(is_changed) {
+            allowed(Permission::QueuesWrite.into(), Some(identity))?;
+            may_touch_built_in(identity, is_system_queue(self.tenant, &queue.name))?;
+        }
+        Ok(applied)
+    }
+
+    /// Writes everything.
+    async fn write(&self, conn: &mut Conn) -> Result<Vec<Applied>, ApiError> {
+        let mut notes = Notes::default();
+        let written = self.write_jobs(conn, &mut notes).await;
+        let (mut applied, saved) = written.map_err(|error| self.refused(error))?;
+        let whose = (self.tenant, self.by);
+        let others = notifications::applied::write(conn, whose, self.checked, &mut notes).await?;
+        notes.write(conn).await?;
+        let told: Vec<Told<'_>> = saved.iter().filter_map(|(_, saved)| told(saved)).collect();
+        tell(conn, self.tenant, &told, self.by).await?;
+        let jobs = saved.into_iter().map(|(position, saved)| Ok((position, applied_job(saved)?)));
+        applied.extend(in_order(jobs.collect::<Result<_, ApiError>>()?).chain(others));
+        Ok(applied)
+    }
+
+    /// Writes the jobs, and before them what they need; says what these are, and returns the jobs with their positions.
+    async fn write_jobs(
+        &self,
+        conn: &mut Conn,
+        notes: &mut Notes,
+    ) -> Result<(Vec<Applied>, Vec<(usize, SavedJob)>), SaveError> {
+        let settings: Vec<&JobSettings> = self.checked.jobs.iter().map(|(_, settings)| settings).collect();
+        let quota = quotas::hold_jobs(conn, self.tenant).await?;
+        dependencies::serialise(conn, self.tenant, settings.iter().copied()).await?;
+        let mut queues = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.queues, |settings| &settings.name) {
+            self.begin(at);
+            queues.push((
+                position,
+                crate::routes::definitions::queues::write(conn, (self.tenant, self.by), settings, notes)
+                    .await?,
+            ));
+        }
+        let mut calendars = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.calendars, |settings| &settings.name) {
+            self.begin(at);
+            calendars.push((position, self.write_calendar(conn, settings, notes).await?));
+        }
+        let mut functions = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.functions, |settings| &settings.name) {
+            self.begin(at);
+            functions.push((position, self.write_function(conn, settings, notes).await?));
+        }
+        let mut templates = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.templates, |settings| &settings.name) {
+            self.begin(at);
+            templates.push((position, self.write_template(conn, settings, notes).await?));
+        }
+        dependencies::lock_jobs(conn, self.tenant, &settings).await?;
+        let mut saved = Vec::new();
+        for (position, (at, settings)) in by_name(&self.checked.jobs, |settings| &settings.name) {
+            self.begin(at);
+            saved.push((position, self.write_job(conn, settings, notes).await?));
+        }
+        let dependents: Vec<_> = saved.iter().filter_map(|(_, saved)| saved.new_dependent()).collect();
+        dependencies::replace(conn, self.tenant, &dependents).await?;
+        let made = saved.iter().filter(|(_, saved)| saved.change == Change::Created).count();
+        quota.check(conn, made).await?;
+        let definitions = [queues, calendars, functions, templates];
+        Ok((definitions.into_iter().flat_map(in_order).collect(), saved))
+    }
+
+    async fn write_calendar(
+        &self,
+        conn: &mut Conn,
+        settings: &CalendarSettings,
+        notes: &mut Notes,
+    ) -> Result<Applied, SaveError> {
+        let saved = crate::routes::definitions::calendars::write(
+            conn,
+            self.tenant,
+            settings,
+            self.by,
+            &mut notes.entries,
+        )
+        .await?;
+        let change = saved.change.into_wire();
+        // A file has the fields of a definition among the others.
+        let in_file = |field: FieldChange| match field.pointer.strip_prefix("/definition") {
+            Some(pointer) => FieldChange { pointer: pointer.to_owned(), ..field },
+            None => field,
+        };
+        Ok(Applied {
+            kind: Kind::Calendar,
+            name: saved.calendar.name,
+            id: Some(saved.calendar.id),
+            change,
+            version: Some(saved.calendar.version),
+            changes: notes.fields(change).into_iter().map(in_file).collect(),
+        })
+    }
+
+    async fn write_function(
+        &self,
+        conn: &mut Conn,
+        settings: &FunctionSettings,
+        notes: &mut Notes,
+    ) -> Result<Applied, SaveError> {
+        let before = functions::by_name(conn, self.tenant, &settings.name).await?;
+        if before.as_ref().is_some_and(|function| function.is_system && function.settings != *settings) {
+            return Err(SaveError::BuiltIn(settings.name.clone()));
+        }
+        let (id, change) = functions::save(conn, self.tenant, settings).await?;
+        if change != Change::Unchanged {
+            let before = before.as_ref().map(|function| &function.settings);
+            notes.entries.push(auditing::of_function(self.tenant, id, before, settings, self.by));
+            notes.events.push(crate::routes::definitions::functions::written(
+                self.tenant,
+                change,
+                &settings.name,
+                self.by,
+            ));
+        }
+        let change = change.into_wire();
+        let mut changes = notes.fields(change);
+        if let Some(before) = &before {
+            let unseen = hidden::hidden_changes(&before.settings.handler_config, &settings.handler_config);
+            let in_file = |field: FieldChange| FieldChange {
+                pointer: format!("/handler_config{}", field.pointer),
+                ..field
+            };
+            changes.extend(unseen.into_iter().map(in_file));
+        }
+        Ok(Applied {
+            kind: Kind::TaskFunction,
+            name: settings.name.clone(),
+            id: Some(id.0),
+            change,
+            version: None,
+            changes,
+        })
+    }
+
+    async fn write_template(
+        &self,
+        conn: &mut Conn,
+        settings: &TemplateSettings,
+        notes: &mut Notes,
+    ) -> Result<Applied, SaveError> {
+        let saved =
+            crate::routes::definitions::templates::write(conn, self.tenant, settings, self.by, notes).await?;
+        let change = saved.change.into_wire();
+        Ok(Applied {
+            kind: Kind::Template,
+            name: saved.template.name,
+            id: Some(saved.template.id),
+            change,
+            version: Some(saved.template.version),
+            changes: notes.fields(change),
+        })
+    }
+
+    async fn write_job(
+        &self,
+        conn: &mut Conn,
+        settings: &JobSettings,
+        notes: &mut Notes,
+    ) -> Result<SavedJob, SaveError> {
+        let saved =
+            jobs::save_with(conn, self.tenant, settings, SaveMode::Upsert, &self.by.source, &self.parsed)
+                .await?;
+        if saved.change != Change::Unchanged {
+            notes.entries.push(auditing::of_job(self.tenant, &saved, self.by));
+        }
+        Ok(saved)
+    }
+
+    fn begin(&self, at: &str) {
+        // The text is only ever replaced whole, so a panic elsewhere cannot have left half of it.
+        at.clone_into(&mut self.at.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Why nothing was written.
+    fn refused(&self, error: SaveError) -> ApiError {
+        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let concurrent = |what: &str| {
+            let message =
+                format!("{what} of this name was made by another request at the same moment; send it again");
+            let pointer = format!("{at}/name");
+            ApiError::Refused(vec![Mistake { reason: Reason::Concurrent, pointer, message }])
+        };
+        match &error {
+            SaveError::Dependency { job, .. } => {
+                // Told of a job when all of them have been written.
+                let own = self.checked.jobs.iter().find(|(_, settings)| settings.name == *job);
+                return field_error::save_refused(error, own.map_or("", |(at, _)| at));
+            }
+            SaveError::Quota { .. } => return field_error::save_refused(error, ""),
+            SaveError::Exists(_) => return concurrent("a job"),
+            SaveError::Database(DbError::Constraint { name, .. }) => match name.as_str() {
+                "task_functions_name_key" => return concurrent("a task function"),
+                "task_functions_queue_fkey" => {
+                    let queue = self.checked.functions.iter().find(|(own, _)| *own == at);
+                    let name = queue.map_or("", |(_, settings)| settings.queue.as_str());
+                    return ApiError::Refused(vec![missing(format!("{at}/queue"), "queue", name)]);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+        field_error::save_refused(error, &at)
+    }
+}
+
+/// The event of a job that was written.
+fn told(saved: &SavedJob) -> Option<Told<'_>> {
+    let event_type = match saved.change {
+        Change::Created => append::JOB_CREATED,
+        Change::Updated => append::JOB_UPDATED,
+        Change::Unchanged => return None,
+    };
+    Some(Told { event_type, job: &saved.job })
+}
+
+fn applied_job(saved: SavedJob) -> Result<Applied, ApiError> {
+    let before = saved.before.as_ref().filter(|_| saved.change == Change::Updated);
+    let changes =
+        before.map(|before| crate::routes::jobs::changes(before, &saved.job.settings)).transpose()?;
+    Ok(Applied {
+        kind: Kind::Job,
+        name: saved.job.settings.name,
+        id: Some(saved.job.id.0),
+        change: saved.change.into_wire(),
+        version: Some(saved.job.state.version),
+        changes: changes.unwrap_or_default(),
+    })
+}
+
+/// The items with their positions, by name.
+pub(crate) fn by_name<T>(items: &[(String, T)], name: impl Fn(&T) -> &String) -> Vec<(usize, &(String, T))> {
+    let mut sorted: Vec<_> = items.iter().enumerate().collect();
+    sorted.sort_by(|(_, (_, a)), (_, (_, b))| name(a).cmp(name(b)));
+    sorted
+}
+
+/// The results in the order of the manifest.
+pub(crate) fn in_order(mut results: Vec<(usize, Applied)>) -> impl Iterator<Item = Applied> {
+    results.sort_by_key(|(position, _)| *position);
+    results.into_iter().map(|(_, applied)| applied)
+}

@@ -1,0 +1,148 @@
+//! `export`: what a tenant has, as a manifest that `apply` takes.
+//!
+//! What is built in is left out, and so is what is not written in manifests: projects, secrets, and whether a queue is paused. Values that may be secrets are not shown
+//! here either; `apply` refuses what stands in their place, so that nothing is overwritten by it.
+//! Jobs and rules are read first and what they name after them: what is made meanwhile is there. Nothing is written.
+
+use std::collections::BTreeSet;
+
+use actix_web::web;
+use sched_model::definitions::functions::{self, Filter, Function};
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::TenantId;
+use sched_model::events::notifications::{channels, rules};
+use sched_model::identity::tenants::DEFAULT_QUEUE;
+use sched_model::jobs::{self, Job, List};
+use sched_model::{
+    Conn, DbResult,
+    definitions::{calendars, queues, templates},
+};
+use sched_wire::{ExportQuery, FunctionSpec, Manifest, QueueDefinition};
+
+use crate::convert::manifest::MOST_ITEMS;
+use crate::convert::{calendar, notification, queue, response, template};
+use crate::error::ApiError;
+use crate::http::extract::{MAX_BODY_BYTES, Query};
+use crate::identity::Identity;
+use crate::routes::etag::is_system_queue;
+use crate::routes::{Answer, State};
+
+/// Rows asked for of each kind: one more than a manifest may hold, so that one that is too long is seen.
+const ROWS: i64 = MOST_ITEMS as i64 + 1;
+
+/// `GET /export`
+pub(crate) async fn export(
+    state: State,
+    identity: Identity,
+    Query(query): Query<ExportQuery>,
+) -> Answer<Manifest> {
+    let tenant = identity.tenant();
+    let is_part = query.project.is_some() || query.name_prefix.is_some();
+    if is_part && query.without_jobs {
+        let message = "leaves out what project and name_prefix choose from; leave it out, or those";
+        return Err(ApiError::parameter("without_jobs", message));
+    }
+    let manifest = state
+        .read(&identity, "export", async |conn: &mut Conn| {
+            if is_part {
+                return part(conn, &identity, &query).await;
+            }
+            let jobs = if query.without_jobs { Vec::new() } else { jobs_of(conn, tenant, &query).await? };
+            let manifest = all_but_jobs(conn, &identity).await?;
+            Ok(Manifest {
+                jobs: jobs.into_iter().map(|job| response::spec(job.settings)).collect(),
+                ..manifest
+            })
+        })
+        .await?;
+    // What `apply` would refuse is no use to anybody.
+    let Manifest {
+        queues,
+        calendars,
+        task_functions,
+        templates,
+        jobs,
+        notification_channels,
+        notification_rules,
+    } = &manifest;
+    let items = queues.len() + calendars.len() + task_functions.len() + templates.len() + jobs.len();
+    let items = items + notification_channels.len() + notification_rules.len();
+    let bytes = serde_json::to_vec(&manifest).map_err(ApiError::Unwritten)?.len();
+    if items > MOST_ITEMS || bytes > MAX_BODY_BYTES {
+        let message = format!(
+            "is needed: this is more than the {MOST_ITEMS} items, or {MAX_BODY_BYTES} bytes, that can be applied at once; ask for the jobs of one project, or of a \
+             name_prefix, with what they name, and for the rest without_jobs"
+        );
+        return Err(ApiError::parameter("project", message));
+    }
+    Ok(web::Json(manifest))
+}
+
+async fn jobs_of(conn: &mut Conn, tenant: TenantId, query: &ExportQuery) -> DbResult<Vec<Job>> {
+    let ExportQuery { project, name_prefix, .. } = query.clone();
+    jobs::list(conn, tenant, &List { project, name_prefix, ..List::default() }, ROWS).await
+}
+
+/// Some jobs, with the functions, calendars and queues that they name.
+async fn part(conn: &mut Conn, who: &Identity, query: &ExportQuery) -> Result<Manifest, ApiError> {
+    let tenant = who.tenant();
+    let jobs = jobs_of(conn, tenant, query).await?;
+    let named: BTreeSet<&str> = jobs.iter().map(|job| job.settings.function.as_str()).collect();
+    let functions = functions::by_names(conn, tenant, &Vec::from_iter(named)).await?;
+    let named = jobs.iter().filter_map(|job| job.settings.queue.clone());
+    let named: BTreeSet<String> =
+        named.chain(functions.iter().map(|function| function.settings.queue.clone())).collect();
+    let queues = queues_of(conn, who, Some(&Vec::from_iter(named))).await?;
+    let named: BTreeSet<&String> = jobs.iter().flat_map(|job| &job.settings.calendars).collect();
+    let named: Vec<String> = named.into_iter().cloned().collect();
+    let calendars = calendars::by_names(conn, tenant, &named).await?.into_iter();
+    Ok(Manifest {
+        queues,
+        calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
+        task_functions: own(functions.into_iter())?,
+        jobs: jobs.into_iter().map(|job| response::spec(job.settings)).collect(),
+        ..Manifest::default()
+    })
+}
+
+/// Everything that jobs may name, and who is told of them; rules before the channels that they name.
+async fn all_but_jobs(conn: &mut Conn, who: &Identity) -> Result<Manifest, ApiError> {
+    let tenant = who.tenant();
+    let rules = rules::list(conn, tenant, None, ROWS).await?.into_iter();
+    let channels = channels::list(conn, tenant, None, ROWS).await?.into_iter();
+    let templates = templates::list(conn, tenant, None, ROWS).await?.into_iter();
+    let functions = functions::list(conn, tenant, &Filter::default(), None, ROWS).await?.into_iter();
+    let calendars = calendars::list(conn, tenant, None, ROWS).await?.into_iter();
+    Ok(Manifest {
+        queues: queues_of(conn, who, None).await?,
+        calendars: calendars.map(calendar::spec).collect::<Result<_, _>>()?,
+        task_functions: own(functions)?,
+        templates: templates.map(template::spec).collect::<Result<_, _>>()?,
+        jobs: Vec::new(),
+        notification_channels: channels.map(notification::channel_spec).collect(),
+        notification_rules: rules.map(notification::rule_spec).collect(),
+    })
+}
+
+/// Queues as they are written, or those of these names, if who asks may see any: without the one of the built-in jobs, and without the default
+/// one where that says nothing but what it is for.
+async fn queues_of(
+    conn: &mut Conn,
+    who: &Identity,
+    names: Option<&[String]>,
+) -> DbResult<Vec<QueueDefinition>> {
+    if !who.known().permissions.has(Permission::QueuesRead) {
+        return Ok(Vec::new());
+    }
+    let untouched = QueueDefinition { name: DEFAULT_QUEUE.to_owned(), ..QueueDefinition::default() };
+    let says_more =
+        |found: &QueueDefinition| QueueDefinition { description: None, ..found.clone() } != untouched;
+    let all = queues::settings(conn, who.tenant(), names, ROWS).await?.into_iter();
+    let own = all.filter(|found| !is_system_queue(who.tenant(), &found.name)).map(queue::definition);
+    Ok(own.filter(says_more).collect())
+}
+
+/// Those that are not built in, as they are written.
+fn own(functions: impl Iterator<Item = Function>) -> Result<Vec<FunctionSpec>, ApiError> {
+    functions.filter(|found| !found.is_system).map(|found| response::function_spec(found.settings)).collect()
+}

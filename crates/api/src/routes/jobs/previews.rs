@@ -1,0 +1,58 @@
+//! Previews: what a schedule would do, and what that of a job will do. Nothing is written.
+//!
+//! Rows are read first and the connection given back; then the answer is computed on a thread that serves nobody else.
+
+use actix_web::web;
+use sched_model::{Conn, connection::database_clock, definitions::calendars};
+use sched_wire::{Preview, PreviewQuery};
+
+use crate::convert::preview::{Question, count, named, request};
+use crate::error::ApiError;
+use crate::http::extract::{Body, NoParameters, Query};
+use crate::identity::Identity;
+use crate::routes::jobs::{find, no_such_job};
+use crate::routes::{Answer, State, compute};
+
+/// `POST /schedules/preview`
+pub(crate) async fn of_schedule(
+    state: State,
+    identity: Identity,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Answer<Preview> {
+    let tenant = identity.tenant();
+    let request = request(body.required()?).map_err(ApiError::Refused)?;
+    let names = named(&request);
+    let (kept, now) = state
+        .read(&identity, "preview_schedule", async |conn: &mut Conn| {
+            Ok((calendars::by_names(conn, tenant, &names).await?, database_clock::now(conn).await?))
+        })
+        .await?;
+    let question = Question::of_request(tenant, request, &kept, &state.default_timezone, now);
+    answer(question.map_err(ApiError::Refused)?).await
+}
+
+/// `GET /jobs/{id-or-name}/preview`
+pub(crate) async fn of_job(
+    state: State,
+    identity: Identity,
+    job: web::Path<String>,
+    Query(query): Query<PreviewQuery>,
+) -> Answer<Preview> {
+    let tenant = identity.tenant();
+    let count = count(query.count).map_err(|message| ApiError::parameter("count", message))?;
+    let (found, kept, now) = state
+        .read(&identity, "preview_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            let kept = calendars::by_names(conn, tenant, &found.settings.calendars).await?;
+            let now = database_clock::now(conn).await?;
+            Ok((found, kept, now))
+        })
+        .await?;
+    answer(Question::of_job(tenant, found, kept, query.after.unwrap_or(now), count)).await
+}
+
+async fn answer(question: Question) -> Answer<Preview> {
+    let answered = compute(move || question.answer()).await?;
+    answered.map(web::Json).map_err(|mistake| ApiError::Refused(vec![mistake]))
+}

@@ -1,0 +1,203 @@
+//! Switches of a job: pausing, resuming, enabling and disabling it.
+//!
+//! Each is one transaction with its version, its entry in the audit log and its event. Repeating one is harmless: a job that is so
+//! already is answered as it is, and nothing is written.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use sched_model::domain::ids::TenantId;
+use sched_model::events::append::{self, NewEvent};
+use sched_model::jobs::{self, Job, NewPause, PauseEnd, Switch, SwitchRequest, Switched};
+use sched_model::{Conn, connection::database_clock, identity::audit};
+use sched_wire::PauseRequest;
+use serde_json::json;
+
+use crate::convert::moment::moment;
+use crate::error::ApiError;
+use crate::error::field_error::{self, Mistake};
+use crate::http::extract::{Body, NoParameters, Query, if_match};
+use crate::identity::{By, Identity};
+use crate::routes::jobs::{find, no_such_job, shown};
+use crate::routes::{Id, State, built_in, operations::auditing};
+
+/// Longest reason of a pause, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// The end of a pause that has none.
+const NEVER: &str = "never";
+
+/// `POST /jobs/{id-or-name}/pause`
+pub(crate) async fn pause(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let asked: PauseRequest = body.read_or_default()?;
+    if asked.reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
+        return Err(refused("/reason", format!("must be no longer than {LONGEST_REASON} characters")));
+    }
+    let wanted = Wanted::Pause { reason: asked.reason.as_deref(), until: asked.until.as_deref() };
+    turn(&state, &identity, &request.0, &http, &job, wanted).await
+}
+
+/// `POST /jobs/{id-or-name}/resume`
+pub(crate) async fn resume(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Resume).await
+}
+
+/// `POST /jobs/{id-or-name}/enable`
+pub(crate) async fn enable(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Enable).await
+}
+
+/// `POST /jobs/{id-or-name}/disable`
+pub(crate) async fn disable(
+    state: State,
+    identity: Identity,
+    request: Id,
+    http: HttpRequest,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    simply(&state, &identity, &request.0, &http, &job, body, Wanted::Disable).await
+}
+
+/// A switch that needs no more to be said.
+async fn simply(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    http: &HttpRequest,
+    job: &str,
+    body: Body,
+    wanted: Wanted<'_>,
+) -> Result<HttpResponse, ApiError> {
+    body.read_or_default::<Nothing>()?;
+    turn(state, identity, by, http, job, wanted).await
+}
+
+/// A body that says nothing.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+/// A switch in the words of the request.
+#[derive(Debug, Clone, Copy)]
+enum Wanted<'a> {
+    Pause { reason: Option<&'a str>, until: Option<&'a str> },
+    Resume,
+    Enable,
+    Disable,
+}
+
+impl<'a> Wanted<'a> {
+    /// What is kept of it in the audit log, and in the stream of events.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pause { .. } => ("pause_job", append::JOB_PAUSED),
+            Self::Resume => ("resume_job", append::JOB_RESUMED),
+            Self::Enable => ("enable_job", append::JOB_ENABLED),
+            Self::Disable => ("disable_job", append::JOB_DISABLED),
+        }
+    }
+
+    /// What it means of this job, now.
+    async fn meant(self, conn: &mut Conn, job: &Job) -> Result<Switch<'a>, ApiError> {
+        let (reason, until) = match self {
+            Self::Pause { reason, until } => (reason, until),
+            Self::Resume => return Ok(Switch::Resume),
+            Self::Enable => return Ok(Switch::Enable),
+            Self::Disable => return Ok(Switch::Disable),
+        };
+        let end = match until {
+            Some(NEVER) => PauseEnd::Never,
+            Some(text) => {
+                let at = moment(text, database_clock::now(conn).await?, &job.settings.timezone);
+                PauseEnd::At(at.map_err(|message| refused("/until", format!("{message}, or `{NEVER}`")))?)
+            }
+            None => PauseEnd::AsItIs,
+        };
+        Ok(Switch::Pause(NewPause { reason, end }))
+    }
+}
+
+fn refused(pointer: &str, message: String) -> ApiError {
+    ApiError::Refused(vec![Mistake::invalid(pointer, message)])
+}
+
+async fn turn(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    http: &HttpRequest,
+    job: &str,
+    wanted: Wanted<'_>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, version, (action, event_type)) = (identity.tenant(), if_match(http)?, wanted.names());
+    let written = state
+        .write(identity, by, action, async |conn: &mut Conn| {
+            let found = find(conn, tenant, job).await?.ok_or_else(|| no_such_job(job))?;
+            built_in::functions(conn, identity, &[&found.settings.function]).await?;
+            let switch = wanted.meant(conn, &found).await?;
+            let asked = SwitchRequest { tenant, job: found.id, switch, version, source: &by.source };
+            let switched =
+                jobs::switch(conn, &asked).await.map_err(|error| field_error::save_refused(error, ""))?;
+            match switched {
+                Switched::Changed { before, after } => {
+                    audit::write(conn, &[auditing::of_switched_job(tenant, action, &before, &after, by)])
+                        .await?;
+                    append::append(conn, &[event(tenant, event_type, &after, by)]).await?;
+                    let id = after.id;
+                    Ok((shown(conn, tenant, *after).await?, Some(id)))
+                }
+                Switched::Unchanged(job) => Ok((shown(conn, tenant, *job).await?, None)),
+                Switched::NoSuchJob => Err(no_such_job(&found.settings.name)),
+                Switched::OtherVersion(found) => Err(ApiError::OtherVersion { found }),
+                Switched::EndHasPassed { now } => {
+                    let message = format!("must lie in the future; it is {} now", now.to_rfc3339());
+                    Err(refused("/until", message))
+                }
+            }
+        })
+        .await?;
+    if let Some(Some(id)) = written.extra {
+        tracing::info!(job.id = %id, action, "Switched a job.");
+    }
+    Ok(written.response)
+}
+
+fn event(tenant: TenantId, event_type: &'static str, after: &Job, by: &By) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(tenant),
+        project_id: None,
+        job_id: Some(after.id),
+        dispatch_id: None,
+        event_type,
+        payload: json!({
+            "job_name": after.settings.name,
+            "reason": after.state.pause_reason,
+            "until": after.state.paused_until,
+            "by": by.source,
+        }),
+    }
+}

@@ -1,0 +1,370 @@
+//! Entries of the audit log.
+//!
+//! Written in the transaction of the change. Values of variables that a function sets may be secrets, so the log keeps
+//! their names only. Those about people and what they sign in with are in [`people`].
+
+pub(crate) mod people;
+
+use sched_model::cluster::leadership::Instance;
+use sched_model::definitions::calendars::{CalendarRecord, SavedCalendar};
+use sched_model::definitions::functions::{Change, Function, FunctionSettings};
+use sched_model::definitions::queues::QueueSettings;
+use sched_model::definitions::secrets::{SavedSecret, SecretRecord};
+use sched_model::dispatching::cancellations::{Order, Stopped, Stricken};
+use sched_model::dispatching::retries::Retry;
+use sched_model::domain::ids::{DispatchId, FunctionId, JobId, TenantId};
+use sched_model::domain::job::JobSettings;
+use sched_model::identity::audit::AuditEntry;
+use sched_model::jobs::{Job, SavedJob};
+use sched_wire::DeadLettersCommand;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::convert::hidden::hide_variables;
+use crate::identity::By;
+
+/// A job that was created or changed.
+pub(crate) fn of_job(tenant: TenantId, saved: &SavedJob, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if saved.before.is_some() { "update_job" } else { "create_job" },
+        target_type: "job",
+        target_id: saved.job.id.to_string(),
+        before: saved.before.as_ref().map(plain),
+        after: Some(plain(&saved.job.settings)),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A job whose earlier settings were taken back, that was deleted (no `after`), or that was restored (no `before`).
+pub(crate) fn of_changed_job(
+    tenant: TenantId,
+    action: &'static str,
+    job: JobId,
+    (before, after): (Option<&JobSettings>, Option<&JobSettings>),
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action,
+        target_type: "job",
+        target_id: job.to_string(),
+        before: before.map(plain),
+        after: after.map(plain),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A job that was paused, resumed, enabled or disabled.
+pub(crate) fn of_switched_job(
+    tenant: TenantId,
+    action: &'static str,
+    before: &Job,
+    after: &Job,
+    by: &By,
+) -> AuditEntry {
+    let flags = |job: &Job| {
+        json!({
+            "is_enabled": job.settings.is_enabled,
+            "is_paused": job.state.is_paused,
+            "pause_reason": job.state.pause_reason,
+            "paused_until": job.state.paused_until,
+            "version": job.state.version,
+        })
+    };
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action,
+        target_type: "job",
+        target_id: after.id.to_string(),
+        before: Some(flags(before)),
+        after: Some(flags(after)),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A function that was created or changed.
+pub(crate) fn of_function(
+    tenant: TenantId,
+    id: FunctionId,
+    before: Option<&FunctionSettings>,
+    after: &FunctionSettings,
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if before.is_some() { "update_task_function" } else { "create_task_function" },
+        target_type: "task_function",
+        target_id: id.to_string(),
+        before: before.map(without_secrets),
+        after: Some(without_secrets(after)),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A function that was deleted.
+pub(crate) fn of_deleted_function(tenant: TenantId, function: &Function, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_task_function",
+        target_type: "task_function",
+        target_id: function.id.to_string(),
+        before: Some(without_secrets(&function.settings)),
+        after: None,
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A calendar that was created or changed.
+pub(crate) fn of_calendar(tenant: TenantId, saved: &SavedCalendar, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if saved.before.is_some() { "update_calendar" } else { "create_calendar" },
+        target_type: "calendar",
+        target_id: saved.calendar.id.to_string(),
+        before: saved.before.as_ref().map(plain),
+        after: Some(plain(&saved.calendar.settings())),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A calendar that was deleted.
+pub(crate) fn of_deleted_calendar(tenant: TenantId, calendar: &CalendarRecord, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_calendar",
+        target_type: "calendar",
+        target_id: calendar.id.to_string(),
+        before: Some(plain(&calendar.settings())),
+        after: None,
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A queue that was made or changed.
+pub(crate) fn of_queue(
+    tenant: TenantId,
+    before: Option<&QueueSettings>,
+    after: &QueueSettings,
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if before.is_some() { "update_queue" } else { "create_queue" },
+        target_type: "queue",
+        target_id: after.name.clone(),
+        before: before.map(plain),
+        after: Some(plain(after)),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A queue that was deleted.
+pub(crate) fn of_deleted_queue(tenant: TenantId, queue: &QueueSettings, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_queue",
+        target_type: "queue",
+        target_id: queue.name.clone(),
+        before: Some(plain(queue)),
+        after: None,
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A secret that was given a value.
+pub(crate) fn of_secret(tenant: TenantId, project: Option<&str>, saved: &SavedSecret, by: &By) -> AuditEntry {
+    let is_new = saved.change == Change::Created;
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: if is_new { "create_secret" } else { "update_secret" },
+        target_type: "secret",
+        target_id: saved.secret.id.to_string(),
+        before: None,
+        after: Some(secret(&saved.secret, project)),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A secret that was deleted.
+pub(crate) fn of_deleted_secret(
+    tenant: TenantId,
+    project: Option<&str>,
+    deleted: &SecretRecord,
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "delete_secret",
+        target_type: "secret",
+        target_id: deleted.id.to_string(),
+        before: Some(secret(deleted, project)),
+        after: None,
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// Secrets, of whatever tenants, that were encrypted anew.
+pub(crate) fn of_rotation(key: &str, rotated: usize, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: None,
+        actor: by.actor.clone(),
+        action: "rotate_secrets",
+        target_type: "secret_key",
+        target_id: key.to_owned(),
+        before: None,
+        after: Some(json!({"rotated": rotated})),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// What the log keeps of a secret; nothing that is derived from its value.
+fn secret(secret: &SecretRecord, project: Option<&str>) -> Value {
+    json!({"name": secret.name, "project": project, "version": secret.version, "key": secret.key_id})
+}
+
+/// A dispatch that was cancelled, or is to be by its worker.
+pub(crate) fn of_cancelled_dispatch(
+    tenant: TenantId,
+    id: DispatchId,
+    stopped: &Stopped,
+    order: &Order<'_>,
+    by: &By,
+) -> AuditEntry {
+    let is_closed = !stopped.closed.is_empty();
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "cancel_dispatch",
+        target_type: "dispatch",
+        target_id: id.to_string(),
+        before: Some(json!({"status": if is_closed { "PENDING" } else { "IN_PROGRESS" }})),
+        after: Some(
+            json!({"state": if is_closed { "cancelled" } else { "requested" }, "reason": order.reason}),
+        ),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// Dispatches of a job that were cancelled together.
+pub(crate) fn of_cancelled_job(
+    tenant: TenantId,
+    stricken: &Stricken,
+    stopped: &Stopped,
+    order: &Order<'_>,
+    by: &By,
+) -> AuditEntry {
+    let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "cancel_dispatches",
+        target_type: "job",
+        target_id: stricken.job_id.to_string(),
+        before: None,
+        after: Some(json!({"cancelled": cancelled, "requested": requested, "reason": order.reason})),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A dispatch that is run again.
+pub(crate) fn of_retry(tenant: TenantId, retry: &Retry, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "retry_dispatch",
+        target_type: "dispatch",
+        target_id: retry.of.to_string(),
+        before: None,
+        after: Some(json!({"dispatch_id": retry.dispatch_id})),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A dead letter that was discarded.
+pub(crate) fn of_discarded(tenant: TenantId, id: DispatchId, reason: Option<&str>, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "discard_dead_letter",
+        target_type: "dispatch",
+        target_id: id.to_string(),
+        before: None,
+        after: Some(json!({"state": "discarded", "reason": reason})),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// Dead letters about which one command decided.
+pub(crate) fn of_dead_letters(
+    tenant: TenantId,
+    action: &'static str,
+    command: &DeadLettersCommand,
+    done: usize,
+    refused: usize,
+    by: &By,
+) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action,
+        target_type: "tenant",
+        target_id: tenant.to_string(),
+        before: None,
+        after: Some(json!({"meant": plain(command), "count": done, "refused": refused})),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+/// A leader that was asked to step down.
+pub(crate) fn of_step_down(tenant: TenantId, leader: &Instance, by: &By) -> AuditEntry {
+    AuditEntry {
+        tenant_id: Some(tenant),
+        actor: by.actor.clone(),
+        action: "request_step_down",
+        target_type: "scheduler_instance",
+        target_id: leader.id.to_string(),
+        before: None,
+        after: Some(json!({"term": leader.term, "hostname": leader.hostname, "pid": leader.pid})),
+        request_id: Some(by.request.clone()),
+        address: by.address.clone(),
+    }
+}
+
+fn without_secrets(function: &FunctionSettings) -> Value {
+    let handler_config = hide_variables(function.handler_config.clone());
+    plain(&FunctionSettings { handler_config, ..function.clone() })
+}
+
+pub(crate) fn plain(settings: &impl Serialize) -> Value {
+    // Settings are plain data with text keys, for which this cannot fail.
+    serde_json::to_value(settings).unwrap_or_default()
+}

@@ -1,0 +1,93 @@
+//! Draining workers: taking nothing new, and finishing what runs.
+//!
+//! The request is a note in the worker's registration. Claims obey it at once, the worker when it hears of it with its next heartbeat; it
+//! goes on when the request is taken back. A worker that loses its lease registers anew and takes the note along;
+//! one that stops is asked again when it is started again.
+
+use actix_web::{HttpResponse, web};
+use sched_model::domain::ids::WorkerId;
+use sched_model::events::append::NewEvent;
+use sched_model::identity::audit::AuditEntry;
+use sched_model::{Conn, events::append, identity::audit, running::workers};
+use serde_json::json;
+
+use crate::convert::response;
+use crate::error::ApiError;
+use crate::http::extract::{self, Body, NoParameters, Query};
+use crate::http::reply::Reply;
+use crate::identity::{By, Identity};
+use crate::routes::etag::no_such;
+use crate::routes::{Id, State};
+
+/// `POST /workers/{id}/drain`
+pub(crate) async fn drain(
+    state: State,
+    identity: Identity,
+    request: Id,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let NoParameters {} = body.read_or_default()?;
+    set(&state, &identity, &request.0, &id, true).await
+}
+
+/// `POST /workers/{id}/undrain`
+pub(crate) async fn undrain(
+    state: State,
+    identity: Identity,
+    request: Id,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let NoParameters {} = body.read_or_default()?;
+    set(&state, &identity, &request.0, &id, false).await
+}
+
+async fn set(
+    state: &State,
+    identity: &Identity,
+    by: &By,
+    id: &str,
+    is_wanted: bool,
+) -> Result<HttpResponse, ApiError> {
+    let worker = WorkerId(extract::id(id)?);
+    let (action, event_type) = match is_wanted {
+        true => ("drain_worker", append::WORKER_DRAIN_REQUESTED),
+        false => ("undrain_worker", append::WORKER_DRAIN_ENDED),
+    };
+    let written = state
+        .write_installation(identity, by, action, async |conn: &mut Conn| {
+            let (was_wanted, worker) = workers::set_drain(conn, worker, is_wanted)
+                .await?
+                .ok_or_else(|| no_such("living worker", id))?;
+            if was_wanted != is_wanted {
+                let entry = AuditEntry {
+                    tenant_id: None,
+                    actor: by.actor.clone(),
+                    action,
+                    target_type: "worker",
+                    target_id: worker.worker_id.to_string(),
+                    before: Some(json!({"drain_requested": was_wanted})),
+                    after: Some(json!({"drain_requested": is_wanted})),
+                    request_id: Some(by.request.clone()),
+                    address: by.address.clone(),
+                };
+                audit::write(conn, &[entry]).await?;
+                let event = NewEvent {
+                    tenant_id: None,
+                    project_id: None,
+                    job_id: None,
+                    dispatch_id: None,
+                    event_type,
+                    payload: json!({"worker_id": worker.worker_id, "hostname": worker.hostname, "by": by.source}),
+                };
+                append::append(conn, &[event]).await?;
+                tracing::info!(worker.id = %worker.worker_id, action, "Asked a worker.");
+            }
+            Ok::<_, ApiError>((Reply::with(actix_web::http::StatusCode::ACCEPTED, &response::worker(worker))?, ()))
+        })
+        .await?;
+    Ok(written.response)
+}

@@ -1,0 +1,220 @@
+//! The stream of events over a WebSocket: the same messages, one JSON text each.
+//!
+//! A program sends its key in the header `Authorization`, as everywhere. A browser can set no header of a WebSocket but the subprotocols it
+//! offers, so it offers two: ours, which is answered, and one that carries the key, which is not. The key stands in no address, and
+//! nobody is let in before it was looked at. What a client sends besides signs of life is not read.
+//!
+//! The stream is read by a task of its own, one piece ahead of what the client has taken, so nothing that a client sends breaks off what is
+//! being read for it; and what it sends is heard while it is being told something, so one that takes its time is not taken for gone.
+
+use std::time::{Duration, Instant};
+
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use actix_web::{HttpRequest, HttpResponse, rt, web};
+use actix_ws::{CloseCode, CloseReason, Message, MessageStream, Session};
+use futures_util::StreamExt;
+use sched_runtime::monotonic_clock::monotonic;
+use sched_runtime::tasks::spawn_owned;
+use sched_wire::{EVENTS_PROTOCOL, EndReason, EventStreamQuery, KEY_PROTOCOL, StreamMessage};
+use tokio::sync::mpsc;
+
+use super::events::asked;
+use crate::error::ApiError;
+use crate::events::listener::Listener;
+use crate::http::extract::Query;
+use crate::identity::Identity;
+use crate::routes::State;
+
+/// Most frames of a client in [`FRAMES_WITHIN`]; one that only listens sends one in fifteen seconds.
+const MOST_FRAMES: u32 = 100;
+/// See [`MOST_FRAMES`].
+const FRAMES_WITHIN: Duration = Duration::from_secs(10);
+/// Time between two pings.
+const PING_EVERY: Duration = Duration::from_secs(15);
+/// Silence after which a client is gone.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Longest message that is taken; none is read.
+const LONGEST: usize = 4096;
+
+/// Takes the key of a browser from where it stands and puts it where keys are looked for.
+pub(crate) fn take_key(headers: &mut HeaderMap) {
+    if headers.contains_key(AUTHORIZATION) {
+        return;
+    }
+    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).filter_map(|value| value.to_str().ok());
+    let key =
+        offered.flat_map(|value| value.split(',')).find_map(|one| one.trim().strip_prefix(KEY_PROTOCOL));
+    if let Some(Ok(mut bearer)) = key.map(|key| HeaderValue::from_str(&format!("Bearer {key}"))) {
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+    }
+}
+
+/// `GET /ws/events`
+pub(crate) async fn open(
+    state: State,
+    identity: Identity,
+    request: HttpRequest,
+    Query(query): Query<EventStreamQuery>,
+    body: web::Payload,
+) -> Result<HttpResponse, ApiError> {
+    let patience = state.stream_patience;
+    let asked = asked(state, identity, request.headers(), &query).await?;
+    let upgraded = actix_ws::handle_with_protocols(&request, body, &[EVENTS_PROTOCOL]);
+    let (response, session, messages) = upgraded.map_err(|error| ApiError::NoUpgrade(error.to_string()))?;
+    let listener = Listener::open(asked).await?;
+    // Ends with the connection: its messages do, and what is sent is refused.
+    rt::spawn(serve(listener, session, messages.max_frame_size(LONGEST), patience));
+    Ok(response)
+}
+
+/// Why a connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// The stream ended, and says so if it has a reason.
+    Stream(Option<EndReason>),
+    /// The client says goodbye.
+    Client,
+    /// It does not keep to what was agreed.
+    TooMuch,
+    /// It is gone, or does not read.
+    Gone,
+}
+
+async fn serve(listener: Listener, session: Session, messages: MessageStream, patience: Duration) {
+    let (to, told) = mpsc::channel(1);
+    // Ends with this function, whatever it is reading.
+    let _reading = spawn_owned("event_socket", feed(listener, to));
+    let over = tokio::select! {
+        over = tell(told, session.clone(), patience) => over,
+        over = hear(messages, session.clone(), patience) => over,
+    };
+    let (code, description) = match over {
+        Over::Gone => return,
+        Over::Client | Over::Stream(None) => (CloseCode::Normal, None),
+        Over::TooMuch => (CloseCode::Policy, Some("too many frames".to_owned())),
+        Over::Stream(Some(reason)) => {
+            let code = match reason {
+                EndReason::Stopping => CloseCode::Away,
+                EndReason::Revoked => CloseCode::Policy,
+                EndReason::Unavailable => CloseCode::Again,
+            };
+            (code, Some(reason.as_str().to_owned()))
+        }
+    };
+    // A client that has gone needs no farewell.
+    let _ = tokio::time::timeout(patience, session.close(Some(CloseReason { code, description }))).await;
+}
+
+/// Reads the stream, until it is over or nobody takes it.
+async fn feed(mut listener: Listener, to: mpsc::Sender<Vec<StreamMessage>>) {
+    while let Some(messages) = listener.next().await {
+        if to.send(messages).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells what was read.
+async fn tell(
+    mut told: mpsc::Receiver<Vec<StreamMessage>>,
+    mut session: Session,
+    patience: Duration,
+) -> Over {
+    let mut end = None;
+    while let Some(messages) = told.recv().await {
+        for message in &messages {
+            if let StreamMessage::End { reason } = message {
+                end = Some(*reason);
+            }
+            // Strings and numbers only: writing them cannot fail.
+            let text = serde_json::to_string(message).unwrap_or_default();
+            if !matches!(tokio::time::timeout(patience, session.text(text)).await, Ok(Ok(()))) {
+                return Over::Gone;
+            }
+        }
+    }
+    Over::Stream(end)
+}
+
+/// Hears whether the client is there, and asks it now and then.
+async fn hear(mut messages: MessageStream, mut session: Session, patience: Duration) -> Over {
+    let mut ping = tokio::time::interval(PING_EVERY);
+    let (mut heard, mut frames) = (monotonic(), Frames { since: monotonic(), count: 0 });
+    loop {
+        let sent = tokio::select! {
+            // What it has said counts before its silence does.
+            biased;
+            message = messages.next() => {
+                heard = monotonic();
+                if frames.are_too_many(heard) {
+                    return Over::TooMuch;
+                }
+                match message {
+                    Some(Ok(Message::Ping(bytes))) => {
+                        tokio::time::timeout(patience, session.pong(&bytes)).await
+                    }
+                    Some(Ok(Message::Pong(_) | Message::Text(_) | Message::Binary(_) | Message::Continuation(_) | Message::Nop)) => continue,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return Over::Client,
+                }
+            }
+            _ = ping.tick() => {
+                if heard.elapsed() >= SILENCE {
+                    return Over::Gone;
+                }
+                tokio::time::timeout(patience, session.ping(b"")).await
+            }
+        };
+        if !matches!(sent, Ok(Ok(()))) {
+            return Over::Gone;
+        }
+    }
+}
+
+/// How many frames a client has sent lately.
+#[derive(Debug)]
+struct Frames {
+    since: Instant,
+    count: u32,
+}
+
+impl Frames {
+    /// Counts one more.
+    fn are_too_many(&mut self, now: Instant) -> bool {
+        if now.saturating_duration_since(self.since) >= FRAMES_WITHIN {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count += 1;
+        self.count > MOST_FRAMES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_browser_is_found_among_the_subprotocols() {
+        for (offered, authorization, expected) in [
+            (&["sched.events.v1, sched.bearer.abc_1"][..], None, Some("Bearer abc_1")),
+            (&["sched.events.v1", "sched.bearer.x.y-z"], None, Some("Bearer x.y-z")),
+            (&["sched.bearer.abc"], Some("Bearer other"), Some("Bearer other")),
+            (&["sched.events.v1"], None, None),
+            (&[], None, None),
+        ] {
+            let mut request = TestRequest::get();
+            for value in offered {
+                request = request.append_header((SEC_WEBSOCKET_PROTOCOL, *value));
+            }
+            if let Some(value) = authorization {
+                request = request.append_header((AUTHORIZATION, value));
+            }
+            let mut request = request.to_srv_request();
+            take_key(request.headers_mut());
+            let found = request.headers().get(AUTHORIZATION).map(|value| value.to_str().unwrap().to_owned());
+            assert_eq!(found.as_deref(), expected, "{offered:?}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The processes of the installation, and its state at a glance.
+//!
+//! Asking the leader to step down leaves it a note in the database, with its entries in the audit log and the stream of
+//! events in the same transaction. The hint that follows may be lost: the leader finds the note with its next heartbeat.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use sched_model::cluster::leadership::Instance;
+use sched_model::domain::ids::{InstanceId, WorkerId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::running::workers::Place;
+use sched_model::{
+    Conn,
+    cluster::{leadership, overview},
+    connection::{database_clock, notify},
+    identity::audit,
+    running::workers,
+};
+use sched_wire::{Page, SchedulerInstance, Status, StepDownRequest, Worker, WorkersQuery};
+use serde_json::json;
+
+use super::auditing;
+use crate::convert::{IntoDomain, response};
+use crate::error::ApiError;
+use crate::http::cursor;
+use crate::http::extract::{self, Body, NoParameters, Query};
+use crate::http::pagination::{Pages, whole};
+use crate::http::reply::Reply;
+use crate::identity::Identity;
+use crate::routes::etag::no_such;
+use crate::routes::{Answer, Id, State};
+
+/// Most jobs that the status names of those the scheduler has disabled; it counts them all.
+const SHOWN_QUARANTINED: i64 = 20;
+
+/// `GET /workers`
+pub(crate) async fn workers(
+    state: State,
+    identity: Identity,
+    Query(query): Query<WorkersQuery>,
+) -> Answer<Page<Worker>> {
+    let which = WorkersQuery { limit: None, cursor: None, ..query.clone() };
+    let pages = Pages::of(&("workers", which), query.limit, query.cursor.as_deref())?;
+    let after = pages.after().map(place_of).transpose()?;
+    let filter =
+        workers::Filter { status: query.status.map(IntoDomain::into_domain), queue: query.queue, after };
+    let found = state
+        .read(&identity, "list_workers", async |conn: &mut Conn| {
+            Ok(workers::list(conn, &filter, pages.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(pages.page(found, |worker| key_of(worker.place()), response::worker)))
+}
+
+/// A place among workers, as cursors hold it.
+fn key_of(place: Place) -> String {
+    let Place { offline_since, started_at, worker_id } = place;
+    let offline_since = offline_since.map_or(String::new(), |since| since.to_rfc3339());
+    format!("{offline_since}/{}/{worker_id}", started_at.to_rfc3339())
+}
+
+fn place_of(key: &str) -> Result<Place, ApiError> {
+    let read = || {
+        let [offline_since, started_at, worker_id] =
+            key.split('/').collect::<Vec<_>>().try_into().map_err(|_parts| ()).ok()?;
+        let offline_since = match offline_since {
+            "" => None,
+            since => Some(since.parse().ok()?),
+        };
+        Some(Place {
+            offline_since,
+            started_at: started_at.parse().ok()?,
+            worker_id: WorkerId(worker_id.parse().ok()?),
+        })
+    };
+    read().ok_or_else(cursor::broken)
+}
+
+/// `GET /workers/{id}`
+pub(crate) async fn worker(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<Worker> {
+    let worker = WorkerId(extract::id(&id)?);
+    let found = state
+        .read(&identity, "get_worker", async |conn: &mut Conn| {
+            workers::by_id(conn, worker).await?.ok_or_else(|| no_such("worker", &id))
+        })
+        .await?;
+    Ok(web::Json(response::worker(found)))
+}
+
+/// `GET /scheduler-instances`
+pub(crate) async fn scheduler_instances(
+    state: State,
+    identity: Identity,
+    _: Query<NoParameters>,
+) -> Answer<Page<SchedulerInstance>> {
+    let (found, now) = state
+        .read(&identity, "list_schedulers", async |conn: &mut Conn| {
+            Ok((leadership::list(conn).await?, database_clock::now(conn).await?))
+        })
+        .await?;
+    Ok(web::Json(whole(found, |found| response::instance(found, now, state.leader_lease))))
+}
+
+/// `GET /scheduler-instances/{id}`
+pub(crate) async fn scheduler_instance(
+    state: State,
+    identity: Identity,
+    id: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<SchedulerInstance> {
+    let instance = InstanceId(extract::id(&id)?);
+    let (found, now) = state
+        .read(&identity, "get_scheduler", async |conn: &mut Conn| {
+            let found = leadership::by_id(conn, instance).await?;
+            let found = found.ok_or_else(|| no_such("scheduler", &id))?;
+            Ok((found, database_clock::now(conn).await?))
+        })
+        .await?;
+    Ok(web::Json(response::instance(found, now, state.leader_lease)))
+}
+
+/// `POST /scheduler-instances/leader/step-down`
+pub(crate) async fn step_down(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let StepDownRequest { force } = body.read_or_default()?;
+    let written = state
+        .write_installation(&identity, &request.0, "request_step_down", async |conn: &mut Conn| {
+            let leader = leadership::request_step_down(conn).await?.ok_or(ApiError::NoLeader)?;
+            if !force && !leadership::has_standby(conn, state.leader_lease).await? {
+                return Err(ApiError::NoStandby);
+            }
+            audit::write(conn, &[auditing::of_step_down(tenant, &leader, &request.0)]).await?;
+            append::append(conn, &[step_down_requested(&leader)]).await?;
+            let (id, term, now) = (leader.id, leader.term, database_clock::now(conn).await?);
+            let shown = response::instance(leader, now, state.leader_lease);
+            Ok::<_, ApiError>((Reply::with(StatusCode::ACCEPTED, &shown)?, (id, term)))
+        })
+        .await?;
+    if let Some((id, term)) = written.extra {
+        tracing::info!(instance.id = %id, leader.term = ?term, "The leader was asked to step down.");
+        state.hint("the leader", async |conn: &mut Conn| notify::step_down_requested(conn).await).await;
+    }
+    Ok(written.response)
+}
+
+fn step_down_requested(leader: &Instance) -> NewEvent {
+    NewEvent {
+        tenant_id: None,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type: append::STEP_DOWN_REQUESTED,
+        payload: json!({
+            "instance_id": leader.id,
+            "hostname": leader.hostname,
+            "pid": leader.pid,
+            "term": leader.term,
+        }),
+    }
+}
+
+/// `GET /status`
+pub(crate) async fn status(state: State, identity: Identity, _: Query<NoParameters>) -> Answer<Status> {
+    let tenant = identity.tenant();
+    let (counts, waiting, quarantined) = state
+        .read(&identity, "show_status", async |conn: &mut Conn| {
+            let counts = overview::counts(conn, tenant).await?;
+            let waiting = overview::waiting(conn, tenant).await?;
+            let quarantined = match counts.jobs_quarantined {
+                0 => Vec::new(),
+                _ => overview::quarantined(conn, tenant, SHOWN_QUARANTINED).await?,
+            };
+            Ok((counts, waiting, quarantined))
+        })
+        .await?;
+    Ok(web::Json(response::status(counts, waiting, quarantined, state.leader_lease)))
+}

@@ -1,0 +1,122 @@
+//! How the installation stands, part by part, and the totals of a tenant.
+//!
+//! `/health/detailed` asks the database at once, where `/health` answers from memory: whoever watches one API learns from it whether the whole
+//! does its work. It says numbers alone, so on this machine nobody is asked who they are, as with `/status` and `/metrics`; from elsewhere it
+//! needs the permission to see the fleet ([`crate::http::middleware`]). It reads and changes nothing, and a database that does not answer is an answer.
+
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use chrono::TimeDelta;
+use sched_model::{
+    Conn,
+    cluster::{health, overview},
+};
+use sched_runtime::monotonic_clock::monotonic;
+use sched_wire::{Health, Metrics, MetricsQuery};
+
+use crate::convert::health as show;
+use crate::error::ApiError;
+use crate::http::extract::Query;
+use crate::identity::Identity;
+use crate::routes::{Answer, State};
+
+/// Longest wait for what the database says; monitors give up after ten seconds or so.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
+
+/// `GET /health/detailed`
+pub(crate) async fn detailed(state: State) -> HttpResponse {
+    let looked = tokio::time::timeout(LOOK_WITHIN, state.sessions.look_around()).await;
+    let found = looked.unwrap_or_else(|_elapsed| Err(show::NO_ANSWER.to_owned()));
+    let parts = show::Parts {
+        found,
+        pool: state.sessions.pool_status(),
+        listeners: state.hub.listeners(),
+        held_for: state.hub.held_for(),
+        leader_lease: state.leader_lease,
+        is_stopping: state.is_stopping(),
+    };
+    let health: Health = show::health(&parts);
+    let status = match health.status {
+        sched_wire::HealthState::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        sched_wire::HealthState::Ok | sched_wire::HealthState::Degraded => StatusCode::OK,
+    };
+    HttpResponse::build(status).json(health)
+}
+
+/// `GET /metrics` below the base path
+pub(crate) async fn metrics(
+    state: State,
+    identity: Identity,
+    Query(query): Query<MetricsQuery>,
+) -> Answer<Metrics> {
+    let tenant = identity.tenant();
+    let hours = query.hours.unwrap_or(DEFAULT_HOURS);
+    if !(1..=MOST_HOURS).contains(&hours) {
+        return Err(ApiError::parameter("hours", format!("must be from 1 to {MOST_HOURS}")));
+    }
+    let counted = state
+        .read_totals(&identity, "show_metrics", async |conn: &mut Conn| {
+            let counts = overview::counts(conn, tenant).await?;
+            let since = counts.now - TimeDelta::hours(i64::from(hours));
+            let totals = health::totals(conn, tenant, since).await?;
+            Ok(show::metrics(&counts, since, totals))
+        })
+        .await;
+    match counted {
+        // Who asked for no span of time has nothing to mend, and asks again.
+        Err(ApiError::Busy(_)) if query.hours.is_some_and(|hours| hours > 1) => {
+            let message = format!("of {hours} hours there is too much to count at once; ask for fewer");
+            Err(ApiError::parameter("hours", message))
+        }
+        counted => Ok(web::Json(counted?)),
+    }
+}
+
+/// What runs are counted over when nobody says.
+const DEFAULT_HOURS: u32 = 24;
+/// And at most: a month.
+const MOST_HOURS: u32 = 744;
+
+/// What was found by looking into the database; why not, in words that name no host or role.
+pub(crate) type Looked = Result<Seen, String>;
+
+/// What the database says of itself and of the installation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) round_trip: Duration,
+    /// Version of the newest migration that is applied.
+    pub(crate) version: Option<String>,
+    /// Why the schema is not the one of this program.
+    pub(crate) misfit: Option<String>,
+    pub(crate) health: health::Health,
+}
+
+impl crate::database::access::Sessions {
+    /// Looks at the database and, through it, at the installation.
+    async fn look_around(&self) -> Looked {
+        let told = |error: sched_model::DbError| {
+            tracing::debug!(error = error.with_causes(), "The installation could not be looked at.");
+            show::NO_ANSWER.to_owned()
+        };
+        // The first look also makes the connection, if there is none to be had.
+        self.look().await.map_err(told)?;
+        let sent = monotonic();
+        self.look().await.map_err(told)?;
+        let round_trip = sent.elapsed();
+        let (states, misfit, health) = self
+            .survey(async |conn: &mut Conn| {
+                let states = sched_model::connection::migrations::status(conn).await?;
+                let misfit = match sched_model::connection::migrations::judge(&states) {
+                    Ok(()) => None,
+                    Err(error) => Some(error.to_string()),
+                };
+                Ok((states, misfit, health::look(conn).await?))
+            })
+            .await
+            .map_err(told)?;
+        let version = states.iter().rfind(|state| state.is_applied).map(|state| state.version.clone());
+        Ok(Seen { round_trip, version, misfit, health })
+    }
+}

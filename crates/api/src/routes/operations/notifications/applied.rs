@@ -1,0 +1,87 @@
+//! Channels and rules that stand in a manifest: what is wrong with them, and writing them.
+//!
+//! After the jobs of the manifest, which rules may be about, and channels before rules; each kind by name, so that two manifests lock rows in the same order.
+//! In the transaction of the manifest: a process that dies has written nothing.
+
+use sched_model::domain::ids::TenantId;
+use sched_model::events::notifications::rules;
+use sched_model::{Conn, DbResult};
+use sched_wire::{Applied, Change, Kind};
+
+use super::{channels as of_channels, rules as of_rules};
+use crate::convert::IntoWire as _;
+use crate::convert::manifest::Checked;
+use crate::error::ApiError;
+use crate::error::field_error::Mistake;
+use crate::identity::By;
+use crate::routes::jobs::apply::{by_name, in_order};
+use crate::routes::notes::Notes;
+
+/// Secrets that channels name and the tenant has not, and what rules name and neither the tenant has nor the manifest brings along.
+pub(in crate::routes) async fn missing(
+    conn: &mut Conn,
+    tenant: TenantId,
+    checked: &Checked,
+) -> DbResult<Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    for (at, channel) in &checked.channels {
+        mistakes.extend(of_channels::missing_secret(conn, tenant, at, channel).await?);
+    }
+    for (at, rule) in &checked.rules {
+        let missing = rules::missing(conn, tenant, rule).await?;
+        let is_own = |field: &str| match field {
+            "channel" => checked.channel_names.contains(&rule.channel),
+            "job" => rule.job.as_ref().is_some_and(|job| checked.job_names.contains(job)),
+            _ => false,
+        };
+        let others = missing.into_iter().filter(|(field, _)| !is_own(field));
+        mistakes.extend(others.map(|(field, message)| Mistake::invalid(format!("{at}/{field}"), message)));
+    }
+    Ok(mistakes)
+}
+
+/// Writes them; says what was written, in the order of the manifest.
+pub(in crate::routes) async fn write(
+    conn: &mut Conn,
+    (tenant, by): (TenantId, &By),
+    checked: &Checked,
+    notes: &mut Notes,
+) -> Result<Vec<Applied>, ApiError> {
+    let mut channels = Vec::new();
+    for (position, (_, settings)) in by_name(&checked.channels, |settings| &settings.name) {
+        let (saved, entry) = of_channels::write(conn, (tenant, by), settings).await?;
+        notes.entries.extend(entry);
+        let change = saved.change.into_wire();
+        let applied = Applied {
+            kind: Kind::NotificationChannel,
+            name: saved.channel.name,
+            id: Some(saved.channel.id),
+            change,
+            version: Some(saved.channel.version),
+            changes: notes.fields(change),
+        };
+        channels.push((position, applied));
+    }
+    if channels.iter().any(|(_, applied)| applied.change == Change::Created) {
+        of_channels::room(conn, tenant, "/notification_channels").await?;
+    }
+    let mut rules = Vec::new();
+    for (position, (at, settings)) in by_name(&checked.rules, |settings| &settings.name) {
+        let (saved, entry) = of_rules::write(conn, (tenant, by), at, settings).await?;
+        notes.entries.extend(entry);
+        let change = saved.change.into_wire();
+        let applied = Applied {
+            kind: Kind::NotificationRule,
+            name: saved.rule.settings.name,
+            id: Some(saved.rule.id),
+            change,
+            version: Some(saved.rule.version),
+            changes: notes.fields(change),
+        };
+        rules.push((position, applied));
+    }
+    if rules.iter().any(|(_, applied)| applied.change == Change::Created) {
+        of_rules::room(conn, tenant, "/notification_rules").await?;
+    }
+    Ok(in_order(channels).chain(in_order(rules)).collect())
+}

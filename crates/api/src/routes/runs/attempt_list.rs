@@ -1,0 +1,135 @@
+//! Executions: finished attempts, and what they wrote.
+
+use actix_web::web;
+use sched_model::Conn;
+use sched_model::domain::ids::{DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId};
+use sched_model::running::executions::{self, Execution, Filter};
+use sched_wire::{ExecutionOutput, ExecutionsQuery, Page, TimeSort};
+
+use crate::convert::{IntoDomain, response};
+use crate::error::ApiError;
+use crate::http::extract::{NoParameters, Query, id};
+use crate::http::pagination::{Pages, ROWS_COUNTED, with_total};
+use crate::identity::Identity;
+use crate::routes::jobs::listed_of;
+use crate::routes::runs::run_list::{function, maker, project};
+use crate::routes::{Answer, State, window};
+
+/// `GET /executions`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<ExecutionsQuery>,
+) -> Answer<Page<sched_wire::Execution>> {
+    page(&state, &identity, &query, None).await
+}
+
+/// A page of executions; of this job, which must be there, deleted or not.
+pub(crate) async fn page(
+    state: &State,
+    identity: &Identity,
+    query: &ExecutionsQuery,
+    of: Option<&str>,
+) -> Answer<Page<sched_wire::Execution>> {
+    let tenant = identity.tenant();
+    let which = ExecutionsQuery { limit: None, cursor: None, total: None, ..query.clone() };
+    let pages = Pages::of(&("executions", of, which), query.limit, query.cursor.as_deref())?;
+    let after = pages.after_as()?.map(ExecutionId);
+    let oldest_first = query.sort == Some(TimeSort::CreatedAt);
+    let id = of.and_then(|text| text.parse().ok()).map(JobId);
+    let counts = query.total == Some(true);
+    let triggered_by = maker(query.triggered_by.as_deref())?;
+    let read = async |conn: &Conn, function: Option<FunctionId>, project: Option<ProjectId>| {
+        let (since, until) = window(conn, query.since.as_deref(), query.until.as_deref()).await?;
+        let dispatch = query.dispatch.map(DispatchId);
+        let status = query.status.map(IntoDomain::into_domain);
+        let worker = query.worker.map(WorkerId);
+        let filter = Filter {
+            job: id,
+            dispatch,
+            status,
+            worker,
+            project,
+            function,
+            triggered_by,
+            since,
+            until,
+            after,
+            oldest_first,
+        };
+        let mut rows = Vec::new();
+        if id.is_some() {
+            rows = executions::list(conn, tenant, &filter, pages.rows()).await?;
+            // Whose name is known is there, and need not be looked for.
+            if !counts && rows.first().is_some_and(|first| first.job_name.is_some()) {
+                return Ok((rows, None));
+            }
+        }
+        let job = listed_of(conn, tenant, of, query.job.as_deref()).await?;
+        if id.is_none() || job != id {
+            rows = executions::list(conn, tenant, &Filter { job, ..filter }, pages.rows()).await?;
+        }
+        let counted = match counts {
+            true => Some(executions::count(conn, tenant, &Filter { job, ..filter }, ROWS_COUNTED).await?),
+            false => None,
+        };
+        Ok((rows, counted))
+    };
+    // Of these much history may have to be read for each that is found.
+    let is_rare = query.dispatch.is_some()
+        || query.worker.is_some()
+        || query.function.is_some()
+        || query.project.is_some()
+        || triggered_by.is_some();
+    let (rows, counted) = if is_rare {
+        let read = async |conn: &mut Conn| {
+            let function = function(conn, tenant, query.function.as_deref()).await?;
+            let project = project(conn, tenant, query.project.as_deref()).await?;
+            read(conn, function, project).await
+        };
+        state.read_totals(identity, "list_executions", read).await?
+    } else if counts {
+        // The plan of counting depends on what is counted.
+        state.read(identity, "list_executions", async |conn: &mut Conn| read(conn, None, None).await).await?
+    } else {
+        state.look(identity, "list_executions", async |conn: &Conn| read(conn, None, None).await).await?
+    };
+    let page = pages.page(rows, |execution| execution.id.to_string(), response::execution);
+    Ok(web::Json(with_total(page, counted)))
+}
+
+/// `GET /executions/{id}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<sched_wire::Execution> {
+    let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
+    let found =
+        state.look(&identity, "show_execution", async |conn: &Conn| find(conn, tenant, id).await).await?;
+    Ok(web::Json(response::execution(found)))
+}
+
+/// `GET /executions/{id}/output`
+pub(crate) async fn output(
+    state: State,
+    identity: Identity,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<ExecutionOutput> {
+    let (tenant, id) = (identity.tenant(), ExecutionId(id(&text)?));
+    let chunks = state
+        .read(&identity, "show_output", async |conn: &mut Conn| {
+            // An attempt that wrote nothing is told from one that never was.
+            let execution = find(conn, tenant, id).await?;
+            Ok(executions::output(conn, tenant, execution.id).await?)
+        })
+        .await?;
+    Ok(web::Json(response::output(id, chunks)))
+}
+
+async fn find(conn: &Conn, tenant: TenantId, id: ExecutionId) -> Result<Execution, ApiError> {
+    let found = executions::by_id(conn, tenant, id).await?;
+    found.ok_or_else(|| ApiError::NotFound { kind: "execution", name: id.to_string() })
+}

@@ -1,0 +1,159 @@
+//! Cancelling dispatches.
+//!
+//! What waits is closed in the transaction that also holds the events and the entry in the audit log. What runs is marked in it, and its worker
+//! told after the commit; that hint may be lost, because the worker looks for the mark by itself. Repeating a command is harmless.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use sched_model::dispatching::cancellations::{self, Cancelled, Order, Stopped, Stricken};
+use sched_model::domain::dispatch::DispatchStatus;
+use sched_model::domain::ids::{DispatchId, TenantId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::{Conn, DbResult, connection::notify, identity::audit};
+use sched_wire::{CancelState, JobCancelled, ReasonRequest};
+use serde_json::json;
+
+use crate::convert::IntoWire;
+use crate::error::ApiError;
+use crate::error::conflict::Conflict;
+use crate::error::field_error::Mistake;
+use crate::http::extract::{Body, NoParameters, Query, id};
+use crate::http::reply::Reply;
+use crate::identity::Identity;
+use crate::routes::jobs::{find, no_such_job};
+use crate::routes::{Id, State, built_in, operations::auditing};
+
+/// Longest reason of a command, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// The reason in a body that says nothing else.
+pub(crate) fn reason(body: Body) -> Result<Option<String>, ApiError> {
+    checked_reason(body.read_or_default::<ReasonRequest>()?.reason)
+}
+
+/// A reason that is not too long.
+pub(crate) fn checked_reason(reason: Option<String>) -> Result<Option<String>, ApiError> {
+    if reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
+        let message = format!("must be no longer than {LONGEST_REASON} characters");
+        return Err(ApiError::Refused(vec![Mistake::invalid("/reason", message)]));
+    }
+    Ok(reason)
+}
+
+/// `POST /dispatches/{id}/cancel`
+pub(crate) async fn dispatch(
+    state: State,
+    identity: Identity,
+    request: Id,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let reason = reason(body)?;
+    let order = Order { by: &request.0.actor, reason: reason.as_deref() };
+    let written = state
+        .write(&identity, &request.0, "cancel_dispatch", async |conn: &mut Conn| {
+            built_in::dispatches(conn, &identity, &[id]).await?;
+            let (stopped, shown, status) = match cancellations::cancel(conn, tenant, id, &order).await? {
+                Cancelled::Stopped(stricken, stopped) => {
+                    let entry = auditing::of_cancelled_dispatch(tenant, id, &stopped, &order, &request.0);
+                    audit::write(conn, &[entry]).await?;
+                    tell(conn, tenant, &stricken, &stopped, &order).await?;
+                    match stopped.closed.is_empty() {
+                        true => (stopped, CancelState::Requested, DispatchStatus::InProgress),
+                        false => (stopped, CancelState::Cancelled, DispatchStatus::Cancelled),
+                    }
+                }
+                Cancelled::AlreadyRequested(worker) => {
+                    // The first hint may have been lost.
+                    let again = Stopped { workers: worker.into_iter().collect(), ..Stopped::default() };
+                    (again, CancelState::Requested, DispatchStatus::InProgress)
+                }
+                Cancelled::AlreadyCancelled => {
+                    (Stopped::default(), CancelState::Cancelled, DispatchStatus::Cancelled)
+                }
+                Cancelled::Finished(status) => return Err(ApiError::Conflict(Conflict::Finished(status))),
+                Cancelled::NoSuchDispatch => {
+                    return Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() });
+                }
+            };
+            let code = if shown == CancelState::Cancelled { StatusCode::OK } else { StatusCode::ACCEPTED };
+            let status = status.into_wire();
+            let answer = sched_wire::Cancelled { dispatch_id: id.0, state: shown, status };
+            Ok::<_, ApiError>((Reply::with(code, &answer)?, stopped))
+        })
+        .await?;
+    if let Some(stopped) = written.extra {
+        tracing::info!(dispatch.id = %id, "Cancelled a dispatch.");
+        hint(&state, &stopped).await;
+    }
+    Ok(written.response)
+}
+
+/// `POST /jobs/{id-or-name}/cancel`
+pub(crate) async fn of_job(
+    state: State,
+    identity: Identity,
+    request: Id,
+    job: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let reason = reason(body)?;
+    let order = Order { by: &request.0.actor, reason: reason.as_deref() };
+    let written = state
+        .write(&identity, &request.0, "cancel_job", async |conn: &mut Conn| {
+            let found = find(conn, tenant, &job).await?.ok_or_else(|| no_such_job(&job))?;
+            built_in::functions(conn, &identity, &[&found.settings.function]).await?;
+            let cancelled = cancellations::cancel_of_job(conn, tenant, found.id, &order).await?;
+            let (stricken, stopped, has_more) = cancelled.ok_or_else(|| no_such_job(&job))?;
+            let entry = auditing::of_cancelled_job(tenant, &stricken, &stopped, &order, &request.0);
+            audit::write(conn, &[entry]).await?;
+            tell(conn, tenant, &stricken, &stopped, &order).await?;
+            let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
+            let answer = JobCancelled { cancelled, requested, has_more };
+            Ok::<_, ApiError>((Reply::ok(&answer)?, (found.id, stopped)))
+        })
+        .await?;
+    if let Some((id, stopped)) = written.extra {
+        let (cancelled, requested) = (stopped.closed.len(), stopped.requested.len());
+        tracing::info!(job.id = %id, cancelled, requested, "Cancelled dispatches of a job.");
+        hint(&state, &stopped).await;
+    }
+    Ok(written.response)
+}
+
+/// Writes an event for each dispatch.
+async fn tell(
+    conn: &mut Conn,
+    tenant: TenantId,
+    stricken: &Stricken,
+    stopped: &Stopped,
+    order: &Order<'_>,
+) -> DbResult<()> {
+    let event = |id: &DispatchId, event_type| NewEvent {
+        tenant_id: Some(tenant),
+        project_id: stricken.project_id,
+        job_id: Some(stricken.job_id),
+        dispatch_id: Some(*id),
+        event_type,
+        payload: json!({"job_name": stricken.job_name, "reason": order.reason, "by": order.by}),
+    };
+    let closed = stopped.closed.iter().map(|id| event(id, append::DISPATCH_CANCELLED));
+    let requested = stopped.requested.iter().map(|id| event(id, append::DISPATCH_CANCEL_REQUESTED));
+    append::append(conn, &closed.chain(requested).collect::<Vec<_>>()).await
+}
+
+/// Tells workers what to stop, and where something waits now.
+async fn hint(state: &State, stopped: &Stopped) {
+    if !stopped.workers.is_empty() || !stopped.released_queues.is_empty() {
+        state
+            .hint("workers", async |conn: &mut Conn| {
+                notify::cancellations(conn, &stopped.workers).await?;
+                notify::dispatches_waiting(conn, &stopped.released_queues).await
+            })
+            .await;
+    }
+}

@@ -1,0 +1,345 @@
+//! Dead letters: looking at them, discarding them, and deciding about many of them.
+//!
+//! A command for many decides about one page of them in one transaction, with one entry in the audit log that says what was meant and how
+//! many it met, and an event for each; it answers where the next page begins. Whoever was cut off begins anew, and meets what is open still.
+
+use actix_web::{HttpResponse, web};
+use sched_model::dispatching::retries::RetryOrder;
+use sched_model::domain::dispatch::Settlement;
+use sched_model::domain::ids::{DispatchId, JobId, ProjectId, TenantId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::running::dead_letters::{self, Discarded, Filter, State as Chosen};
+use sched_model::{
+    Conn,
+    connection::database_clock,
+    definitions::functions,
+    identity::{audit, tenants},
+};
+use sched_wire::{
+    DeadLetter, DeadLetterChoice, DeadLettersCommand, DeadLettersQuery, DeadLettersSettled, Page,
+    RefusedCount, TimeSort,
+};
+use serde_json::json;
+
+use super::cancellations::{checked_reason, reason};
+use super::retries;
+use crate::convert::moment::moment;
+use crate::convert::response;
+use crate::error::ApiError;
+use crate::error::conflict::{Conflict, code_of};
+use crate::error::field_error::Mistake;
+use crate::http::extract::{Body, NoParameters, Query, id};
+use crate::http::pagination::Pages;
+use crate::http::reply::Reply;
+use crate::identity::Identity;
+use crate::routes::jobs::filter as job_filter;
+use crate::routes::{Answer, Id, State, built_in, operations::auditing};
+
+/// Dead letters that one request decides about.
+const PAGE: i64 = 500;
+
+/// What tells its cursors from those of other lists.
+const LIST: &str = "dead-letters";
+
+/// The same of its cursors in the other order.
+const LIST_OLDEST_FIRST: &str = "dead-letters, oldest first";
+
+/// Dead letters that a dry run shows.
+const SAMPLE: i64 = 10;
+
+/// `GET /dead-letters`
+pub(crate) async fn list(
+    state: State,
+    identity: Identity,
+    Query(query): Query<DeadLettersQuery>,
+) -> Answer<Page<DeadLetter>> {
+    let tenant = identity.tenant();
+    let pages = pages(&query)?;
+    let chosen = match query.state.unwrap_or(DeadLetterChoice::Open) {
+        DeadLetterChoice::Open => Chosen::Open,
+        DeadLetterChoice::Retried => Chosen::Settled(Settlement::Retried),
+        DeadLetterChoice::Discarded => Chosen::Settled(Settlement::Discarded),
+        DeadLetterChoice::All => Chosen::Any,
+    };
+    let rows = state
+        .read(&identity, "list_dead_letters", async |conn: &mut Conn| {
+            let filter = meant(conn, tenant, &query, chosen).await?;
+            Ok(dead_letters::list(conn, tenant, &filter, pages.rows()).await?)
+        })
+        .await?;
+    Ok(web::Json(pages.page(rows, |letter| letter.row.dispatch_id.to_string(), response::dead_letter)))
+}
+
+/// `GET /dead-letters/{id}`
+pub(crate) async fn get(
+    state: State,
+    identity: Identity,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+) -> Answer<DeadLetter> {
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let shown = state
+        .read(&identity, "show_dead_letter", async |conn: &mut Conn| shown(conn, tenant, id).await)
+        .await?;
+    Ok(web::Json(shown))
+}
+
+async fn shown(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> Result<DeadLetter, ApiError> {
+    let found = dead_letters::by_id(conn, tenant, id).await?;
+    Ok(response::dead_letter(found.ok_or_else(|| none(id))?))
+}
+
+fn none(id: DispatchId) -> ApiError {
+    ApiError::NotFound { kind: "dead letter", name: id.to_string() }
+}
+
+/// `POST /dead-letters/{id}/discard`
+pub(crate) async fn discard(
+    state: State,
+    identity: Identity,
+    request: Id,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let reason = reason(body)?;
+    let reason = reason.as_deref();
+    let written = state
+        .write(&identity, &request.0, "discard_dead_letter", async |conn: &mut Conn| {
+            built_in::dispatches(conn, &identity, &[id]).await?;
+            match dead_letters::discard(conn, tenant, id, &request.0.actor, reason).await? {
+                Discarded::Done { job_id, project_id } => {
+                    audit::write(conn, &[auditing::of_discarded(tenant, id, reason, &request.0)]).await?;
+                    let event = discarded_event(tenant, (id, job_id, project_id), reason, &request.0.actor);
+                    append::append(conn, &[event]).await?;
+                }
+                Discarded::Already => {}
+                Discarded::Retried(dispatch) => {
+                    return Err(ApiError::Conflict(Conflict::AlreadyRetried(dispatch)));
+                }
+                Discarded::NoSuchDeadLetter => return Err(none(id)),
+            }
+            Ok::<_, ApiError>((Reply::ok(&shown(conn, tenant, id).await?)?, ()))
+        })
+        .await?;
+    Ok(written.response)
+}
+
+/// `POST /dead-letters/retry`
+pub(crate) async fn retry_many(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let command = command(body)?;
+    if command.reason.is_some() {
+        let message = "is taken by discarding only";
+        return Err(ApiError::Refused(vec![Mistake::invalid("/reason", message)]));
+    }
+    if command.dry_run {
+        return dry_run(&state, &identity, &command).await;
+    }
+    let traceparent = request.0.trace.to_string();
+    let order = RetryOrder { tenant, by: &request.0.actor, traceparent: Some(&traceparent) };
+    let written = state
+        .write(&identity, &request.0, "retry_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, &identity, &command).await?;
+            let settled = dead_letters::retry_page(conn, &order, &filter, PAGE).await?;
+            let told: Vec<NewEvent> = settled
+                .done
+                .iter()
+                .map(|retry| retries::event(tenant, retry, settled.jobs.get(&retry.job_id), &request.0.actor))
+                .collect();
+            append::append(conn, &told).await?;
+            let (done, refused) = (settled.done.len(), settled.barred.values().sum());
+            let entry =
+                auditing::of_dead_letters(tenant, "retry_dead_letters", &command, done, refused, &request.0);
+            audit::write(conn, &[entry]).await?;
+            let queues: Vec<String> = settled.done.iter().map(|retry| retry.queue.clone()).collect();
+            let refused = settled
+                .barred
+                .iter()
+                .map(|(bar, count)| RefusedCount { code: code_of(*bar).to_owned(), count: *count });
+            Ok::<_, ApiError>((answered(done, refused.collect(), settled.next)?, queues))
+        })
+        .await?;
+    state.hints.made_in(written.extra.as_deref().unwrap_or_default());
+    Ok(written.response)
+}
+
+/// `POST /dead-letters/discard`
+pub(crate) async fn discard_many(
+    state: State,
+    identity: Identity,
+    request: Id,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let mut command = command(body)?;
+    command.reason = checked_reason(command.reason)?;
+    if command.dry_run {
+        return dry_run(&state, &identity, &command).await;
+    }
+    let reason = command.reason.as_deref();
+    let written = state
+        .write(&identity, &request.0, "discard_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, &identity, &command).await?;
+            let settled =
+                dead_letters::discard_page(conn, tenant, &filter, PAGE, &request.0.actor, reason).await?;
+            let told: Vec<NewEvent> = settled
+                .done
+                .iter()
+                .map(|done| discarded_event(tenant, *done, reason, &request.0.actor))
+                .collect();
+            append::append(conn, &told).await?;
+            let done = settled.done.len();
+            let entry =
+                auditing::of_dead_letters(tenant, "discard_dead_letters", &command, done, 0, &request.0);
+            audit::write(conn, &[entry]).await?;
+            Ok::<_, ApiError>((answered(done, Vec::new(), settled.next)?, ()))
+        })
+        .await?;
+    Ok(written.response)
+}
+
+/// A command for many that says which.
+fn command(body: Body) -> Result<DeadLettersCommand, ApiError> {
+    let command: DeadLettersCommand = body.read_or_default()?;
+    let filters = [
+        &command.job,
+        &command.project,
+        &command.queue,
+        &command.error_class,
+        &command.since,
+        &command.until,
+    ];
+    let message = match (filters.iter().any(|filter| filter.is_some()), command.all) {
+        (false, false) => "must be true when no filter says which dead letters are meant",
+        (true, true) => "must not be given beside a filter",
+        (true, false) | (false, true) => return Ok(command),
+    };
+    Err(ApiError::Refused(vec![Mistake::invalid("/all", message)]))
+}
+
+async fn dry_run(
+    state: &State,
+    identity: &Identity,
+    command: &DeadLettersCommand,
+) -> Result<HttpResponse, ApiError> {
+    let tenant = identity.tenant();
+    let (count, sample) = state
+        .read(identity, "try_dead_letters", async |conn: &mut Conn| {
+            let filter = meant_by(conn, identity, command).await?;
+            let count = dead_letters::count(conn, tenant, &filter).await?;
+            Ok((count, dead_letters::list(conn, tenant, &filter, SAMPLE).await?))
+        })
+        .await?;
+    let sample = sample.into_iter().map(response::dead_letter).collect();
+    let answer = DeadLettersSettled { dry_run: true, count, sample, ..DeadLettersSettled::default() };
+    Ok(HttpResponse::Ok().json(answer))
+}
+
+fn answered(done: usize, refused: Vec<RefusedCount>, next: Option<DispatchId>) -> Result<Reply, ApiError> {
+    Reply::ok(&DeadLettersSettled {
+        dry_run: false,
+        count: i64::try_from(done).unwrap_or(i64::MAX),
+        refused,
+        sample: Vec::new(),
+        next_cursor: match next {
+            Some(id) => Some(Pages::of(&LIST, None, None)?.cursor(id.to_string())),
+            None => None,
+        },
+    })
+}
+
+async fn meant_by(conn: &mut Conn, who: &Identity, command: &DeadLettersCommand) -> Result<Filter, ApiError> {
+    let command = command.clone();
+    let query = DeadLettersQuery {
+        state: None,
+        job: command.job,
+        project: command.project,
+        queue: command.queue,
+        error_class: command.error_class,
+        since: command.since,
+        until: command.until,
+        sort: None,
+        limit: None,
+        cursor: command.cursor,
+    };
+    // What is wrong stands in a body here.
+    let meant = meant(conn, who.tenant(), &query, Chosen::Open).await.map_err(|error| match error {
+        ApiError::Parameters(mistakes) => {
+            let in_body = |mistake: Mistake| Mistake { pointer: format!("/{}", mistake.pointer), ..mistake };
+            ApiError::Refused(mistakes.into_iter().map(in_body).collect())
+        }
+        error => error,
+    })?;
+    // Those of built-in jobs are not meant by who may not decide about them.
+    let without = match who.operates() {
+        true => Vec::new(),
+        false => functions::system_jobs(conn, who.tenant()).await?,
+    };
+    Ok(Filter { without, ..meant })
+}
+
+/// The pages of the list in either order, and of commands for many, which take the newest first: whatever is left out.
+fn pages(query: &DeadLettersQuery) -> Result<Pages, ApiError> {
+    let list = if is_oldest_first(query) { LIST_OLDEST_FIRST } else { LIST };
+    Pages::of(&list, query.limit, query.cursor.as_deref())
+}
+
+fn is_oldest_first(query: &DeadLettersQuery) -> bool {
+    query.sort == Some(TimeSort::CreatedAt)
+}
+
+/// What a query means by its words.
+async fn meant(
+    conn: &mut Conn,
+    tenant: TenantId,
+    query: &DeadLettersQuery,
+    state: Chosen,
+) -> Result<Filter, ApiError> {
+    let after = pages(query)?.after_as()?.map(DispatchId);
+    let oldest_first = is_oldest_first(query);
+    let job = match &query.job {
+        Some(job) => Some(job_filter(conn, tenant, job).await?),
+        None => None,
+    };
+    let project = match &query.project {
+        Some(name) => {
+            let found = tenants::project_by_name(conn, tenant, name).await?;
+            Some(found.ok_or_else(|| ApiError::NotFound { kind: "project", name: name.clone() })?)
+        }
+        None => None,
+    };
+    let now = database_clock::now(conn).await?;
+    let instant = |name: &str, text: &Option<String>| {
+        let at = text.as_ref().map(|text| moment(text, now, "UTC")).transpose();
+        at.map_err(|message| ApiError::parameter(name, message))
+    };
+    let (since, until) = (instant("since", &query.since)?, instant("until", &query.until)?);
+    let (queue, error_class) = (query.queue.clone(), query.error_class.clone());
+    let without = Vec::new();
+    Ok(Filter { state, job, without, project, queue, error_class, since, until, after, oldest_first })
+}
+
+fn discarded_event(
+    tenant: TenantId,
+    (id, job_id, project_id): (DispatchId, JobId, Option<ProjectId>),
+    reason: Option<&str>,
+    by: &str,
+) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(tenant),
+        project_id,
+        job_id: Some(job_id),
+        dispatch_id: Some(id),
+        event_type: append::DEAD_LETTER_DISCARDED,
+        payload: json!({"reason": reason, "by": by}),
+    }
+}

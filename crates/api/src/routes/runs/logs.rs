@@ -1,0 +1,170 @@
+//! The stream of what a dispatch writes: all its attempts so far, and those that run as they go.
+//!
+//! Server-sent events, so that browsers and `curl -N` can read them. Each event carries as its id where a reader stands after it, and
+//! nothing is remembered here: a client that was cut off sends the last id and goes on, at any instance of the API. The stream looks at
+//! the database now and then ([`follow`]), holds no connection in between, and ends when the daemon stops, the database fails, or the key of
+//! the client is good no more.
+
+mod follow;
+mod position;
+
+use std::time::{Duration, Instant};
+
+use actix_web::http::header::{HeaderMap, HeaderName};
+use actix_web::web;
+use actix_web::{HttpRequest, HttpResponse};
+use sched_model::domain::identity::Permission;
+use sched_model::domain::ids::DispatchId;
+use sched_model::{Conn, DbError};
+use sched_runtime::exit;
+use sched_runtime::monotonic_clock::monotonic;
+use sched_wire::{LogEvent, LogsQuery};
+
+use crate::error::ApiError;
+use crate::http::extract::{Query, id};
+use crate::http::stream::server_sent;
+use crate::http::stream_limits::Place;
+use crate::identity::{self, Identity};
+use crate::routes::State;
+use follow::Follower;
+use position::Position;
+
+/// Time between two looks at a dispatch that is followed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A sign of life for whatever stands between us and the client, when nothing happens.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Where a browser says what it has seen.
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// `GET /dispatches/{id}/logs`
+pub(crate) async fn of_dispatch(
+    state: State,
+    identity: Identity,
+    request: HttpRequest,
+    text: web::Path<String>,
+    Query(query): Query<LogsQuery>,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, id) = (identity.tenant(), DispatchId(id(&text)?));
+    let header = request.headers().get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    let position = match header.or(query.after.as_deref()) {
+        Some(text) => text.parse().map_err(|error| ApiError::parameter("after", format!("{error}")))?,
+        None => Position::default(),
+    };
+    // Whether it follows or reads what is there: each holds a page of it, and a client that takes its time does so for long.
+    let place = state.followers.take(&identity)?;
+    let mut follower = Follower::new(tenant, id, position);
+    // The first look comes before the answer, so that what is wrong is told as everywhere.
+    let first = look(&state, &identity, id, &mut follower).await?;
+    let patience = state.stream_patience;
+    let stream = Stream {
+        state,
+        headers: request.headers().clone(),
+        identity,
+        dispatch: id,
+        follower,
+        is_followed: query.follow,
+        waiting: first,
+        is_over: false,
+        last_sent: monotonic(),
+        _place: place,
+    };
+    Ok(server_sent(futures_util::stream::unfold(stream, Stream::next), patience))
+}
+
+/// One look, in a short transaction of its own. The follower stands where it stood if it fails.
+async fn look(
+    state: &State,
+    identity: &Identity,
+    id: DispatchId,
+    follower: &mut Follower,
+) -> Result<Seen, ApiError> {
+    let before = &*follower;
+    let looked = state.read(identity, "follow_output", async |conn: &mut Conn| {
+        let mut after = before.clone();
+        let seen = after.look(conn).await.map_err(|error| match error {
+            DbError::NotFound => ApiError::NotFound { kind: "dispatch", name: id.to_string() },
+            error => error.into(),
+        })?;
+        Ok((after, seen))
+    });
+    let (after, seen) = looked.await?;
+    *follower = after;
+    Ok(seen)
+}
+
+/// What was seen and is to be sent, each with the position after it.
+type Seen = Vec<(LogEvent, Position)>;
+
+/// One client that reads.
+struct Stream {
+    state: State,
+    /// What the request was, to find out now and then whether its key is still good.
+    headers: HeaderMap,
+    identity: Identity,
+    dispatch: DispatchId,
+    follower: Follower,
+    is_followed: bool,
+    waiting: Seen,
+    is_over: bool,
+    last_sent: Instant,
+    _place: Place,
+}
+
+impl Stream {
+    /// What is to be sent next; `None` ends the stream.
+    async fn next(mut self) -> Option<(String, Self)> {
+        while !self.is_over {
+            let mut text: String = std::mem::take(&mut self.waiting).iter().map(event).collect();
+            if !self.follower.has_more() && (!self.is_followed || self.follower.status().is_final()) {
+                text.push_str(&event(&self.follower.end()));
+                self.is_over = true;
+            }
+            if text.is_empty() && self.last_sent.elapsed() >= KEEP_ALIVE {
+                text.push_str(": nothing new\n\n");
+            }
+            let is_behind = self.follower.has_more();
+            if !self.is_over {
+                // Also between two pages: a client that reads slowly is asked for by the one who sends.
+                if text.is_empty() || is_behind {
+                    self.look_again(is_behind).await;
+                }
+            }
+            if !text.is_empty() {
+                self.last_sent = monotonic();
+                return Some((text, self));
+            }
+        }
+        None
+    }
+
+    async fn look_again(&mut self, is_behind: bool) {
+        if !is_behind {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        if self.state.is_stopping() {
+            self.is_over = true;
+            return;
+        }
+        if !identity::may_still(&self.state, &self.headers, self.identity.tenant(), Permission::RunsRead)
+            .await
+        {
+            // Asking again, the client is told why.
+            self.is_over = true;
+            return;
+        }
+        match look(&self.state, &self.identity, self.dispatch, &mut self.follower).await {
+            Ok(seen) => self.waiting = seen,
+            Err(error) => {
+                // The client has what it takes to go on where it was; there is no other way to tell it.
+                tracing::debug!(error = exit::describe(&error), "A stream of output was broken off.");
+                self.is_over = true;
+            }
+        }
+    }
+}
+
+fn event((event, position): &(LogEvent, Position)) -> String {
+    // Strings and numbers only: writing them cannot fail, and JSON has no line breaks of its own.
+    let data = serde_json::to_string(event).unwrap_or_default();
+    format!("event: {}\nid: {position}\ndata: {data}\n\n", event.name())
+}

@@ -1,0 +1,176 @@
+//! One reader of a dispatch's output: what has come since it looked last.
+//!
+//! A look asks how the dispatch stands, and then for what that leaves open: attempts that have ended since, with their stored output,
+//! and what the running one has told. Asked in this order nothing is missed: what has ended when the dispatch is looked at is in the
+//! history that is read afterwards. Reading only; losing a reader loses nothing.
+
+use chrono::{DateTime, Utc};
+use sched_model::domain::dispatch::DispatchStatus;
+use sched_model::domain::ids::{ClaimToken, DispatchId, ExecutionId, TenantId};
+use sched_model::running::live_output::{self, Finished, Watched};
+use sched_model::{Conn, DbError, DbResult, running::executions};
+use sched_wire::LogEvent;
+
+use super::Seen;
+use super::position::{Position, STREAMS, placed};
+use crate::convert::{IntoWire, response};
+
+/// Finished attempts that are shown in one look; the next look goes on.
+const ATTEMPTS_AT_ONCE: usize = 10;
+
+/// A look that has found this many bytes of stored output leaves the rest to the next: what is sent is several times that, because of
+/// what JSON must escape.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Follower {
+    tenant: TenantId,
+    dispatch: DispatchId,
+    position: Position,
+    status: DispatchStatus,
+    /// Status, number of attempts and running attempt when history was read last: while they stay, nothing has ended since. A whole
+    /// attempt may have come and gone between two looks, of which the number alone tells.
+    read_at: Option<(DispatchStatus, i32, Option<ExecutionId>)>,
+    /// The running attempt and the last of its pieces that was seen; a position alone would have all of them read again.
+    last_piece: Option<(ClaimToken, i64)>,
+    progress_of: Option<DateTime<Utc>>,
+    has_more: bool,
+}
+
+impl Follower {
+    /// A reader that goes on after `position`.
+    pub(super) fn new(tenant: TenantId, dispatch: DispatchId, position: Position) -> Self {
+        Self {
+            tenant,
+            dispatch,
+            position,
+            status: DispatchStatus::Pending,
+            read_at: None,
+            last_piece: None,
+            progress_of: None,
+            has_more: false,
+        }
+    }
+
+    /// How the dispatch stood at the last look.
+    pub(super) fn status(&self) -> DispatchStatus {
+        self.status
+    }
+
+    /// Whether the last look left something for the next one.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// The last event of a stream.
+    pub(super) fn end(&self) -> (LogEvent, Position) {
+        (LogEvent::End { status: self.status.into_wire() }, self.position)
+    }
+
+    /// What has come since the last look. `NotFound` if the tenant has no such dispatch.
+    pub(super) async fn look(&mut self, conn: &mut Conn) -> DbResult<Seen> {
+        let watched = live_output::look(conn, self.tenant, self.dispatch).await?.ok_or(DbError::NotFound)?;
+        self.status = watched.status;
+        self.has_more = false;
+        let mut seen = Vec::new();
+        self.ended(conn, &watched, &mut seen).await?;
+        if !self.has_more
+            && let Some((execution, token)) = watched.running
+        {
+            self.running(conn, &watched, (execution, token), &mut seen).await?;
+        }
+        Ok(seen)
+    }
+
+    /// Attempts that have ended since, with the rest of their output.
+    async fn ended(&mut self, conn: &mut Conn, watched: &Watched, seen: &mut Seen) -> DbResult<()> {
+        let state = (watched.status, watched.attempt, watched.running.map(|(execution, _)| execution));
+        if self.read_at == Some(state) {
+            return Ok(());
+        }
+        let from = self.position.execution;
+        let finished = live_output::finished(conn, self.tenant, self.dispatch, watched, from).await?;
+        let mut new = finished.into_iter().filter(|one| !(self.position.is_done && from == Some(one.id)));
+        let page: Vec<Finished> = new.by_ref().take(ATTEMPTS_AT_ONCE).collect();
+        self.has_more = new.next().is_some();
+        let mut bytes = 0;
+        for one in page {
+            if bytes >= BYTES_AT_ONCE {
+                self.has_more = true;
+                break;
+            }
+            self.begin(one.id, one.attempt, seen);
+            let stored = executions::output(conn, self.tenant, one.id).await?;
+            for stream in STREAMS {
+                for (starts_at, content) in placed(&stored, stream) {
+                    if let Some((dropped_bytes, text)) = self.position.pass(stream, starts_at, content) {
+                        bytes += text.len();
+                        self.output(one.id, stream, dropped_bytes, text, seen);
+                    }
+                }
+            }
+            self.position.is_done = true;
+            let status = one.status.into_wire();
+            let end =
+                LogEvent::AttemptEnd { execution_id: one.id.0, status, error_message: one.error_message };
+            seen.push((end, self.position));
+        }
+        if !self.has_more {
+            self.read_at = Some(state);
+        }
+        Ok(())
+    }
+
+    /// What the running attempt has told since.
+    async fn running(
+        &mut self,
+        conn: &mut Conn,
+        watched: &Watched,
+        (execution, token): (ExecutionId, ClaimToken),
+        seen: &mut Seen,
+    ) -> DbResult<()> {
+        // It has ended meanwhile, and was shown to its end; the next look finds the dispatch in another state.
+        if self.position.is_done && self.position.execution >= Some(execution) {
+            return Ok(());
+        }
+        self.begin(execution, watched.attempt, seen);
+        let after = self.last_piece.filter(|(of, _)| *of == token).map_or(0, |(_, seq)| seq);
+        let pieces = live_output::pieces(conn, self.tenant, self.dispatch, token, after).await?;
+        self.has_more = pieces.len() >= live_output::PIECES_AT_ONCE;
+        for piece in pieces {
+            self.last_piece = Some((token, piece.seq));
+            let starts_at = u64::try_from(piece.starts_at).unwrap_or(0);
+            if let Some((dropped_bytes, text)) = self.position.pass(&piece.stream, starts_at, &piece.content)
+            {
+                self.output(execution, &piece.stream, dropped_bytes, text, seen);
+            }
+        }
+        if let Some(progress) = &watched.progress
+            && self.progress_of != Some(progress.updated_at)
+        {
+            self.progress_of = Some(progress.updated_at);
+            let progress = response::progress(progress.clone());
+            seen.push((LogEvent::Progress { execution_id: execution.0, progress }, self.position));
+        }
+        Ok(())
+    }
+
+    /// Goes on to an attempt, unless it is the one at which the reader stands.
+    fn begin(&mut self, execution: ExecutionId, attempt: i32, seen: &mut Seen) {
+        if self.position.execution != Some(execution) {
+            self.position = Position::at(execution);
+            seen.push((LogEvent::Attempt { execution_id: execution.0, attempt }, self.position));
+        }
+    }
+
+    fn output(&self, execution: ExecutionId, stream: &str, dropped_bytes: u64, text: &str, seen: &mut Seen) {
+        let event = LogEvent::Output {
+            execution_id: execution.0,
+            stream: stream.to_owned(),
+            text: text.to_owned(),
+            dropped_bytes,
+        };
+        seen.push((event, self.position));
+    }
+}

@@ -1,0 +1,108 @@
+//! Running finished dispatches again.
+//!
+//! The new dispatch, its event and its entry in the audit log are one transaction; the hint to the workers follows the commit and may be
+//! lost. A dispatch is run again once: asking again gives the same answer.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use sched_model::dispatching::retries::{self, Retried, RetriedJob, Retry, RetryOrder};
+use sched_model::domain::ids::{DispatchId, TenantId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::{Conn, identity::audit, running::dead_letters};
+use sched_wire::BASE_PATH;
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::error::conflict::Conflict;
+use crate::http::extract::{Body, NoParameters, Query, id};
+use crate::http::reply::Reply;
+use crate::identity::{By, Identity};
+use crate::routes::{Id, State, built_in, operations::auditing};
+
+/// `POST /dispatches/{id}/retry`
+pub(crate) async fn dispatch(
+    state: State,
+    identity: Identity,
+    request: Id,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    body.read_or_default::<NoParameters>()?;
+    again(&state, &identity, DispatchId(id(&text)?), Of::Dispatch, &request.0).await
+}
+
+/// `POST /dead-letters/{id}/retry`
+pub(crate) async fn dead_letter(
+    state: State,
+    identity: Identity,
+    request: Id,
+    text: web::Path<String>,
+    _: Query<NoParameters>,
+    body: Body,
+) -> Result<HttpResponse, ApiError> {
+    body.read_or_default::<NoParameters>()?;
+    again(&state, &identity, DispatchId(id(&text)?), Of::DeadLetter, &request.0).await
+}
+
+/// What the client says it is that is to be run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Dispatch,
+    DeadLetter,
+}
+
+async fn again(
+    state: &State,
+    identity: &Identity,
+    id: DispatchId,
+    of: Of,
+    request: &By,
+) -> Result<HttpResponse, ApiError> {
+    let (tenant, traceparent) = (identity.tenant(), request.trace.to_string());
+    let order = RetryOrder { tenant, by: &request.actor, traceparent: Some(&traceparent) };
+    let written = state
+        .write(identity, request, "retry_dispatch", async |conn: &mut Conn| {
+            if of == Of::DeadLetter && dead_letters::by_id(conn, tenant, id).await?.is_none() {
+                return Err(ApiError::NotFound { kind: "dead letter", name: id.to_string() });
+            }
+            built_in::dispatches(conn, identity, &[id]).await?;
+            match retries::retry(conn, &order, id).await? {
+                Retried::Made(retry, job) => {
+                    audit::write(conn, &[auditing::of_retry(tenant, &retry, request)]).await?;
+                    append::append(conn, &[event(tenant, &retry, Some(&job), order.by)]).await?;
+                    Ok((accepted(retry.dispatch_id, false)?, Some(retry)))
+                }
+                Retried::Duplicate(dispatch) => Ok((accepted(dispatch, true)?, None)),
+                Retried::NotFinished(status) => Err(ApiError::Conflict(Conflict::NotFinished(status))),
+                Retried::Succeeded => Err(ApiError::Conflict(Conflict::Succeeded)),
+                Retried::Barred(bar, job) => Err(ApiError::Conflict(Conflict::Barred { job: job.name, bar })),
+                Retried::NoSuchDispatch => Err(ApiError::NotFound { kind: "dispatch", name: id.to_string() }),
+            }
+        })
+        .await?;
+    if let Some(Some(retry)) = written.extra {
+        tracing::info!(dispatch.id = %retry.dispatch_id, dispatch.of = %id, "A dispatch is run again.");
+        state.hints.made_in(&[retry.queue]);
+    }
+    Ok(written.response)
+}
+
+/// What is told of a dispatch that runs another one again.
+pub(crate) fn event(tenant: TenantId, retry: &Retry, job: Option<&RetriedJob>, by: &str) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(tenant),
+        project_id: job.and_then(|job| job.project_id),
+        job_id: Some(retry.job_id),
+        dispatch_id: Some(retry.dispatch_id),
+        event_type: append::DISPATCH_RETRIED,
+        payload: json!({"job_name": job.map(|job| &job.name), "retry_of": retry.of, "by": by}),
+    }
+}
+
+/// The answer about a dispatch that was made, or had been. Whoever asks again is told that it had been.
+pub(crate) fn accepted(dispatch: DispatchId, duplicate: bool) -> Result<Reply, ApiError> {
+    let answer = |duplicate| sched_wire::Triggered { dispatch_id: dispatch.0, duplicate };
+    let location = format!("{BASE_PATH}/dispatches/{dispatch}");
+    Ok(Reply::with(StatusCode::ACCEPTED, &answer(duplicate))?.or_again(&answer(true))?.location(location))
+}

@@ -1,0 +1,424 @@
+//! The table of routes: every path below [`sched_wire::BASE_PATH`], and for each method what it asks for, who serves it, and what
+//! the OpenAPI document says of it.
+//!
+//! Tests walk this table: there is no other way to a route.
+
+mod identity;
+mod resources;
+
+use actix_web::http::StatusCode;
+use sched_model::domain::identity::Permission as P;
+use sched_wire as wire;
+use sched_wire::{Page, PageQuery};
+
+use crate::http::route::{Needs, Path, at};
+use crate::openapi::{self, operation};
+use crate::routes::{
+    definitions::{calendars, functions, queue_switches, queues, secrets},
+    jobs::{self, apply, explanations, export, previews, switches, trigger},
+    operations::{audit_events, event_socket, events, fleet, health},
+    runs::{attempt_list, cancellations, dead_letters, logs, retries, run_list},
+};
+
+use self::identity::identity;
+use self::resources::resources;
+
+/// Every path.
+pub(crate) fn table() -> Vec<Path> {
+    [documents(), identity(), jobs(), definitions(), runs(), fleet(), resources()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// What is not below the base path, and in no OpenAPI document, which knows no `WebSockets`.
+pub(crate) fn socket() -> Path {
+    at(wire::EVENTS_SOCKET).get(
+        P::RunsRead,
+        event_socket::open,
+        operation("Follow what happens over a WebSocket"),
+    )
+}
+
+fn documents() -> Vec<Path> {
+    let document = operation("Show this document").ok::<serde_json::Map<String, serde_json::Value>>();
+    vec![at("/openapi.json").get(Needs::Nothing, openapi::json, document)]
+}
+
+fn jobs() -> Vec<Path> {
+    let switched = |summary| operation(summary).if_match().ok::<wire::Job>();
+    vec![
+        at("/jobs")
+            .get(
+                P::JobsRead,
+                jobs::list,
+                operation("List jobs, by name").query::<wire::JobsQuery>().ok::<Page<wire::Job>>(),
+            )
+            .post(
+                P::JobsWrite,
+                jobs::create,
+                operation("Make a job").takes::<wire::JobSpec>().created::<wire::Job>(),
+            ),
+        at("/jobs/{job}")
+            .get(P::JobsRead, jobs::get, operation("Show a job; a deleted one by its id").ok::<wire::Job>())
+            .put(
+                P::JobsWrite,
+                jobs::put,
+                operation("Write a job under its name, new or over the old")
+                    .if_match()
+                    .takes_named::<wire::JobSpec>()
+                    .put::<wire::Job>(),
+            )
+            .patch(
+                P::JobsWrite,
+                jobs::patch,
+                operation("Change some settings of a job, by a JSON merge patch")
+                    .if_match()
+                    .merges::<wire::JobSpec>()
+                    .ok::<wire::Job>(),
+            )
+            .delete(
+                P::JobsWrite,
+                jobs::delete,
+                operation("Delete a job, whose history stays and which can be restored")
+                    .if_match()
+                    .ok::<wire::JobDeleted>(),
+            ),
+        at("/jobs/{job}/restore").post(
+            P::JobsWrite,
+            jobs::restore,
+            switched("Restore a deleted job").may_take::<wire::RestoreRequest>(),
+        ),
+        at("/jobs/{job}/rollback").post(
+            P::JobsWrite,
+            jobs::rollback,
+            switched("Give a job the settings of an earlier version").takes::<wire::RollbackRequest>(),
+        ),
+        at("/jobs/{job}/versions").get(
+            P::JobsRead,
+            jobs::versions,
+            operation("List the versions of a job, newest first, with what each changed")
+                .query::<PageQuery>()
+                .ok::<Page<wire::JobVersion>>(),
+        ),
+        at("/jobs/{job}/versions/{version}").get(
+            P::JobsRead,
+            jobs::version,
+            operation("Show a version of a job").ok::<wire::JobVersion>(),
+        ),
+        at("/jobs/{job}/dispatches").get(
+            P::RunsRead,
+            jobs::dispatches,
+            operation("List the dispatches of a job, newest first unless asked otherwise")
+                .query::<wire::JobDispatchesQuery>()
+                .ok::<Page<wire::Dispatch>>(),
+        ),
+        at("/jobs/{job}/executions").get(
+            P::RunsRead,
+            jobs::executions,
+            operation("List the executions of a job, newest first unless asked otherwise")
+                .query::<wire::JobExecutionsQuery>()
+                .ok::<Page<wire::Execution>>(),
+        ),
+        at("/jobs/{job}/trigger").post(
+            P::JobsTrigger,
+            trigger::trigger,
+            operation("Run a job now, whatever its schedule says")
+                .if_match()
+                .may_take::<wire::TriggerRequest>()
+                .repeatable()
+                .gives::<wire::Triggered>(StatusCode::ACCEPTED),
+        ),
+        at("/jobs/{job}/preview").get(
+            P::JobsRead,
+            previews::of_job,
+            operation("Show when a job fires next").query::<wire::PreviewQuery>().ok::<wire::Preview>(),
+        ),
+        at("/jobs/{job}/explain").get(
+            P::JobsRead,
+            explanations::of_job,
+            operation("Tell what became of every fire time of a range, and what the job waits for")
+                .query::<wire::ExplainQuery>()
+                .ok::<wire::Explanation>(),
+        ),
+        at("/jobs/{job}/pause").post(
+            P::JobsOperate,
+            switches::pause,
+            switched("Hold the schedule of a job").may_take::<wire::PauseRequest>(),
+        ),
+        at("/jobs/{job}/resume").post(P::JobsOperate, switches::resume, switched("End the pause of a job")),
+        at("/jobs/{job}/enable").post(P::JobsOperate, switches::enable, switched("Enable a job")),
+        at("/jobs/{job}/disable").post(P::JobsOperate, switches::disable, switched("Disable a job")),
+        at("/jobs/{job}/cancel").post(
+            P::RunsOperate,
+            cancellations::of_job,
+            operation("Cancel all that waits and runs of a job")
+                .may_take::<wire::ReasonRequest>()
+                .ok::<wire::JobCancelled>(),
+        ),
+        at("/schedules/preview").post(
+            P::JobsRead,
+            previews::of_schedule,
+            operation("Show when a schedule would fire, before it is saved")
+                .takes::<wire::PreviewRequest>()
+                .ok::<wire::Preview>(),
+        ),
+        at("/apply").post(
+            P::JobsWrite,
+            apply::apply,
+            operation("Write queues, calendars, functions, templates, jobs and notification channels and rules as they should be, all or none")
+                .query::<wire::ApplyQuery>()
+                .takes::<wire::Manifest>()
+                .ok::<wire::ApplyResult>(),
+        ),
+        at("/export").get(
+            P::JobsRead,
+            export::export,
+            operation("Show all of that as it is, to be written again; without values that may be secrets")
+                .query::<wire::ExportQuery>()
+                .ok::<wire::Manifest>(),
+        ),
+    ]
+}
+
+fn definitions() -> Vec<Path> {
+    vec![
+        at("/calendars").get(
+            P::JobsRead,
+            calendars::list,
+            operation("List calendars").query::<PageQuery>().ok::<Page<wire::Calendar>>(),
+        ),
+        at("/calendars/{name}")
+            .get(P::JobsRead, calendars::get, operation("Show a calendar").ok::<wire::Calendar>())
+            .put(
+                P::JobsWrite,
+                calendars::put,
+                operation("Write a calendar")
+                    .if_match()
+                    .takes_named::<wire::CalendarSpec>()
+                    .put::<wire::Calendar>(),
+            )
+            .delete(
+                P::JobsWrite,
+                calendars::delete,
+                operation("Delete a calendar that no job names").if_match().no_content(),
+            ),
+        at("/queues").get(
+            P::QueuesRead,
+            queues::list,
+            operation("List queues").query::<wire::QueuesQuery>().ok::<Page<wire::Queue>>(),
+        ),
+        at("/queues/{name}")
+            .get(P::QueuesRead, queues::get, operation("Show a queue").ok::<wire::Queue>())
+            .put(
+                P::QueuesWrite,
+                queues::put,
+                operation("Write a queue").if_match().takes::<wire::QueueSpec>().put::<wire::Queue>(),
+            )
+            .delete(
+                P::QueuesWrite,
+                queue_switches::delete,
+                operation("Delete a queue that nothing names and in which nothing waits")
+                    .if_match()
+                    .no_content(),
+            ),
+        at("/secrets").get(
+            P::SecretsRead,
+            secrets::list,
+            operation("List secrets, without their values").query::<PageQuery>().ok::<Page<wire::Secret>>(),
+        ),
+        at("/secrets/{name}")
+            .get(
+                P::SecretsRead,
+                secrets::get,
+                operation("Show a secret, without its value")
+                    .query::<wire::SecretQuery>()
+                    .ok::<wire::Secret>(),
+            )
+            .put(
+                P::SecretsWrite,
+                secrets::put,
+                operation("Write a secret")
+                    .query::<wire::SecretQuery>()
+                    .takes::<wire::SecretSpec>()
+                    .if_match()
+                    .put::<wire::Secret>(),
+            )
+            .delete(
+                P::SecretsWrite,
+                secrets::delete,
+                operation("Delete a secret").query::<wire::DeleteSecretQuery>().if_match().no_content(),
+            ),
+        at("/secret-keys/rotate").post(
+            P::SystemOperate,
+            secrets::rotate,
+            operation("Seal all secrets with the newest key").ok::<wire::SecretsRotated>(),
+        ),
+        at("/task-functions").get(
+            P::JobsRead,
+            functions::list,
+            operation("List task functions").query::<wire::FunctionsQuery>().ok::<Page<wire::Function>>(),
+        ),
+    ]
+}
+
+fn runs() -> Vec<Path> {
+    let retried = |summary| operation(summary).gives::<wire::Triggered>(StatusCode::ACCEPTED);
+    let settled =
+        |summary| operation(summary).may_take::<wire::DeadLettersCommand>().ok::<wire::DeadLettersSettled>();
+    vec![
+        at("/dispatches").get(
+            P::RunsRead,
+            run_list::list,
+            operation("List dispatches, newest first unless asked otherwise")
+                .query::<wire::DispatchesQuery>()
+                .ok::<Page<wire::Dispatch>>(),
+        ),
+        at("/dispatches/{id}").get(
+            P::RunsRead,
+            run_list::get,
+            operation("Show a dispatch").ok::<wire::Dispatch>(),
+        ),
+        at("/dispatches/{id}/explain").get(
+            P::RunsRead,
+            explanations::of_dispatch,
+            operation("Tell what a dispatch waits for").ok::<wire::DispatchExplanation>(),
+        ),
+        at("/dispatches/{id}/cancel").post(
+            P::RunsOperate,
+            cancellations::dispatch,
+            operation("Cancel a dispatch, whether it waits or runs")
+                .may_take::<wire::ReasonRequest>()
+                .ok::<wire::Cancelled>()
+                .gives::<wire::Cancelled>(StatusCode::ACCEPTED),
+        ),
+        at("/dispatches/{id}/retry").post(
+            P::RunsOperate,
+            retries::dispatch,
+            retried("Run a finished dispatch again"),
+        ),
+        at("/dispatches/{id}/logs").get(
+            P::RunsRead,
+            logs::of_dispatch,
+            operation("Read the output of a dispatch, or follow it")
+                .query::<wire::LogsQuery>()
+                .streams::<wire::LogEvent>(),
+        ),
+        at("/audit-events").get(
+            P::AuditRead,
+            audit_events::list,
+            operation("List who changed what, newest first unless asked otherwise")
+                .query::<wire::AuditQuery>()
+                .ok::<Page<wire::AuditEvent>>(),
+        ),
+        at("/audit-events/{entry}").get(
+            P::AuditRead,
+            audit_events::get,
+            operation("Show one entry of the audit log").ok::<wire::AuditEvent>(),
+        ),
+        at("/events").get(
+            P::RunsRead,
+            events::list,
+            operation("List what happened, newest first")
+                .query::<wire::EventsQuery>()
+                .ok::<Page<wire::Event>>(),
+        ),
+        at("/events/stream").get(
+            P::RunsRead,
+            events::stream,
+            operation("Follow what happens")
+                .query::<wire::EventStreamQuery>()
+                .streams::<wire::StreamMessage>(),
+        ),
+        at("/events/{event}").get(P::RunsRead, events::get, operation("Show an event").ok::<wire::Event>()),
+        at("/dead-letters").get(
+            P::RunsRead,
+            dead_letters::list,
+            operation("List dead letters").query::<wire::DeadLettersQuery>().ok::<Page<wire::DeadLetter>>(),
+        ),
+        at("/dead-letters/retry").post(
+            P::RunsOperate,
+            dead_letters::retry_many,
+            settled("Run many dead letters again, a page of them"),
+        ),
+        at("/dead-letters/discard").post(
+            P::RunsOperate,
+            dead_letters::discard_many,
+            settled("Be done with many dead letters, a page of them"),
+        ),
+        at("/dead-letters/{id}").get(
+            P::RunsRead,
+            dead_letters::get,
+            operation("Show a dead letter").ok::<wire::DeadLetter>(),
+        ),
+        at("/dead-letters/{id}/retry").post(
+            P::RunsOperate,
+            retries::dead_letter,
+            retried("Run a dead letter again"),
+        ),
+        at("/dead-letters/{id}/discard").post(
+            P::RunsOperate,
+            dead_letters::discard,
+            operation("Be done with a dead letter")
+                .may_take::<wire::ReasonRequest>()
+                .ok::<wire::DeadLetter>(),
+        ),
+        at("/executions").get(
+            P::RunsRead,
+            attempt_list::list,
+            operation("List attempts, newest first unless asked otherwise")
+                .query::<wire::ExecutionsQuery>()
+                .ok::<Page<wire::Execution>>(),
+        ),
+        at("/executions/{id}").get(
+            P::RunsRead,
+            attempt_list::get,
+            operation("Show an attempt").ok::<wire::Execution>(),
+        ),
+        at("/executions/{id}/output").get(
+            P::RunsRead,
+            attempt_list::output,
+            operation("Read the output of an attempt that has ended").ok::<wire::ExecutionOutput>(),
+        ),
+    ]
+}
+
+fn fleet() -> Vec<Path> {
+    vec![
+        at("/workers").get(
+            P::FleetRead,
+            fleet::workers,
+            operation("List workers").query::<wire::WorkersQuery>().ok::<Page<wire::Worker>>(),
+        ),
+        at("/workers/{id}").get(P::FleetRead, fleet::worker, operation("Show a worker").ok::<wire::Worker>()),
+        at("/scheduler-instances").get(
+            P::FleetRead,
+            fleet::scheduler_instances,
+            operation("List schedulers, and which leads").ok::<Page<wire::SchedulerInstance>>(),
+        ),
+        at("/scheduler-instances/{id}").get(
+            P::FleetRead,
+            fleet::scheduler_instance,
+            operation("Show a scheduler").ok::<wire::SchedulerInstance>(),
+        ),
+        at("/scheduler-instances/leader/step-down").post(
+            P::SystemOperate,
+            fleet::step_down,
+            operation("Have the leader hand over")
+                .may_take::<wire::StepDownRequest>()
+                .gives::<wire::SchedulerInstance>(StatusCode::ACCEPTED),
+        ),
+        at("/metrics").get(
+            P::RunsRead,
+            health::metrics,
+            operation("Count jobs and runs by status, and tell how well and how fast runs go")
+                .query::<wire::MetricsQuery>()
+                .ok::<wire::Metrics>(),
+        ),
+        at("/status").get(
+            P::JobsRead,
+            fleet::status,
+            operation("Show how things stand").ok::<wire::Status>(),
+        ),
+    ]
+}

@@ -1,0 +1,166 @@
+//! How attempts end, and what each ending means for the dispatch.
+
+pub use sched_vocabulary::attempt::AttemptOutcome;
+use std::time::Duration;
+
+use super::dispatch::DispatchEvent;
+use super::retry::RetryPolicy;
+
+/// A dispatch that loses its worker this often is poison and becomes a dead letter, whatever its policy.
+pub const POISON_AFTER_LOSSES: u32 = 3;
+
+/// Least time an attempt is given beyond its limit before it counts as overdue: for starting, killing and reporting.
+pub const OVERDUE_MARGIN: Duration = Duration::from_secs(30);
+
+/// Part of its limit that an attempt is given beyond it, where that is more: one in so many.
+pub const OVERDUE_MARGIN_PART: u32 = 10;
+
+/// How long after its claim an attempt is overdue if its time-out and its grace together are `limit`.
+///
+/// Its worker kills it at `limit` and reports soon after. One that has done neither by then is not in charge of it any more,
+/// though it lives.
+#[must_use]
+pub fn overdue_after(limit: Duration) -> Duration {
+    limit.saturating_add(OVERDUE_MARGIN.max(limit / OVERDUE_MARGIN_PART))
+}
+
+/// Failures of a dispatch before the attempt in question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Failures {
+    /// Attempts that were followed by a retry (`retry_count`).
+    pub retried: u32,
+    /// Attempts lost with their worker (`lost_count`).
+    pub lost: u32,
+}
+
+/// What the end of an attempt does to its dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// The event to apply to the dispatch.
+    pub event: DispatchEvent,
+    /// How long the dispatch then waits before it may be claimed again; `None` unless it goes back to waiting.
+    pub wait: Option<Duration>,
+}
+
+impl Verdict {
+    /// The same, with another attempt no sooner than after `wait`: the other side asked to be left alone for so long.
+    #[must_use]
+    pub fn no_retry_before(self, wait: Duration) -> Self {
+        match self.event {
+            DispatchEvent::Retry | DispatchEvent::Release => {
+                Self { wait: self.wait.map(|own| own.max(wait)), ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// Decides what the end of an attempt does to its dispatch. `random` (0 to 1) is the jitter.
+#[must_use]
+pub fn decide(
+    outcome: AttemptOutcome,
+    error_class: Option<&str>,
+    before: Failures,
+    policy: &RetryPolicy,
+    random: f64,
+) -> Verdict {
+    let last_word = |event| Verdict { event, wait: None };
+    match outcome {
+        AttemptOutcome::Completed => last_word(DispatchEvent::Succeed),
+        AttemptOutcome::Cancelled => last_word(DispatchEvent::Cancel),
+        AttemptOutcome::Released => Verdict { event: DispatchEvent::Release, wait: Some(Duration::ZERO) },
+        AttemptOutcome::Lost if before.lost + 1 >= POISON_AFTER_LOSSES => last_word(DispatchEvent::GiveUp),
+        AttemptOutcome::Failed | AttemptOutcome::Timeout | AttemptOutcome::Lost => {
+            let failures = before.retried + 1;
+            if policy.allows_another(failures, error_class) {
+                return Verdict { event: DispatchEvent::Retry, wait: Some(policy.delay(failures, random)) };
+            }
+            last_word(match outcome {
+                _ if policy.max_attempts > 1 => DispatchEvent::GiveUp,
+                AttemptOutcome::Failed => DispatchEvent::Fail,
+                _ => DispatchEvent::TimeOut,
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(outcome: AttemptOutcome, retried: u32, lost: u32, max_attempts: u32) -> DispatchEvent {
+        decide(outcome, None, Failures { retried, lost }, &RetryPolicy::standard(max_attempts), 0.0).event
+    }
+
+    #[test]
+    fn endings_and_what_they_do() {
+        use {AttemptOutcome as O, DispatchEvent as E};
+        let table = [
+            (O::Completed, 0, 0, 3, E::Succeed),
+            (O::Cancelled, 0, 0, 3, E::Cancel),
+            (O::Released, 2, 0, 3, E::Release),
+            (O::Failed, 0, 0, 3, E::Retry),
+            (O::Failed, 1, 0, 3, E::Retry),
+            (O::Failed, 2, 0, 3, E::GiveUp),
+            (O::Failed, 0, 0, 1, E::Fail),
+            (O::Timeout, 0, 0, 1, E::TimeOut),
+            (O::Timeout, 2, 0, 3, E::GiveUp),
+            (O::Lost, 0, 0, 1, E::TimeOut),
+            (O::Lost, 0, 0, 3, E::Retry),
+            (O::Lost, 2, 2, 100, E::GiveUp),
+        ];
+        for (outcome, retried, lost, max, expected) in table {
+            assert_eq!(verdict(outcome, retried, lost, max), expected, "{outcome} {retried} {lost} {max}");
+        }
+    }
+
+    #[test]
+    fn every_verdict_is_a_legal_event_of_a_running_dispatch() {
+        for outcome in AttemptOutcome::ALL {
+            for max in 1..4 {
+                for retried in 0..max {
+                    let event = verdict(*outcome, retried, 0, max);
+                    let next = super::super::dispatch::DispatchStatus::InProgress.apply(event).unwrap();
+                    let wait = decide(
+                        *outcome,
+                        None,
+                        Failures { retried, lost: 0 },
+                        &RetryPolicy::standard(max),
+                        0.5,
+                    )
+                    .wait;
+                    assert_eq!(wait.is_some(), !next.is_final());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_for_lengthens_what_follows_and_makes_nothing_follow() {
+        let wait = |outcome, asked: u64| {
+            let policy = RetryPolicy { backoff_seconds: 10, ..RetryPolicy::standard(3) };
+            let verdict = decide(outcome, None, Failures::default(), &policy, 0.0);
+            verdict.no_retry_before(Duration::from_secs(asked)).wait.map(|wait| wait.as_secs())
+        };
+        assert_eq!((wait(AttemptOutcome::Failed, 60), wait(AttemptOutcome::Failed, 5)), (Some(60), Some(10)));
+        assert_eq!(
+            (wait(AttemptOutcome::Released, 60), wait(AttemptOutcome::Completed, 60)),
+            (Some(60), None)
+        );
+    }
+
+    #[test]
+    fn an_attempt_is_overdue_half_a_minute_or_a_tenth_after_its_limit() {
+        let seconds = |limit| overdue_after(Duration::from_secs(limit)).as_secs();
+        assert_eq!([seconds(0), seconds(10), seconds(300), seconds(3_600)], [30, 40, 330, 3_960]);
+        assert_eq!(overdue_after(Duration::MAX), Duration::MAX);
+    }
+
+    #[test]
+    fn a_non_retryable_error_is_final_at_once() {
+        let policy = RetryPolicy { non_retryable: vec!["bad_input".into()], ..RetryPolicy::standard(5) };
+        let event =
+            decide(AttemptOutcome::Failed, Some("bad_input"), Failures::default(), &policy, 0.0).event;
+        assert_eq!(event, DispatchEvent::GiveUp);
+    }
+}

@@ -1,0 +1,125 @@
+//! Jobs that wait for each other in a circle.
+//!
+//! A walk from job to job that visits each edge once, with a stack of its own, because chains may be long. Pure.
+
+use std::collections::HashMap;
+
+use crate::ids::JobId;
+
+/// How far the walk has come with a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    /// It is on the way that is being walked.
+    Underway,
+    /// Nothing behind it leads back.
+    Done,
+}
+
+/// A cycle that can be reached from `starts`, if there is one.
+///
+/// Each job in it runs after the one before it, and the first after the last. It begins with the earliest of `starts` that
+/// lies on it. `edges` are pairs of a job and one that it runs after.
+#[must_use]
+pub fn find_cycle(starts: &[JobId], edges: &[(JobId, JobId)]) -> Option<Vec<JobId>> {
+    let mut after: HashMap<JobId, Vec<JobId>> = HashMap::new();
+    for (job, earlier) in edges {
+        after.entry(*job).or_default().push(*earlier);
+    }
+    let mut visits: HashMap<JobId, Visit> = HashMap::new();
+    for start in starts {
+        if let Some(mut cycle) = walk(*start, &after, &mut visits) {
+            // The way leads from each job to one that it runs after; told is the order in which they run.
+            cycle.reverse();
+            let first = starts.iter().find_map(|start| cycle.iter().position(|job| job == start));
+            cycle.rotate_left(first.unwrap_or(0));
+            return Some(cycle);
+        }
+    }
+    None
+}
+
+fn walk(
+    start: JobId,
+    after: &HashMap<JobId, Vec<JobId>>,
+    visits: &mut HashMap<JobId, Visit>,
+) -> Option<Vec<JobId>> {
+    if visits.contains_key(&start) {
+        return None;
+    }
+    let onwards = |job: JobId| after.get(&job).into_iter().flatten().copied();
+    visits.insert(start, Visit::Underway);
+    let mut way = vec![(start, onwards(start))];
+    while let Some((job, rest)) = way.last_mut() {
+        let Some(next) = rest.next() else {
+            visits.insert(*job, Visit::Done);
+            way.pop();
+            continue;
+        };
+        match visits.get(&next) {
+            Some(Visit::Done) => {}
+            Some(Visit::Underway) => {
+                return Some(way.iter().map(|(job, _)| *job).skip_while(|job| *job != next).collect());
+            }
+            None => {
+                visits.insert(next, Visit::Underway);
+                way.push((next, onwards(next)));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn job(number: u32) -> JobId {
+        JobId(Uuid::from_u128(number.into()))
+    }
+
+    /// `ba`: job b runs after job a.
+    fn cycle(starts: &str, edges: &str) -> Option<String> {
+        let id = |name: char| job(name.into());
+        let pair = |pair: &str| {
+            let mut names = pair.chars();
+            (id(names.next().unwrap()), id(names.next().unwrap()))
+        };
+        let edges: Vec<(JobId, JobId)> = edges.split_whitespace().map(pair).collect();
+        let found = find_cycle(&starts.chars().map(id).collect::<Vec<_>>(), &edges)?;
+        let name = |job: JobId| ('a'..='z').find(|name| id(*name) == job).unwrap();
+        Some(found.into_iter().map(name).collect())
+    }
+
+    #[test]
+    fn cycles_are_told_in_the_order_in_which_their_jobs_would_run() {
+        for (starts, edges, expected) in [
+            ("a", "", None),
+            ("c", "cb ba", None),
+            ("a", "aa", Some("a")),
+            ("a", "ab ba", Some("ab")),
+            ("a", "ba cb ac", Some("abc")),
+            ("c", "ba cb ac", Some("cab")),
+            // Beside the start, behind it, and between two others that meet again.
+            ("x", "xa ba ab", Some("ba")),
+            ("d", "db dc ba ca", None),
+            ("d", "db dc ba ca ad", Some("dab")),
+            // The first of several starts that lies on it.
+            ("xb", "xa ba cb ac", Some("bca")),
+            ("xy", "xa ya", None),
+        ] {
+            assert_eq!(cycle(starts, edges).as_deref(), expected, "{starts} of {edges}");
+        }
+    }
+
+    #[test]
+    fn long_chains_and_many_ways_to_the_same_job_are_walked_once() {
+        let mut edges: Vec<(JobId, JobId)> = (0..100_000).map(|n| (job(n), job(n + 1))).collect();
+        // A ladder of diamonds, with more ways through it than could ever be walked one by one.
+        edges.extend((0..1_000).map(|n| (job(n), job(n + 2))));
+        assert_eq!(find_cycle(&[job(0)], &edges), None);
+        edges.push((job(100_000), job(0)));
+        assert!(find_cycle(&[job(0)], &edges).is_some_and(|cycle| cycle.len() > 90_000));
+    }
+}

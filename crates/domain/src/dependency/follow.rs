@@ -1,0 +1,179 @@
+//! Which ends of other jobs make a job run.
+//!
+//! Ends may be told out of order, and an end that is told again must do no harm: under `all` an end counts only if it is later
+//! than the last one that counted for the same job. Under `any`, and with a single job to run after, every end is a run of
+//! its own, and the key of the dispatch it makes keeps the second telling from making another. Pure: what is met is handed in
+//! and handed back, and is the caller's to store with the runs, in one transaction.
+
+use chrono::{DateTime, Utc};
+
+use super::{AfterCondition, AfterMode};
+use crate::dispatch::DispatchStatus;
+use crate::ids::{DispatchId, JobId};
+
+/// One job that another runs after, and what has been seen of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    /// The job that must end.
+    pub after: JobId,
+    /// How.
+    pub on: AfterCondition,
+    /// Ends up to this instant were before the edge and count nothing.
+    pub since: DateTime<Utc>,
+    /// The dispatch that met the condition since the last run; `None` while none has.
+    pub met_by: Option<DispatchId>,
+    /// When the latest dispatch that met it ended; kept when a run uses it up.
+    pub met_at: Option<DateTime<Utc>>,
+}
+
+/// The end of a dispatch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// Its job.
+    pub job: JobId,
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// How it ended.
+    pub status: DispatchStatus,
+    /// When, by the database's clock.
+    pub at: DateTime<Utc>,
+}
+
+/// A run that an end makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The job that ended; of several, the last one that was missing.
+    pub after: JobId,
+    /// Its dispatch.
+    pub by: DispatchId,
+    /// When that ended.
+    pub at: DateTime<Utc>,
+}
+
+/// What `ends`, earliest first, do to a job with these edges: the runs they make. What is met by then stands in the edges.
+pub fn follow(mode: AfterMode, edges: &mut [Edge], ends: &[End]) -> Vec<Run> {
+    let is_each_a_run = mode == AfterMode::Any || edges.len() == 1;
+    let mut runs = Vec::new();
+    for end in ends {
+        let Some(edge) = edges.iter_mut().find(|edge| edge.after == end.job) else { continue };
+        if !edge.on.is_met_by(end.status) || end.at <= edge.since {
+            continue;
+        }
+        let run = Run { after: end.job, by: end.dispatch, at: end.at };
+        let is_later = edge.met_at.is_none_or(|met_at| end.at > met_at);
+        if is_later {
+            edge.met_at = Some(end.at);
+        }
+        if is_each_a_run {
+            edge.met_by = None;
+            runs.push(run);
+        } else if is_later {
+            edge.met_by = Some(end.dispatch);
+            if edges.iter().all(|edge| edge.met_by.is_some()) {
+                edges.iter_mut().for_each(|edge| edge.met_by = None);
+                runs.push(run);
+            }
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn at(second: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(second, 0).unwrap()
+    }
+
+    fn job(name: char) -> JobId {
+        JobId(Uuid::from_u128(name.into()))
+    }
+
+    fn edges(jobs: &str) -> Vec<Edge> {
+        let edge = |name| Edge {
+            after: job(name),
+            on: AfterCondition::Success,
+            since: at(0),
+            met_by: None,
+            met_at: None,
+        };
+        jobs.chars().map(edge).collect()
+    }
+
+    /// `a5`: a dispatch of job `a` succeeded at second 5; `!` for one that failed.
+    fn ends(text: &str) -> Vec<End> {
+        let end = |word: &str| {
+            let (name, second) = word.split_at(1);
+            let status =
+                if second.ends_with('!') { DispatchStatus::Failed } else { DispatchStatus::Completed };
+            let second: i64 = second.trim_end_matches('!').parse().unwrap();
+            let name = name.chars().next().unwrap();
+            let dispatch = DispatchId(Uuid::from_u128(u128::try_from(second).unwrap()));
+            End { job: job(name), dispatch, status, at: at(second) }
+        };
+        text.split_whitespace().map(end).collect()
+    }
+
+    /// The seconds of the ends that make runs.
+    fn runs(mode: AfterMode, edges: &mut [Edge], text: &str) -> Vec<i64> {
+        follow(mode, edges, &ends(text)).iter().map(|run| run.at.timestamp()).collect()
+    }
+
+    #[test]
+    fn ends_and_the_runs_they_make() {
+        use AfterMode::{All, Any};
+        for (mode, after, told, expected) in [
+            (Any, "ab", "a1 b2 a3", vec![1, 2, 3]),
+            (Any, "ab", "a1! c2 b3", vec![3]),
+            (All, "a", "a1 a2", vec![1, 2]),
+            // Two of the same job, told out of order: each is a run where there is one job to run after.
+            (All, "a", "a2 a1", vec![2, 1]),
+            (All, "ab", "a1 b2", vec![2]),
+            (All, "ab", "a1 a2 a3", vec![]),
+            (All, "ab", "a1 a2 b3 b4 a5", vec![3, 5]),
+            (All, "ab", "a1 b2! b3", vec![3]),
+            (All, "abc", "c1 a2 b3 a4 b5", vec![3]),
+            // An end that was before one that counted is old news.
+            (All, "ab", "a3 b4 a1 b5", vec![4]),
+        ] {
+            assert_eq!(runs(mode, &mut edges(after), told), expected, "{mode} of {after}: {told}");
+        }
+    }
+
+    #[test]
+    fn what_is_met_is_kept_from_one_call_to_the_next() {
+        let mut both = edges("ab");
+        assert_eq!(runs(AfterMode::All, &mut both, "a1"), Vec::<i64>::new());
+        assert_eq!(runs(AfterMode::All, &mut both, "a1"), Vec::<i64>::new(), "told again");
+        assert_eq!(both[0].met_by, Some(DispatchId(Uuid::from_u128(1))));
+        assert_eq!(runs(AfterMode::All, &mut both, "b2"), [2]);
+        assert!(both.iter().all(|edge| edge.met_by.is_none()));
+        assert_eq!(runs(AfterMode::All, &mut both, "a1 b2"), Vec::<i64>::new(), "all of it told again");
+        assert_eq!(runs(AfterMode::All, &mut both, "b3 a4"), [4]);
+    }
+
+    #[test]
+    fn what_ended_before_the_edge_was_made_counts_nothing() {
+        for mode in AfterMode::ALL {
+            let mut since_five = edges("a");
+            since_five[0].since = at(5);
+            assert_eq!(runs(*mode, &mut since_five, "a4 a5 a6"), [6], "{mode}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_followed_where_it_is_asked_for() {
+        for (on, expected) in [
+            (AfterCondition::Success, vec![1]),
+            (AfterCondition::Failure, vec![2]),
+            (AfterCondition::Completion, vec![1, 2]),
+        ] {
+            let mut one = edges("a");
+            one[0].on = on;
+            assert_eq!(runs(AfterMode::All, &mut one, "a1 a2!"), expected, "{on}");
+        }
+    }
+}

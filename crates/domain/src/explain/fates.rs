@@ -1,0 +1,279 @@
+//! From fire times and records to lines: each fire time gets its one fate.
+//!
+//! The records decide wherever there is one. Where there is none, the books say whether there ought to be. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+
+use chrono::{DateTime, Utc};
+
+use super::timeline::{Occurrence, Occurrences, Segment, segments};
+use super::{
+    Dispatched, Evidence, ExplainError, Explanation, Fate, Line, MAX_FIRE_TIMES, PauseInForce, Skip, Summary,
+};
+use sched_timetable::SkipReason;
+
+/// Explains what became of the fire times in `from..to`, the beginning included and the end not.
+///
+/// # Errors
+/// When the window is empty or holds too much.
+pub fn explain(
+    evidence: &Evidence,
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+) -> Result<Explanation, ExplainError> {
+    if to <= from {
+        return Err(ExplainError::NoWindow);
+    }
+    if evidence.dispatches.len().max(evidence.skips.len()).max(evidence.triggers.len()) > MAX_FIRE_TIMES {
+        return Err(ExplainError::TooMany);
+    }
+    let mut lines = Lines::new(evidence, from, to);
+    if from < evidence.created_at {
+        lines.all.push(Line { count: 0, ..line(from, evidence.created_at.min(to), Fate::NotCreated) });
+    }
+    let mut room = MAX_FIRE_TIMES;
+    for segment in segments(evidence, from, to) {
+        let occurrences = match &segment.timetable {
+            Ok(timetable) => {
+                segment.occurrences(timetable, from, to, &mut room)?.map_err(|error| error.to_string())
+            }
+            Err(why) => Err(why.clone()),
+        };
+        match occurrences {
+            Ok(occurrences) => lines.add(&segment, &occurrences),
+            Err(error) => lines.add_unknown(&segment, &error),
+        }
+    }
+    lines.add_cursor();
+    lines.add_unexpected();
+    let lines = collapsed(lines.all);
+    let summary = Summary::of(&lines, evidence.triggers.len());
+    Ok(Explanation { lines, triggers: evidence.triggers.clone(), summary })
+}
+
+fn line(first: DateTime<Utc>, last: DateTime<Utc>, fate: Fate) -> Line {
+    Line { first, last, count: 1, is_count_exact: true, version: None, moved_from: None, fate }
+}
+
+/// Lines being gathered, and which records they have used.
+struct Lines<'a> {
+    evidence: &'a Evidence,
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+    dispatches: BTreeMap<DateTime<Utc>, &'a Dispatched>,
+    skips: BTreeMap<DateTime<Utc>, &'a Skip>,
+    used: HashSet<DateTime<Utc>>,
+    all: Vec<Line>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(evidence: &'a Evidence, from: DateTime<Utc>, to: DateTime<Utc>) -> Self {
+        Self {
+            evidence,
+            from,
+            to,
+            dispatches: evidence.dispatches.iter().map(|known| (known.scheduled_for, known)).collect(),
+            skips: evidence.skips.iter().map(|known| (known.first, known)).collect(),
+            used: HashSet::new(),
+            all: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, segment: &Segment<'_>, found: &Occurrences) {
+        let version = Some(segment.version.number);
+        for (at, occurrence) in &found.fires {
+            let fate = self.fate(segment, *at, *occurrence);
+            let moved_from = occurrence.moved_from;
+            self.all.push(Line { version, moved_from, ..line(*at, *at, fate) });
+        }
+        for (nominal, to) in &found.moved {
+            let fate = Fate::Moved { to: *to };
+            self.all.push(Line { version, count: 0, ..line(*nominal, *nominal, fate) });
+        }
+    }
+
+    /// A stretch whose fire times cannot be computed: its records are shown, and that nobody knows what is missing.
+    fn add_unknown(&mut self, segment: &Segment<'_>, error: &str) {
+        let (first, last) = (segment.after.max(self.from), segment.until.min(self.to));
+        let why = format!(
+            "the fire times of version {} cannot be computed any more: {error}",
+            segment.version.number
+        );
+        self.all.push(Line { count: 0, ..line(first, last, Fate::Unclear { why }) });
+    }
+
+    /// What the job's cursor stands at, where no schedule names it: a fire that a change has left due.
+    fn add_cursor(&mut self) {
+        let Some(at) = self.evidence.cursor.filter(|at| *at <= self.evidence.now) else { return };
+        let is_known = self.all.iter().any(|line| line.count > 0 && line.first == at)
+            || self.dispatches.contains_key(&at)
+            || self.skip_at(at).is_some();
+        if self.from <= at && at < self.to && !is_known && self.evidence.is_enabled {
+            let fate = self.undecided(at);
+            self.all.push(line(at, at, fate));
+        }
+    }
+
+    /// Records of what no schedule names as far as is known now.
+    fn add_unexpected(&mut self) {
+        for (at, dispatch) in &self.dispatches {
+            if !self.used.contains(at) {
+                self.all.push(line(*at, *at, Fate::Dispatched(Box::new((*dispatch).clone()))));
+            }
+        }
+        for (first, skip) in &self.skips {
+            if !self.used.contains(first) {
+                let fate = self.skipped(skip, *first);
+                let (count, is_count_exact) = (skip.count, skip.is_count_exact);
+                self.all.push(Line { count, is_count_exact, ..line(*first, skip.last, fate) });
+            }
+        }
+    }
+
+    /// The record of skipped fires in which a fire time lies.
+    fn skip_at(&self, at: DateTime<Utc>) -> Option<&'a Skip> {
+        let (_, skip) = self.skips.range(..=at).next_back()?;
+        Some(*skip).filter(|skip| at <= skip.last)
+    }
+
+    fn fate(&mut self, segment: &Segment<'_>, at: DateTime<Utc>, occurrence: Occurrence) -> Fate {
+        let is_enabled = segment.settings().is_none_or(|settings| settings.is_enabled);
+        let dispatch = self.dispatches.get(&at).copied();
+        // A range of a reason that goes on reaches over what lies between; a job that is disabled has no fire times there.
+        let skip = self.skip_at(at).filter(|_| is_enabled);
+        self.used.extend(dispatch.map(|dispatch| dispatch.scheduled_for));
+        self.used.extend(skip.map(|skip| skip.first));
+        match (dispatch, skip) {
+            (Some(dispatch), Some(skip)) => {
+                Fate::TwoFates { dispatch: Box::new(dispatch.clone()), skip: Box::new(skip.clone()) }
+            }
+            (Some(dispatch), None) => Fate::Dispatched(Box::new(dispatch.clone())),
+            (None, Some(skip)) => self.skipped(skip, at),
+            (None, None) if occurrence.is_suppressed => Fate::Suppressed,
+            (None, None) => self.unrecorded(segment, at, occurrence),
+        }
+    }
+
+    /// The fate of a fire time that has no record.
+    fn unrecorded(&self, segment: &Segment<'_>, at: DateTime<Utc>, occurrence: Occurrence) -> Fate {
+        let evidence = self.evidence;
+        if let Some(disabled) = self.disabled(segment, at) {
+            return disabled;
+        }
+        if segment.version.ended_at.is_some_and(|end| end < at) {
+            return Fate::Ended;
+        }
+        let is_future = at > evidence.now;
+        // A change may leave a fire due though the books are settled past it.
+        if evidence.cursor == Some(at) && !is_future {
+            return self.undecided(at);
+        }
+        if at <= evidence.settled_until {
+            return match evidence.ledger_starts_at {
+                Some(start) if at <= start => Fate::Pruned,
+                _ => self.unclear(segment).unwrap_or(Fate::Unaccounted),
+            };
+        }
+        match evidence.cursor {
+            _ if occurrence.is_excluded && is_future => {
+                Fate::Upcoming { is_paused: false, is_excluded: true }
+            }
+            _ if occurrence.is_excluded => Fate::Excluded,
+            Some(_) if is_future => Fate::Upcoming { is_paused: self.is_paused_at(at), is_excluded: false },
+            Some(cursor) if cursor <= at => self.undecided(at),
+            // The cursor has gone past it, or there is none.
+            _ => self.unclear(segment).unwrap_or(Fate::Unaccounted),
+        }
+    }
+
+    fn undecided(&self, at: DateTime<Utc>) -> Fate {
+        let held_until = self.evidence.held_until.filter(|until| *until > self.evidence.now);
+        let since = self.evidence.held_until.map_or(at, |until| until.max(at));
+        Fate::Undecided { since, held_until }
+    }
+
+    /// Whether the job was disabled, and so had no fire time.
+    fn disabled(&self, segment: &Segment<'_>, at: DateTime<Utc>) -> Option<Fate> {
+        let version = segment.version;
+        if segment.settings().is_some_and(|settings| !settings.is_enabled) {
+            let (since, by) = (Some(version.changed_at), Some(version.changed_by.clone()));
+            return Some(Fate::Disabled { since, by });
+        }
+        let within = |since: &&DateTime<Utc>| segment.after <= **since && **since < at;
+        if let Some(since) = self.evidence.disabled_at.iter().filter(within).max() {
+            return Some(Fate::Disabled { since: Some(*since), by: None });
+        }
+        let is_last = segment.until == DateTime::<Utc>::MAX_UTC;
+        let is_past_the_books = is_last && !self.evidence.is_enabled && at > self.evidence.settled_until;
+        is_past_the_books.then_some(Fate::Disabled { since: None, by: None })
+    }
+
+    /// Why it cannot be told whether this was a fire time at all, if it cannot.
+    fn unclear(&self, segment: &Segment<'_>) -> Option<Fate> {
+        let names = &segment.settings()?.calendars;
+        let changed =
+            |known: &&super::KnownCalendar| names.contains(&known.name) && known.updated_at > segment.after;
+        let calendar = self.evidence.calendars.iter().filter(|_| segment.moves_fires()).find(changed)?;
+        let why = format!(
+            "the calendar {} was changed at {}, and it is not known to which day it moved fires before",
+            calendar.name,
+            super::words::instant(calendar.updated_at)
+        );
+        Some(Fate::Unclear { why })
+    }
+
+    fn skipped(&self, skip: &Skip, at: DateTime<Utc>) -> Fate {
+        let pause = self.pause_at(at.max(skip.recorded_at)).filter(|_| skip.reason == SkipReason::PausedJob);
+        Fate::Skipped { skip: Box::new(skip.clone()), pause }
+    }
+
+    /// The latest pause that was begun up to an instant.
+    fn pause_at(&self, at: DateTime<Utc>) -> Option<PauseInForce> {
+        let mut versions = self.evidence.versions.iter().rev();
+        let version = versions.find(|version| version.change == "paused" && version.changed_at <= at)?;
+        Some(PauseInForce {
+            since: version.changed_at,
+            by: version.changed_by.clone(),
+            reason: version.pause_reason.clone(),
+            until: version.paused_until,
+        })
+    }
+
+    /// Whether the job, as it stands, is paused at an instant to come.
+    fn is_paused_at(&self, at: DateTime<Utc>) -> bool {
+        self.evidence.is_paused && self.evidence.paused_until.is_none_or(|until| at < until)
+    }
+}
+
+/// The lines in order, neighbours of one fate as one.
+fn collapsed(mut lines: Vec<Line>) -> Vec<Line> {
+    lines.sort_by_key(|line| (line.first, line.count));
+    let mut all: Vec<Line> = Vec::new();
+    for line in lines {
+        match all.last_mut() {
+            Some(last) if shares_fate(last, &line) => {
+                last.last = line.last;
+                last.count += line.count;
+                last.is_count_exact &= line.is_count_exact;
+            }
+            _ => all.push(line),
+        }
+    }
+    all
+}
+
+fn shares_fate(a: &Line, b: &Line) -> bool {
+    let is_one = |line: &Line| {
+        matches!(
+            line.fate,
+            Fate::Dispatched(_) | Fate::TwoFates { .. } | Fate::Moved { .. } | Fate::NotCreated
+        )
+    };
+    let is_fire = a.count > 0 && b.count > 0 && a.moved_from.is_none() && b.moved_from.is_none();
+    // `since` of what is due is each fire's own.
+    let both_undecided = matches!((&a.fate, &b.fate), (Fate::Undecided { .. }, Fate::Undecided { .. }));
+    is_fire
+        && !is_one(a)
+        && a.version.is_some() == b.version.is_some()
+        && (a.fate == b.fate || both_undecided)
+}

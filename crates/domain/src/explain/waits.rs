@@ -1,0 +1,407 @@
+//! What a dispatch, or the next fire of a job, waits for: what is in its way, in the order in which an operator should look at it.
+//!
+//! The facts are read by [`sched_model::explain::blockers`]; here is decided which of them hold, and `words` says so. The order is that of what people
+//! can change from wide to narrow: switches first, then what has to happen elsewhere, then limits, and its turn last. Everything that
+//! holds is told, not the first of it alone: who ends a pause is not to find the limit behind it. Pure; what is told is how things
+//! stood when they were read, and nobody else is held up by it.
+
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+
+use super::KnownCalendar;
+use crate::dependency::{AfterCondition, AfterMode};
+use crate::dispatch::DispatchStatus;
+use crate::ids::{DispatchId, TenantId};
+use crate::job::{JobSettings, OverlapPolicy};
+use crate::lease::Leadership;
+use sched_timetable::{Calendar, JobType};
+
+/// A number that was counted up to a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounded {
+    /// How many there are, or at least are.
+    pub count: u64,
+    /// Whether there are no more.
+    pub is_exact: bool,
+}
+
+impl fmt::Display for Bounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            count @ 1000.. => write!(f, "{},{:03}", count / 1000, count % 1000)?,
+            count => write!(f, "{count}")?,
+        }
+        f.write_str(if self.is_exact { "" } else { "+" })
+    }
+}
+
+/// An open dispatch of a job, in the way of others of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The dispatch.
+    pub id: DispatchId,
+    /// Whether it runs or waits.
+    pub status: DispatchStatus,
+    /// Since when it does.
+    pub since: DateTime<Utc>,
+    /// Where it runs: the host of the worker, or its id where it is no longer registered.
+    pub worker: Option<String>,
+}
+
+/// The rate of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rate {
+    /// How many dispatches may be claimed in any stretch of time as long as the period.
+    pub count: i64,
+    /// The period.
+    pub period_seconds: i64,
+    /// How many were claimed within the last one.
+    pub claimed: i64,
+    /// When the oldest of those leaves the period.
+    pub next_at: Option<DateTime<Utc>>,
+}
+
+/// A queue, its limits with what is used of them, and who serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueFacts {
+    /// Its name.
+    pub name: String,
+    /// Whether nothing is claimed from it.
+    pub is_paused: bool,
+    /// Why it is paused.
+    pub pause_reason: Option<String>,
+    /// How many of its dispatches may run at once.
+    pub max_running: Option<i64>,
+    /// How many do; `None` without that limit.
+    pub running: Option<i64>,
+    /// How fast its dispatches may be claimed.
+    pub rate: Option<Rate>,
+    /// Living workers that serve it and take new work.
+    pub workers: i64,
+    /// How many dispatches those run at once.
+    pub slots: i64,
+    /// How many they ran, by their last heartbeats.
+    pub busy: i64,
+    /// Living workers that serve it and take nothing new.
+    pub draining: i64,
+    /// Since when its oldest dispatch waits for a worker, if the leader has noticed that nobody serves it.
+    pub unserved_since: Option<DateTime<Utc>>,
+    /// What its tenant may run at once in all queues, if that is limited.
+    pub quota: Option<RunningQuota>,
+}
+
+/// How many dispatches of a tenant may run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunningQuota {
+    /// So many.
+    pub most: i64,
+    /// How many do.
+    pub running: i64,
+}
+
+impl QueueFacts {
+    /// Whether as many of its dispatches run as may.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.max_running.is_some_and(|most| self.running.is_some_and(|running| running >= most))
+    }
+
+    /// Whether its rate allows no claim now.
+    #[must_use]
+    pub fn is_rate_used_up(&self) -> bool {
+        self.rate.as_ref().is_some_and(|rate| rate.claimed >= rate.count)
+    }
+}
+
+/// A dispatch that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// When it may be claimed, or claimed again.
+    pub available_at: DateTime<Utc>,
+    /// By when its first attempt must have begun.
+    pub expires_at: Option<DateTime<Utc>>,
+    /// Attempts begun so far.
+    pub attempt: i32,
+    /// What the last of them said.
+    pub error: Option<String>,
+    /// Others of its job that go before it, if it stands in line behind them.
+    pub line: Option<Bounded>,
+    /// Due dispatches of its tenant that are before it in its queue.
+    pub ahead: Bounded,
+    /// Whether its tenant is paused.
+    pub is_tenant_paused: bool,
+    /// Its project and why that is paused, if it is.
+    pub paused_project: Option<Paused>,
+    /// Its function and why that is paused, if it is.
+    pub paused_function: Option<Paused>,
+    /// Whether as many of its job are open as may be, those in line left out.
+    pub is_job_full: bool,
+}
+
+/// A project or a task function that is paused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paused {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// A job that another runs after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its name.
+    pub job: String,
+    /// How it must end.
+    pub on: AfterCondition,
+    /// When it did, for a run that waits for others still.
+    pub met_at: Option<DateTime<Utc>>,
+}
+
+/// The quota of a tenant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Dispatches per minute.
+    pub per_minute: i64,
+    /// How many there were in this one.
+    pub used: i64,
+    /// When the next one begins.
+    pub next_at: DateTime<Utc>,
+}
+
+/// A job as it stands.
+#[derive(Debug, Clone)]
+pub struct JobFacts {
+    /// The database's clock.
+    pub now: DateTime<Utc>,
+    /// Owner.
+    pub tenant: TenantId,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// Its settings.
+    pub settings: JobSettings,
+    /// The calendars that they name.
+    pub calendars: Vec<KnownCalendar>,
+    /// Why the scheduler disabled it, if it did.
+    pub disabled_reason: Option<String>,
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Why.
+    pub pause_reason: Option<String>,
+    /// When that ends by itself.
+    pub paused_until: Option<DateTime<Utc>>,
+    /// Its next fire.
+    pub next_run_at: Option<DateTime<Utc>>,
+    /// The scheduler leaves it alone until then.
+    pub held_until: Option<DateTime<Utc>>,
+    /// Whether its tenant is paused.
+    pub is_tenant_paused: bool,
+    /// Its project, if that is paused.
+    pub paused_project: Option<Paused>,
+    /// Whether its function may be used.
+    pub is_function_active: bool,
+    /// Its function, if that is paused.
+    pub paused_function: Option<Paused>,
+    /// Where its dispatches wait.
+    pub queue: QueueFacts,
+    /// What it runs after, by name.
+    pub upstream: Vec<Upstream>,
+    /// Who leads.
+    pub leadership: Leadership,
+    /// What its tenant may dispatch.
+    pub quota: Option<Quota>,
+    /// Its open dispatches, those in line left out.
+    pub open: i64,
+    /// Some of those, the oldest first.
+    pub holders: Vec<Holder>,
+}
+
+/// One thing that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of the facts")]
+pub enum Wait {
+    /// Nobody began it in time; it is about to be given up.
+    Expired { at: DateTime<Utc> },
+    /// The job is disabled and has no fire times.
+    JobDisabled { reason: Option<String> },
+    /// The job is paused: its fires are skipped.
+    JobPaused { reason: Option<String>, until: Option<DateTime<Utc>> },
+    /// Nothing of the project is claimed, and its fires are skipped.
+    ProjectPaused(Paused),
+    /// The same of the tenant.
+    TenantPaused,
+    /// The same of the queue.
+    QueuePaused { queue: String, reason: Option<String> },
+    /// The function of the job accepts nothing.
+    FunctionInactive { function: String },
+    /// Nothing of the task function is claimed, and fires of its jobs are skipped.
+    FunctionPaused(Paused),
+    /// The next time that the schedule names is excluded.
+    Calendar { calendars: Vec<String>, excluded: DateTime<Utc>, next: Option<DateTime<Utc>> },
+    /// Other jobs are to end first.
+    Dependency { mode: AfterMode, upstream: Vec<Upstream> },
+    /// No scheduler leads.
+    NoLeader(Leadership),
+    /// No living worker takes new work from the queue.
+    NoWorker { queue: String, since: Option<DateTime<Utc>>, draining: i64 },
+    /// It stands in line behind others of its job.
+    Overlap { holders: Vec<Holder>, before: Bounded },
+    /// As many of the job are open as may be, which decides what becomes of the next fire.
+    JobFull { holders: Vec<Holder>, open: i64, max_instances: i32, policy: OverlapPolicy, is_manual: bool },
+    /// The tenant has dispatched as much as it may in a minute.
+    Quota(Quota),
+    /// As many dispatches of the tenant run as may.
+    RunningQuota(RunningQuota),
+    /// The scheduler leaves the job alone.
+    Held { until: DateTime<Utc> },
+    /// As many dispatches of the queue run as may.
+    QueueFull { queue: String, running: i64, max_running: i64 },
+    /// As many dispatches of the queue have been claimed as may be in a while.
+    QueueRate { queue: String, rate: Rate },
+    /// It can be claimed when those before it have been and a slot is free.
+    Turn { queue: String, ahead: Bounded, workers: i64, slots: i64, busy: i64 },
+    /// Its next attempt is not due.
+    Retry { attempt: i32, at: DateTime<Utc>, error: Option<String> },
+    /// Its first attempt is not due.
+    NotDue { at: DateTime<Utc> },
+    /// The next fire: to come, or due and to be decided about.
+    Fire { at: DateTime<Utc>, is_due: bool },
+    /// Somebody is to trigger it.
+    Trigger,
+    /// Nothing any more: it has had its last fire.
+    Over,
+}
+
+/// What a dispatch that waits waits for, in order.
+#[must_use]
+pub fn of_dispatch(
+    now: DateTime<Utc>,
+    pending: &Pending,
+    queue: &QueueFacts,
+    holders: &[Holder],
+) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    if let Some(at) = pending.expires_at.filter(|at| pending.attempt == 0 && *at <= now) {
+        waits.push(Wait::Expired { at });
+    }
+    waits.extend(pending.paused_project.clone().map(Wait::ProjectPaused));
+    waits.extend(pending.paused_function.clone().map(Wait::FunctionPaused));
+    waits.extend(pending.is_tenant_paused.then_some(Wait::TenantPaused));
+    waits.extend(paused(queue));
+    waits.extend(unserved(queue));
+    if let Some(before) = pending.line {
+        // What a pause has put in line leaves it with the end of the pause, unless others of the job are in its way as well.
+        if pending.is_job_full || (pending.paused_project.is_none() && pending.paused_function.is_none()) {
+            waits.push(Wait::Overlap { holders: holders.to_vec(), before });
+        }
+        return waits;
+    }
+    waits.extend(limits(queue));
+    let at = pending.available_at;
+    if at <= now {
+        let QueueFacts { workers, slots, busy, .. } = *queue;
+        waits.push(Wait::Turn { queue: queue.name.clone(), ahead: pending.ahead, workers, slots, busy });
+    } else if pending.attempt > 0 {
+        waits.push(Wait::Retry { attempt: pending.attempt + 1, at, error: pending.error.clone() });
+    } else {
+        waits.push(Wait::NotDue { at });
+    }
+    waits
+}
+
+/// What the next run of a job waits for, in order.
+#[must_use]
+pub fn of_job(facts: &JobFacts) -> Vec<Wait> {
+    let settings = &facts.settings;
+    let mut waits = Vec::new();
+    if !settings.is_enabled {
+        waits.push(Wait::JobDisabled { reason: facts.disabled_reason.clone() });
+    }
+    if facts.is_paused {
+        waits.push(Wait::JobPaused { reason: facts.pause_reason.clone(), until: facts.paused_until });
+    }
+    waits.extend(facts.paused_project.clone().map(Wait::ProjectPaused));
+    waits.extend(facts.is_tenant_paused.then_some(Wait::TenantPaused));
+    waits.extend(paused(&facts.queue));
+    if !facts.is_function_active {
+        waits.push(Wait::FunctionInactive { function: settings.function.clone() });
+    } else {
+        waits.extend(facts.paused_function.clone().map(Wait::FunctionPaused));
+    }
+    waits.extend(excluded(facts));
+    if !facts.upstream.is_empty() {
+        waits.push(Wait::Dependency { mode: settings.after_mode, upstream: facts.upstream.clone() });
+    }
+    waits.extend((facts.leadership != Leadership::Live).then_some(Wait::NoLeader(facts.leadership)));
+    waits.extend(unserved(&facts.queue));
+    let is_full = facts.open >= i64::from(settings.max_instances);
+    if is_full && settings.overlap_policy != OverlapPolicy::Allow {
+        waits.push(Wait::JobFull {
+            holders: facts.holders.clone(),
+            open: facts.open,
+            max_instances: settings.max_instances,
+            policy: settings.overlap_policy,
+            is_manual: settings.job_type == JobType::Manual,
+        });
+    }
+    match facts.quota.filter(|quota| quota.used >= quota.per_minute) {
+        Some(quota) => waits.push(Wait::Quota(quota)),
+        None => waits
+            .extend(facts.held_until.filter(|until| *until > facts.now).map(|until| Wait::Held { until })),
+    }
+    waits.extend(limits(&facts.queue));
+    waits.extend(next_fire(facts));
+    waits
+}
+
+fn paused(queue: &QueueFacts) -> Option<Wait> {
+    let wait = Wait::QueuePaused { queue: queue.name.clone(), reason: queue.pause_reason.clone() };
+    queue.is_paused.then_some(wait)
+}
+
+fn unserved(queue: &QueueFacts) -> Option<Wait> {
+    let (since, draining) = (queue.unserved_since, queue.draining);
+    (queue.workers == 0).then(|| Wait::NoWorker { queue: queue.name.clone(), since, draining })
+}
+
+fn limits(queue: &QueueFacts) -> impl Iterator<Item = Wait> {
+    let name = || queue.name.clone();
+    let (running, max_running) = (queue.running.unwrap_or(0), queue.max_running.unwrap_or(0));
+    let full = queue.is_full().then(|| Wait::QueueFull { queue: name(), running, max_running });
+    let rate = queue.rate.clone().filter(|_| queue.is_rate_used_up());
+    let quota = queue.quota.filter(|quota| quota.running >= quota.most).map(Wait::RunningQuota);
+    quota.into_iter().chain(full).chain(rate.map(|rate| Wait::QueueRate { queue: name(), rate }))
+}
+
+/// The next time that the schedule names, if a calendar is in its way.
+fn excluded(facts: &JobFacts) -> Option<Wait> {
+    let settings = &facts.settings;
+    if settings.calendars.is_empty() || !settings.is_enabled || settings.job_type == JobType::Manual {
+        return None;
+    }
+    // What cannot be computed is told by the job itself, which is disabled for it.
+    let known = facts.calendars.iter().map(|known| Calendar::parse(&known.definition));
+    let calendars: Vec<Calendar> = known.collect::<Result<_, _>>().ok()?;
+    let timetable = settings.timetable(facts.tenant, facts.created_at, &calendars).ok()?;
+    let nominal = timetable.nominal_after(facts.now).ok()??;
+    (timetable.moved(nominal) != Some(nominal)).then(|| Wait::Calendar {
+        calendars: settings.calendars.clone(),
+        excluded: nominal,
+        next: facts.next_run_at,
+    })
+}
+
+fn next_fire(facts: &JobFacts) -> Option<Wait> {
+    let settings = &facts.settings;
+    match facts.next_run_at {
+        _ if !settings.is_enabled => None,
+        Some(at) => Some(Wait::Fire { at, is_due: at <= facts.now }),
+        None if settings.job_type != JobType::Manual => Some(Wait::Over),
+        None => facts.upstream.is_empty().then_some(Wait::Trigger),
+    }
+}

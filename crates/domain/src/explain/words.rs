@@ -1,0 +1,306 @@
+//! Fates in words: one sentence each, for people.
+//!
+//! Everything a sentence says stands in the fate as data too. Pure.
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use super::{Attempt, Dispatched, Fate, InTheWay, Lead, Line, PauseInForce, Skip};
+use crate::attempt::AttemptOutcome;
+use crate::dispatch::DispatchStatus;
+use crate::instance::TermEnd;
+use sched_timetable::SkipReason;
+
+/// An instant, to the second where it is whole.
+pub(super) fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// An instant at which somebody did something: no finer than milliseconds.
+pub(super) fn moment(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// How long something took, with the digits that matter.
+fn length(time: TimeDelta) -> String {
+    let milliseconds = time.num_milliseconds().max(0);
+    let seconds = milliseconds / 1000;
+    match milliseconds {
+        ..1000 => format!("{milliseconds}ms"),
+        1000..60_000 => format!("{seconds}.{}s", milliseconds % 1000 / 100),
+        60_000..3_600_000 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+impl Line {
+    /// What became of the fire times, in one sentence without a full stop.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut text = self.fate.sentence();
+        if let Some(nominal) = self.moved_from {
+            text.push_str(&format!("; moved here by a calendar from {}", instant(nominal)));
+        }
+        if self.version.is_none() && matches!(self.fate, Fate::Dispatched(_) | Fate::Skipped { .. }) {
+            text.push_str(
+                "; the schedule, as far as it is known now, names no such fire time (a calendar or zone may have changed since)",
+            );
+        }
+        text
+    }
+}
+
+impl Fate {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Dispatched(_) => "dispatched",
+            Self::Skipped { .. } | Self::Suppressed | Self::Excluded => "skipped",
+            Self::Moved { .. } => "moved",
+            Self::Upcoming { .. } => "to_come",
+            Self::Undecided { .. } => "undecided",
+            Self::NotCreated => "not_created",
+            Self::Disabled { .. } => "disabled",
+            Self::Ended => "ended",
+            Self::Pruned => "pruned",
+            Self::Unclear { .. } => "unclear",
+            Self::TwoFates { .. } => "two_fates",
+            Self::Unaccounted => "unaccounted",
+        }
+    }
+
+    fn sentence(&self) -> String {
+        match self {
+            Self::Dispatched(dispatch) => dispatch.sentence(),
+            Self::Skipped { skip, pause } => skipped(skip, pause.as_ref()),
+            Self::Suppressed => reason(SkipReason::DstSuppressed).to_owned(),
+            Self::Excluded => format!(
+                "{}: {}; to be recorded when the next fire comes",
+                SkipReason::Calendar,
+                reason(SkipReason::Calendar)
+            ),
+            Self::Moved { to } => format!("moved by a calendar to {}", instant(*to)),
+            Self::Upcoming { is_paused: true, .. } => "to come; the job will be paused then".to_owned(),
+            Self::Upcoming { is_excluded: true, .. } => "to be skipped: a calendar excludes it".to_owned(),
+            Self::Upcoming { .. } => "to come".to_owned(),
+            Self::Undecided { since, held_until: Some(until) } => format!(
+                "due since {}; held back until {}, by the quota of the tenant or by an operator",
+                instant(*since),
+                moment(*until)
+            ),
+            Self::Undecided { since, held_until: None } => format!(
+                "due since {}; no scheduler has decided about it yet: is one leading?",
+                instant(*since)
+            ),
+            Self::NotCreated => "the job did not exist yet".to_owned(),
+            Self::Disabled { since: Some(since), by: Some(by) } => {
+                format!("no fire time: the job was disabled by {by} at {}", moment(*since))
+            }
+            Self::Disabled { since: Some(since), by: None } => {
+                format!("no fire time: the scheduler disabled the job at {}", moment(*since))
+            }
+            Self::Disabled { since: None, .. } => {
+                "no fire time: the job is disabled, and nobody recorded since when".to_owned()
+            }
+            Self::Ended => "no fire time: the job had had its last run".to_owned(),
+            Self::Pruned => "too long ago: its record may have been removed by retention".to_owned(),
+            Self::Unclear { why } => format!("cannot be told: {why}"),
+            Self::TwoFates { dispatch, skip } => format!(
+                "TWO FATES: dispatch {} and a skip for {} recorded at {}; this is a defect",
+                dispatch.id,
+                skip.reason,
+                moment(skip.recorded_at)
+            ),
+            Self::Unaccounted => {
+                "UNACCOUNTED: neither dispatched nor recorded as skipped; a record is missing".to_owned()
+            }
+        }
+    }
+}
+
+fn skipped(skip: &Skip, pause: Option<&PauseInForce>) -> String {
+    let mut text = format!("{}: {}", skip.reason, reason(skip.reason));
+    if let Some(pause) = pause {
+        text.push_str(&format!(", by {} since {}", pause.by, moment(pause.since)));
+        if let Some(until) = pause.until {
+            text.push_str(&format!(" until {}", moment(until)));
+        }
+        if let Some(why) = &pause.reason {
+            text.push_str(&format!(": {why}"));
+        }
+    }
+    if !skip.in_the_way.is_empty() {
+        let told = skip.in_the_way.iter().map(InTheWay::phrase).collect::<Vec<_>>().join(", ");
+        let when = if skip.count > 1 { ", when the first came" } else { "" };
+        text.push_str(&format!("{when}: {told}"));
+    }
+    if let Some(lead) = &skip.lead {
+        text.push_str(&format!("; {}", lead.phrase(skip.first)));
+    }
+    if let Some(detail) = &skip.detail {
+        text.push_str(&format!("; {detail}"));
+    }
+    if skip.count > 1 {
+        let at_least = if skip.is_count_exact { "" } else { "at least " };
+        text.push_str(&format!(
+            "; one of {at_least}{} from {} to {}",
+            skip.count,
+            instant(skip.first),
+            instant(skip.last)
+        ));
+    }
+    text.push_str(&format!("; recorded at {}", moment(skip.recorded_at)));
+    text
+}
+
+const fn reason(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Misfire => {
+            "it passed without dispatch and is not caught up: by its misfire policy, or because more were due at once than max_instances lets be open"
+        }
+        SkipReason::Overlap => "as many dispatches of the job were open as may be",
+        SkipReason::PausedJob => "the job was paused",
+        SkipReason::PausedProject => "the project of the job was paused",
+        SkipReason::PausedQueue => "the queue of the job was paused",
+        SkipReason::PausedFunction => "the task function of the job was paused",
+        SkipReason::PausedTenant => "the tenant was paused",
+        SkipReason::Calendar => "a calendar excludes it",
+        SkipReason::Quota => "the quota of the tenant was used up",
+        SkipReason::DstSuppressed => {
+            "clocks were put forward over the time that the schedule names, and it is not to be shifted"
+        }
+        SkipReason::Disabled => "the job was disabled",
+        SkipReason::Ended => "the job had had its last run",
+    }
+}
+
+impl InTheWay {
+    fn phrase(&self) -> String {
+        let until = self
+            .completed_at
+            .map_or_else(|| "which still is".to_owned(), |at| format!("until {}", moment(at)));
+        format!("dispatch {} of {}, {until}", self.id, instant(self.scheduled_for))
+    }
+}
+
+impl Lead {
+    /// The same of the instant `at`.
+    fn phrase(&self, at: DateTime<Utc>) -> String {
+        let next = moment(self.next_at);
+        match self.former_end {
+            None => format!("nobody is known to have led before {next}"),
+            Some((ended, _)) if ended <= at => format!("nobody led from {} to {next}", moment(ended)),
+            // Its lease had run out some time before; the exact moment of its death nobody knows.
+            Some((ended, TermEnd::Expired)) => {
+                format!("the leader of then was silent, and was replaced at {}", moment(ended))
+            }
+            Some((ended, _)) => {
+                format!("the leader of then gave way at {}, and the next began at {next}", moment(ended))
+            }
+        }
+    }
+}
+
+impl Dispatched {
+    /// What became of it, in one sentence without a full stop.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut parts = vec![format!("{}: {}", self.status, self.origin())];
+        parts.extend(self.waited());
+        parts.extend(self.attempts.iter().map(Attempt::sentence));
+        match self.status {
+            DispatchStatus::Pending => parts.push(self.waits()),
+            DispatchStatus::InProgress => {
+                let worker = self.worker.as_deref().unwrap_or("a worker");
+                let since = self.claimed_at.map_or_else(String::new, |at| format!(" since {}", moment(at)));
+                parts.push(format!("attempt {} runs on {worker}{since}", self.attempt));
+            }
+            DispatchStatus::Completed
+                if self.attempts.iter().any(|it| it.outcome == AttemptOutcome::Lost) =>
+            {
+                parts.push("what was lost has been recovered".to_owned());
+            }
+            // What the last attempt said has been told with it.
+            _ if self.attempts.is_empty() && self.cancel_requested_at.is_none() => {
+                parts.extend(self.error.clone())
+            }
+            _ => {}
+        }
+        parts.extend(self.cancelled());
+        parts.join("; ")
+    }
+
+    fn origin(&self) -> String {
+        let Some(term) = self.term else {
+            let user = self.triggered_by_user.as_deref().unwrap_or("somebody");
+            return format!("triggered by {user} ({})", self.triggered_by);
+        };
+        let scheduler = self.scheduler.as_deref().unwrap_or("a scheduler");
+        let catch_up = if self.is_catch_up { ", catching it up," } else { "" };
+        let lateness = length(self.created_at - self.scheduled_for);
+        let cause = self.cause.as_ref();
+        let cause = cause.map_or_else(String::new, |cause| {
+            let job = cause.job.as_ref().map_or_else(String::new, |job| format!(" of job {job}"));
+            format!(", because dispatch {}{job} had ended", cause.dispatch)
+        });
+        format!("dispatched {lateness} after its time{catch_up} by {scheduler} (term {}){cause}", term.0)
+    }
+
+    /// How long it waited for its first claim. After a retry the instant at which it became available is another.
+    fn waited(&self) -> Option<String> {
+        let claimed =
+            self.claimed_at.filter(|_| self.attempt <= 1 && self.status != DispatchStatus::Pending)?;
+        let waited = length(claimed - self.available_at.max(self.created_at));
+        Some(format!("waited {waited} in queue {}", self.queue))
+    }
+
+    /// What it waits for.
+    fn waits(&self) -> String {
+        let place =
+            format!("waits in queue {} since {}", self.queue, moment(self.available_at.max(self.created_at)));
+        match self.waits.as_slice() {
+            [] if self.is_in_line => "waits in line behind other dispatches of the job".to_owned(),
+            [] => place,
+            [one] => format!("{place}: {}", one.sentence()),
+            several => {
+                let numbered = several.iter().enumerate();
+                let numbered = numbered.map(|(index, wait)| format!("({}) {}", index + 1, wait.sentence()));
+                format!("{place}: {}", numbered.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// Who asked it to stop, and what came in its place.
+    fn cancelled(&self) -> Option<String> {
+        let at = moment(self.cancel_requested_at?);
+        let mut text = match self.status {
+            DispatchStatus::Cancelled => format!("cancelled at {at}"),
+            DispatchStatus::InProgress => format!("asked to stop at {at}"),
+            _ => return Some(format!("asked to stop at {at}, which came too late")),
+        };
+        if let Some(why) = &self.error {
+            text.push_str(&format!(": {}", why.strip_prefix("cancelled: ").unwrap_or(why)));
+        }
+        if let Some(successor) = &self.successor {
+            text.push_str(&format!(": dispatch {} of {}", successor.id, instant(successor.scheduled_for)));
+        }
+        Some(text)
+    }
+}
+
+impl Attempt {
+    fn sentence(&self) -> String {
+        let worker = self.worker.as_deref().unwrap_or("a worker");
+        let took = length(self.completed_at - self.started_at);
+        let mut text = format!("attempt {} {} on {worker} after {took}", self.number, self.outcome);
+        if let Some(code) = self.exit_code.filter(|code| *code != 0) {
+            text.push_str(&format!(", exit code {code}"));
+        }
+        if let Some(error) = &self.error {
+            // The first line says what; the whole of it stands with the execution.
+            let first: String = error.lines().next().unwrap_or_default().chars().take(200).collect();
+            text.push_str(&format!(": {first}"));
+        }
+        text
+    }
+}

@@ -1,0 +1,275 @@
+//! Guards that a test may take away, to prove that the checker of the invariants finds what they prevent.
+//!
+//! With the feature `broken-fences`, which nothing turns on but `scripts/break-it`, the environment variable `SCHED_BREAK` names
+//! fences, separated by commas, that a process does without as long as it lives. Without the feature all of them stand, nothing is
+//! read, and what is here comes to nothing at compile time. A build without debug assertions refuses the feature, so that no
+//! release has it; `scripts/check` proves both.
+//!
+//! Decides nothing else and writes nothing: where a process dies makes no difference here.
+
+#[cfg(all(feature = "broken-fences", not(debug_assertions)))]
+compile_error!("the feature `broken-fences` takes guards away for tests; a release must not have it");
+
+/// What keeps two processes from doing the same work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fence {
+    /// Every transaction of a leader proves its term and holds the row that a take-over needs.
+    LeaderTerm,
+    /// The tick locks the jobs it has read.
+    CursorLock,
+    /// The tick moves a cursor only from where it has read it.
+    CursorCas,
+    /// A claim locks the dispatches it picks.
+    ClaimLock,
+    /// A claim tests the status again when it writes.
+    ClaimStatus,
+    /// Claims from a queue with a limit come one after the other.
+    LimitLock,
+    /// What an attempt writes at its end carries the token of its claim.
+    ClaimToken,
+    /// A worker whose lease is lost kills its work.
+    WorkerLease,
+    /// The holder of a lease that it cannot renew stops trusting it before others may take over.
+    TrustWindow,
+    /// A program whose time is up is ended.
+    JobTimeout,
+    /// What does not listen when it is told to end is killed.
+    JobKill,
+}
+
+#[cfg(any(test, feature = "broken-fences"))]
+impl Fence {
+    const ALL: [Self; 11] = [
+        Self::LeaderTerm,
+        Self::CursorLock,
+        Self::CursorCas,
+        Self::ClaimLock,
+        Self::ClaimStatus,
+        Self::LimitLock,
+        Self::ClaimToken,
+        Self::WorkerLease,
+        Self::TrustWindow,
+        Self::JobTimeout,
+        Self::JobKill,
+    ];
+
+    /// Its name in `SCHED_BREAK`.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::LeaderTerm => "leader_term",
+            Self::CursorLock => "cursor_lock",
+            Self::CursorCas => "cursor_cas",
+            Self::ClaimLock => "claim_lock",
+            Self::ClaimStatus => "claim_status",
+            Self::LimitLock => "limit_lock",
+            Self::ClaimToken => "claim_token",
+            Self::WorkerLease => "worker_lease",
+            Self::TrustWindow => "trust_window",
+            Self::JobTimeout => "job_timeout",
+            Self::JobKill => "job_kill",
+        }
+    }
+
+    /// Where it stands in statements: the file, the text, and what remains without the fence.
+    const fn in_statements(self) -> &'static [(&'static str, &'static str, &'static str)] {
+        const PICKED: &str = "d.ctid = ANY (ARRAY(SELECT p.at FROM picked p)) AND d.ctid = picked.at AND d.id = picked.id AND d.status = 'PENDING'";
+        match self {
+            Self::LeaderTerm => &[(
+                "tick_fence.sql",
+                " AND is_leader AND term = $2 FOR KEY SHARE",
+                " AND $2::bigint IS NOT NULL",
+            )],
+            Self::CursorLock => &[("tick_lock_due.sql", "FOR NO KEY UPDATE SKIP LOCKED", "")],
+            Self::CursorCas => &[("tick_move_cursors.sql", " AND j.next_run_at = u.from_run_at", "")],
+            Self::ClaimLock => &[
+                ("claim.sql", "FOR UPDATE SKIP LOCKED", ""),
+                ("claim_limited.sql", "FOR UPDATE SKIP LOCKED", ""),
+                ("claim_lone.sql", "FOR UPDATE OF w SKIP LOCKED", ""),
+            ],
+            // With where it was locked, which refuses a row that was changed since as well.
+            Self::ClaimStatus => &[
+                ("claim.sql", PICKED, "d.id = picked.id"),
+                ("claim_limited.sql", PICKED, "d.id = picked.id"),
+                ("claim_lone.sql", PICKED, "d.id = picked.id"),
+            ],
+            Self::LimitLock => &[("claims_limited_lock.sql", "\nFOR UPDATE OF u", "")],
+            Self::ClaimToken => {
+                &[("attempts_end.sql", " AND d.claim_token = i.claim_token AND CASE", " AND CASE")]
+            }
+            Self::WorkerLease | Self::TrustWindow | Self::JobTimeout | Self::JobKill => &[],
+        }
+    }
+}
+
+/// Whether a fence stands: always, but in a build for `scripts/break-it`.
+#[cfg(not(feature = "broken-fences"))]
+#[must_use]
+pub const fn stands(_fence: Fence) -> bool {
+    true
+}
+
+/// The text of a statement, as it is in its file.
+#[cfg(not(feature = "broken-fences"))]
+pub const fn statement(_file: &'static str, text: &'static str) -> &'static str {
+    text
+}
+
+#[cfg(feature = "broken-fences")]
+pub use self::broken::stands;
+#[cfg(feature = "broken-fences")]
+pub(crate) use self::broken::statement;
+
+#[cfg(feature = "broken-fences")]
+mod broken {
+    use std::collections::HashMap;
+    use std::sync::{Mutex, OnceLock, PoisonError};
+
+    use std::path::{Path, PathBuf};
+
+    use std::path::{Path, PathBuf};
+
+    use super::Fence;
+
+    /// Every statement file of `sched-model`.
+    fn statements() -> Vec<PathBuf> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/src")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "sql") {
+                    files.push(path);
+                }
+            }
+        }
+        assert!(!files.is_empty());
+        files
+    }
+
+    /// Every statement file of this crate.
+    fn statements() -> Vec<PathBuf> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/src")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "sql") {
+                    files.push(path);
+                }
+            }
+        }
+        assert!(!files.is_empty());
+        files
+    }
+
+    /// The fences that this process does without.
+    fn broken() -> &'static [Fence] {
+        static BROKEN: OnceLock<Vec<Fence>> = OnceLock::new();
+        BROKEN.get_or_init(|| {
+            #[expect(clippy::disallowed_methods, reason = "no setting of the product: no release reads it")]
+            let named = std::env::var("SCHED_BREAK").unwrap_or_default();
+            named.split(',').filter(|name| !name.is_empty()).map(by_name).collect()
+        })
+    }
+
+    /// A name that is mistaken must not pass for a fence that is broken and makes no difference.
+    fn by_name(name: &str) -> Fence {
+        Fence::ALL
+            .into_iter()
+            .find(|fence| fence.name() == name)
+            .unwrap_or_else(|| panic!("SCHED_BREAK names no fence: {name}"))
+    }
+
+    /// Whether a fence stands: unless `SCHED_BREAK` names it.
+    #[must_use]
+    pub fn stands(fence: Fence) -> bool {
+        !broken().contains(&fence)
+    }
+
+    /// The text of a statement without the fences that are broken.
+    pub fn statement(file: &'static str, text: &'static str) -> &'static str {
+        static WITHOUT: OnceLock<Mutex<HashMap<&'static str, &'static str>>> = OnceLock::new();
+        let mut text = text;
+        for (in_file, fence, without) in broken().iter().flat_map(|fence| fence.in_statements()) {
+            if Some(*in_file) == file.rsplit('/').next() {
+                assert!(text.contains(*fence), "{file} has no {fence:?}");
+                let mut known =
+                    WITHOUT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+                // Made once and kept, as the text of a statement is.
+                text = known.entry(text).or_insert_with(|| text.replace(fence, without).leak());
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use std::path::{Path, PathBuf};
+
+    use super::Fence;
+
+    /// Every statement file of `sched-model`.
+    fn statements() -> Vec<PathBuf> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/src")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "sql") {
+                    files.push(path);
+                }
+            }
+        }
+        assert!(!files.is_empty());
+        files
+    }
+
+    /// A statement that is written anew must not take its fence out of reach of `scripts/break-it`.
+    #[test]
+    fn every_fence_is_found_in_its_statement() {
+        for (file, fence, without) in Fence::ALL.iter().flat_map(|fence| fence.in_statements()) {
+            let path = statements().into_iter().find(|path| path.ends_with(file)).unwrap();
+            let text = std::fs::read_to_string(path).unwrap();
+            assert!(text.contains(*fence), "{file} has no {fence:?}");
+            let parameters = |text: &str| text.matches('$').count();
+            assert_eq!(parameters(fence), parameters(without), "{file}: parameters must stay");
+        }
+    }
+
+    /// Both ways to claim have their guards, and both are taken away together.
+    #[test]
+    fn no_statement_that_claims_is_without_fences() {
+        let claiming = statements().into_iter().filter(|path| {
+            std::fs::read_to_string(path).unwrap().contains("claim_token = nextval('claim_token_seq')")
+        });
+        let claiming: BTreeSet<String> =
+            claiming.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+        for fence in [Fence::ClaimLock, Fence::ClaimStatus] {
+            let fenced: BTreeSet<String> =
+                fence.in_statements().iter().map(|(file, _, _)| (*file).to_owned()).collect();
+            assert_eq!(fenced, claiming, "{fence:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_fences_are_distinct() {
+        let names: BTreeSet<&str> = Fence::ALL.into_iter().map(Fence::name).collect();
+        assert_eq!(names.len(), Fence::ALL.len());
+    }
+
+    #[cfg(not(feature = "broken-fences"))]
+    #[test]
+    fn fences_stand_in_the_product() {
+        assert!(Fence::ALL.into_iter().all(super::stands));
+        assert_eq!(super::statement("claim.sql", " AND d.status = 'PENDING'"), " AND d.status = 'PENDING'");
+    }
+}

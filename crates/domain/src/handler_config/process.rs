@@ -1,0 +1,448 @@
+//! `handler_config` of a `process` function: which program, with what around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::confinement::{ResourceLimits, RunAs};
+use super::{FieldError, Mistakes, TextOrSecret};
+use crate::secret::check_secret_name;
+
+/// Output kept per stream unless the function says otherwise: 128 KiB of its head and 128 KiB of its tail.
+pub const DEFAULT_MAX_OUTPUT_BYTES: u64 = 256 * 1024;
+/// Most output a function may ask to keep per stream; both streams of every slot are held in memory.
+pub const MAX_OUTPUT_BYTES_LIMIT: u64 = 4 * 1024 * 1024;
+/// Least output kept per stream: less would cut an ordinary error message.
+const MIN_OUTPUT_BYTES: u64 = 1024;
+/// How long a process has between the soft signal and the kill unless the function says otherwise.
+pub const DEFAULT_GRACE_SECONDS: u32 = 10;
+/// Longest grace: a worker that drains has to wait it out.
+pub const MAX_GRACE_SECONDS: u32 = 300;
+/// The kernel refuses a single argument or variable from 128 KiB on; stay clear of it.
+const MAX_ARGUMENT_BYTES: usize = 100_000;
+/// All arguments and variables together. Linux allows a quarter of the stack limit, which is 2 MiB by default.
+const MAX_ARGUMENTS_BYTES: usize = 1_000_000;
+
+/// How a `process` function is run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessConfig {
+    /// The program: an absolute path, or a bare name that is looked up in the worker's fixed `PATH`. Absent when
+    /// `shell` is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Its arguments, one string each; no shell ever sees them. With `shell` they become `$1`, `$2`, ….
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Run `command` through `/bin/sh -c` instead of a program.
+    #[serde(default)]
+    pub shell: bool,
+    /// The shell command; only, and always, with `shell`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Absolute working directory; the private directory of the attempt when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Variables to set: each with its value, or with the name of the secret that is its value.
+    #[serde(default)]
+    pub env: BTreeMap<String, TextOrSecret>,
+    /// Names of variables handed down from the worker's own environment, where they are set.
+    #[serde(default)]
+    pub env_allow: BTreeSet<String>,
+    /// Time between the soft signal and the kill.
+    #[serde(default = "default_grace_seconds")]
+    pub grace_seconds: u32,
+    /// Exit codes that mean success.
+    #[serde(default = "default_success_exit_codes")]
+    pub success_exit_codes: BTreeSet<u8>,
+    /// How much of each output stream is kept: half from its head, half from its tail.
+    #[serde(default = "default_max_output_bytes")]
+    pub max_output_bytes: u64,
+    /// What the process reads on its standard input.
+    #[serde(default)]
+    pub stdin: StdinSource,
+    /// The user it runs as, where the worker may change users; the worker's own when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_as: Option<RunAs>,
+    /// What it may use, all of its processes together; nothing is bounded when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ResourceLimits>,
+    /// Whether programs with the set-user-id bit (`sudo`) gain it nothing.
+    #[serde(default = "yes")]
+    pub no_new_privs: bool,
+}
+
+/// What a process reads on its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StdinSource {
+    /// The arguments of the dispatch as JSON.
+    #[default]
+    Args,
+    /// Nothing: end of file at once.
+    None,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_grace_seconds() -> u32 {
+    DEFAULT_GRACE_SECONDS
+}
+
+fn default_success_exit_codes() -> BTreeSet<u8> {
+    BTreeSet::from([0])
+}
+
+fn default_max_output_bytes() -> u64 {
+    DEFAULT_MAX_OUTPUT_BYTES
+}
+
+/// Notes text that no argument or variable of a process can carry.
+fn check_text(field: &str, text: &str, mistakes: &mut Mistakes) {
+    if text.contains('\0') {
+        mistakes.add(field, "contains a NUL character, which no process can be given");
+    }
+    if text.len() > MAX_ARGUMENT_BYTES {
+        mistakes.add(
+            field,
+            format!("is longer than {MAX_ARGUMENT_BYTES} bytes; pass large values in the job's args"),
+        );
+    }
+}
+
+impl ProcessConfig {
+    /// Reads and validates a configuration from any serde format.
+    ///
+    /// # Errors
+    /// Every mistake found; one with an empty field when the value has the wrong shape.
+    pub fn parse<'de, D: Deserializer<'de>>(from: D) -> Result<Self, Vec<FieldError>> {
+        let config = Self::deserialize(from)
+            .map_err(|error| vec![FieldError { field: String::new(), message: error.to_string() }])?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Tells whether a worker may run this.
+    ///
+    /// # Errors
+    /// Every mistake found, not only the first.
+    pub fn validate(&self) -> Result<(), Vec<FieldError>> {
+        let mut mistakes = Mistakes::default();
+        self.check_what_runs(&mut mistakes);
+        self.check_environment(&mut mistakes);
+        self.check_limits(&mut mistakes);
+        if let Some(run_as) = &self.run_as {
+            run_as.check(&mut mistakes);
+        }
+        if let Some(limits) = &self.limits {
+            limits.check(&mut mistakes);
+        }
+        mistakes.finish()
+    }
+
+    fn check_what_runs(&self, mistakes: &mut Mistakes) {
+        match (self.shell, &self.program, &self.command) {
+            (true, None, Some(command)) if command.trim().is_empty() => mistakes.add("command", "is empty"),
+            (true, None, Some(command)) => check_text("command", command, mistakes),
+            (true, _, None) => mistakes.add("command", "is required when shell is true"),
+            (true, Some(_), Some(_)) => {
+                mistakes.add("program", "cannot be given together with shell; put it into command");
+            }
+            (false, _, Some(_)) => mistakes.add("command", "is only for shell: true; use program and args"),
+            (false, None, None) => mistakes.add("program", "is required"),
+            (false, Some(program), None) => check_program(program, mistakes),
+        }
+        for (position, argument) in self.args.iter().enumerate() {
+            check_text(&format!("args[{position}]"), argument, mistakes);
+        }
+        if let Some(cwd) = &self.cwd {
+            check_text("cwd", cwd, mistakes);
+            if !cwd.starts_with('/') {
+                mistakes.add("cwd", "must be an absolute path");
+            }
+        }
+    }
+
+    fn check_environment(&self, mistakes: &mut Mistakes) {
+        mistakes.check_secrets("env", self.env.values());
+        for (name, value) in &self.env {
+            let field = format!("env.{name}");
+            if let Some(reason) = refusal(name) {
+                mistakes.add(field, reason);
+                continue;
+            }
+            match value {
+                TextOrSecret::Text(text) => check_text(&field, text, mistakes),
+                TextOrSecret::Secret(name) => {
+                    if let Err(message) = check_secret_name(&name.secret) {
+                        mistakes.add(field, format!("names no secret: a name {message}"));
+                    }
+                }
+            }
+        }
+        for name in &self.env_allow {
+            let field = format!("env_allow.{name}");
+            if let Some(reason) = refusal(name) {
+                mistakes.add(field, reason);
+            } else if is_secret(name) {
+                mistakes
+                    .add(field, "looks like a secret of the worker, which no job inherits; set it in env");
+            }
+        }
+    }
+
+    fn check_limits(&self, mistakes: &mut Mistakes) {
+        let words = self.args.iter().chain(&self.program).chain(&self.command).map(String::len);
+        let variables =
+            self.env.iter().map(|(name, value)| name.len() + value.text().map_or(0, str::len) + 2);
+        if words.chain(variables).sum::<usize>() > MAX_ARGUMENTS_BYTES {
+            mistakes.add(
+                "args",
+                format!(
+                    "with env make more than {MAX_ARGUMENTS_BYTES} bytes; pass large values in the job's args"
+                ),
+            );
+        }
+        if self.grace_seconds > MAX_GRACE_SECONDS {
+            mistakes.add("grace_seconds", format!("must be at most {MAX_GRACE_SECONDS}"));
+        }
+        if self.success_exit_codes.is_empty() {
+            mistakes.add("success_exit_codes", "must name at least one exit code, else no run could succeed");
+        }
+        if !(MIN_OUTPUT_BYTES..=MAX_OUTPUT_BYTES_LIMIT).contains(&self.max_output_bytes) {
+            mistakes
+                .add("max_output_bytes", format!("must be {MIN_OUTPUT_BYTES} to {MAX_OUTPUT_BYTES_LIMIT}"));
+        }
+    }
+}
+
+fn check_program(program: &str, mistakes: &mut Mistakes) {
+    check_text("program", program, mistakes);
+    if program.trim().is_empty() {
+        mistakes.add("program", "is empty");
+    } else if program.starts_with('-') {
+        mistakes.add("program", "must not begin with a hyphen");
+    } else if program.contains('/') && !program.starts_with('/') {
+        mistakes.add("program", "must be an absolute path or a bare name");
+    } else if program.ends_with('/') {
+        mistakes.add("program", "must name a file, not a directory");
+    }
+}
+
+/// Variables through which the worker tells a process about its attempt, apart from those in `SCHED_`.
+const RESERVED: [&str; 1] = ["TRACEPARENT"];
+
+/// Prefixes of variables that make loaders and interpreters run code of someone else's choosing.
+const DANGEROUS_PREFIXES: [&str; 6] = ["LD_", "DYLD_", "PYTHON", "GIT_", "BASH_FUNC_", "NPM_CONFIG_"];
+
+/// Single variables of the same kind.
+const DANGEROUS: [&str; 24] = [
+    "BASHOPTS",
+    "BASH_ENV",
+    "CDPATH",
+    "ENV",
+    "GCONV_PATH",
+    "GLIBC_TUNABLES",
+    "GLOBIGNORE",
+    "HOSTALIASES",
+    "IFS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "LOCPATH",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PERL5DB",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PROMPT_COMMAND",
+    "PS4",
+    "RUBYLIB",
+    "RUBYOPT",
+    "SHELLOPTS",
+    "ZDOTDIR",
+    "_JAVA_OPTIONS",
+];
+
+/// Members of a dangerous family that change how a program prints and nothing else.
+const HARMLESS: [&str; 4] = ["PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE"];
+
+/// Why a variable may neither be set nor inherited, if so.
+fn refusal(name: &str) -> Option<&'static str> {
+    let upper = name.to_ascii_uppercase();
+    let upper = upper.as_str();
+    if !is_name(name) {
+        return Some("is not a variable name: letters, digits and _ only, not beginning with a digit");
+    }
+    if upper == "PATH" {
+        return Some(
+            "is fixed by the worker, so that no job chooses which program a name means; use absolute paths",
+        );
+    }
+    if upper.starts_with("SCHED_") || RESERVED.contains(&upper) {
+        return Some("is reserved: the worker sets it, or it belongs to the worker itself");
+    }
+    if HARMLESS.contains(&upper) {
+        return None;
+    }
+    if DANGEROUS.contains(&upper) || DANGEROUS_PREFIXES.iter().any(|prefix| upper.starts_with(prefix)) {
+        return Some(
+            "is refused: it can make another program run foreign code; give the program an option instead",
+        );
+    }
+    None
+}
+
+fn is_name(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+}
+
+/// Whether a variable of the worker's environment must be taken for one of its secrets.
+fn is_secret(name: &str) -> bool {
+    const TELLING: [&str; 9] = [
+        "DATABASE_URL",
+        "PASSWORD",
+        "PASSWD",
+        "PASSFILE",
+        "SECRET",
+        "TOKEN",
+        "CREDENTIAL",
+        "API_KEY",
+        "PRIVATE_KEY",
+    ];
+    let upper = name.to_ascii_uppercase();
+    TELLING.iter().any(|word| upper.contains(word)) || upper.ends_with("_KEY") || upper.ends_with("_DSN")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Vec<String> {
+        let mut reader = serde_json::Deserializer::from_str(json);
+        match ProcessConfig::parse(&mut reader) {
+            Ok(_) => Vec::new(),
+            Err(mistakes) => mistakes.into_iter().map(|mistake| mistake.field).collect(),
+        }
+    }
+
+    #[test]
+    fn a_program_alone_gets_the_defaults() {
+        let config: ProcessConfig = serde_json::from_str(r#"{"program": "true"}"#).unwrap();
+        assert_eq!(config.validate(), Ok(()));
+        assert_eq!(config.success_exit_codes, BTreeSet::from([0]));
+        assert_eq!((config.grace_seconds, config.max_output_bytes), (10, 262_144));
+        assert_eq!(config.stdin, StdinSource::Args);
+    }
+
+    #[test]
+    fn good_configurations_are_accepted() {
+        for json in [
+            r#"{"program": "/usr/bin/pg_dump", "args": ["-Fc", "--", "-x"], "env": {"PGHOST": "/run", "A1_": ""}}"#,
+            r#"{"shell": true, "command": "df -h | tail -n +2", "args": ["one"]}"#,
+            r#"{"program": "env", "cwd": "/", "env_allow": ["HOME", "PGHOST", "PYTHONUNBUFFERED"]}"#,
+            r#"{"program": "diff", "success_exit_codes": [0, 1], "stdin": "none", "grace_seconds": 0}"#,
+            r#"{"program": "env", "env": {"MY_TOKEN": "its own secret"}}"#,
+            r#"{"program": "env", "env": {"MY_TOKEN": {"secret": "a.token-1"}, "secret": "x"}}"#,
+        ] {
+            assert_eq!(fields(json), Vec::<String>::new(), "{json}");
+        }
+    }
+
+    #[test]
+    fn each_mistake_names_its_field() {
+        let secrets = |count: usize| {
+            let all: Vec<String> =
+                (0..count).map(|number| format!(r#""V{number}": {{"secret": "s{number}"}}"#)).collect();
+            format!(r#"{{"program": "x", "env": {{"TWICE": {{"secret": "s0"}}, {}}}}}"#, all.join(", "))
+        };
+        assert_eq!((fields(&secrets(50)), fields(&secrets(51))), (vec![], vec!["env".to_owned()]));
+        let table: &[(&str, &[&str])] = &[
+            (r#"{}"#, &["program"]),
+            (r#"{"program": ""}"#, &["program"]),
+            (r#"{"program": "-rf"}"#, &["program"]),
+            (r#"{"program": "bin/x"}"#, &["program"]),
+            (r#"{"program": "/usr/bin/"}"#, &["program"]),
+            (r#"{"program": "a\u0000b"}"#, &["program"]),
+            (r#"{"program": "x", "args": ["ok", "a\u0000b"]}"#, &["args[1]"]),
+            (r#"{"program": "x", "command": "y"}"#, &["command"]),
+            (r#"{"shell": true}"#, &["command"]),
+            (r#"{"shell": true, "command": " "}"#, &["command"]),
+            (r#"{"shell": true, "command": "x", "program": "y"}"#, &["program"]),
+            (r#"{"program": "x", "cwd": "here"}"#, &["cwd"]),
+            (r#"{"program": "x", "env": {"PATH": "/tmp"}}"#, &["env.PATH"]),
+            (r#"{"program": "x", "env": {"A=B": "1", "1A": "1"}}"#, &["env.1A", "env.A=B"]),
+            (r#"{"program": "x", "env": {"A": {"secret": "No Name"}}}"#, &["env.A"]),
+            (r#"{"program": "x", "env": {"LD_PRELOAD": {"secret": "a"}}}"#, &["env.LD_PRELOAD"]),
+            (r#"{"program": "x", "env": {"A": {"secret": "a", "key": "b"}}}"#, &[""]),
+            (
+                r#"{"program": "x", "env": {"SCHED_JOB_ID": "1", "TRACEPARENT": "1"}}"#,
+                &["env.SCHED_JOB_ID", "env.TRACEPARENT"],
+            ),
+            (
+                r#"{"program": "x", "env_allow": ["DATABASE_URL", "PGPASSWORD"]}"#,
+                &["env_allow.DATABASE_URL", "env_allow.PGPASSWORD"],
+            ),
+            (
+                r#"{"program": "x", "env_allow": ["AWS_SECRET_ACCESS_KEY", "SCHED_X"]}"#,
+                &["env_allow.AWS_SECRET_ACCESS_KEY", "env_allow.SCHED_X"],
+            ),
+            (r#"{"program": "x", "grace_seconds": 301}"#, &["grace_seconds"]),
+            (r#"{"program": "x", "success_exit_codes": []}"#, &["success_exit_codes"]),
+            (r#"{"program": "x", "max_output_bytes": 1}"#, &["max_output_bytes"]),
+            (r#"{"cwd": ".", "grace_seconds": 999}"#, &["program", "cwd", "grace_seconds"]),
+            (r#"{"program": "x", "umask": 1}"#, &[""]),
+            (r#"{"program": ["x"]}"#, &[""]),
+            (r#""x""#, &[""]),
+        ];
+        for (json, expected) in table {
+            assert_eq!(fields(json), *expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn loaders_and_interpreters_cannot_be_steered() {
+        for name in [
+            "LD_PRELOAD",
+            "ld_preload",
+            "LD_LIBRARY_PATH",
+            "DYLD_INSERT_LIBRARIES",
+            "BASH_ENV",
+            "ENV",
+            "IFS",
+            "PYTHONPATH",
+            "PYTHONSTARTUP",
+            "NODE_OPTIONS",
+            "PERL5OPT",
+            "PERL5LIB",
+            "RUBYOPT",
+            "GIT_SSH_COMMAND",
+            "JAVA_TOOL_OPTIONS",
+        ] {
+            assert!(refusal(name).is_some(), "{name}");
+            assert_eq!(
+                fields(&format!(r#"{{"program": "x", "env_allow": ["{name}"]}}"#)),
+                [format!("env_allow.{name}")]
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_with_the_known_ones() {
+        let mistakes =
+            ProcessConfig::parse(&mut serde_json::Deserializer::from_str(r#"{"progam": "x"}"#)).unwrap_err();
+        let text = mistakes[0].to_string();
+        assert!(text.contains("`progam`") && text.contains("`program`"), "{text}");
+    }
+
+    #[test]
+    fn arguments_beyond_what_the_kernel_takes_are_refused() {
+        let long = "x".repeat(MAX_ARGUMENT_BYTES);
+        let one = format!(r#"{{"program": "x", "args": ["{long}y"]}}"#);
+        assert_eq!(fields(&one), ["args[0]"]);
+        let many = vec![format!("\"{long}\""); 11].join(",");
+        assert_eq!(fields(&format!(r#"{{"program": "x", "args": [{many}]}}"#)), ["args"]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Roles, permissions and scopes: who may do what.
+//!
+//! A permission is one thing that a route asks for; its word is also the scope by which a key may be bounded to it. Each names
+//! the least role that has it, so the whole table is one function. Pure.
+
+pub use sched_vocabulary::identity::Role;
+use sched_vocabulary::text_enum;
+use std::fmt;
+
+text_enum! {
+    /// One thing that may be done. The word is also a scope of keys.
+    pub enum Permission {
+        /// Read jobs, projects, task functions, calendars, previews, explanations, the overview, the use of quotas.
+        JobsRead = "jobs:read",
+        /// Write and delete jobs, projects, task functions and calendars.
+        JobsWrite = "jobs:write",
+        /// Pause, resume, enable and disable jobs; pause projects and task functions.
+        JobsOperate = "jobs:operate",
+        /// Run a job now.
+        JobsTrigger = "jobs:trigger",
+        /// Read dispatches, executions and what they wrote.
+        RunsRead = "runs:read",
+        /// Cancel and retry what is dispatched.
+        RunsOperate = "runs:operate",
+        /// Read queues.
+        QueuesRead = "queues:read",
+        /// Pause and delete queues and set their limits.
+        QueuesWrite = "queues:write",
+        /// Read which secrets there are; nobody reads their values.
+        SecretsRead = "secrets:read",
+        /// Set and delete secrets.
+        SecretsWrite = "secrets:write",
+        /// Read which API keys there are.
+        KeysRead = "keys:read",
+        /// Make and revoke API keys.
+        KeysWrite = "keys:write",
+        /// Read who is a member.
+        MembersRead = "members:read",
+        /// Say who is a member, and with what role.
+        MembersWrite = "members:write",
+        /// Read the audit log: who changed what.
+        AuditRead = "audit:read",
+        /// Read workers and schedulers, which serve all tenants.
+        FleetRead = "fleet:read",
+        /// Operate the installation: tenants, their quotas, users, leadership, workers, kinds of schedule, the keys of secrets.
+        SystemOperate = "system:operate",
+    }
+}
+
+impl Permission {
+    /// The weakest role that has it; `None` for what is of the installation and not of a tenant.
+    #[must_use]
+    pub const fn least_role(self) -> Option<Role> {
+        match self {
+            Self::JobsRead | Self::RunsRead | Self::QueuesRead | Self::SecretsRead => Some(Role::Viewer),
+            Self::JobsOperate | Self::JobsTrigger | Self::RunsOperate => Some(Role::Operator),
+            Self::JobsWrite
+            | Self::QueuesWrite
+            | Self::SecretsWrite
+            | Self::KeysRead
+            | Self::KeysWrite
+            | Self::MembersRead
+            | Self::AuditRead => Some(Role::Admin),
+            Self::MembersWrite => Some(Role::Owner),
+            Self::FleetRead | Self::SystemOperate => None,
+        }
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+}
+
+/// A set of permissions.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Permissions(u32);
+
+impl fmt::Debug for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(Permission::as_str)).finish()
+    }
+}
+
+impl FromIterator<Permission> for Permissions {
+    fn from_iter<I: IntoIterator<Item = Permission>>(permissions: I) -> Self {
+        Self(permissions.into_iter().fold(0, |bits, permission| bits | permission.bit()))
+    }
+}
+
+impl Permissions {
+    /// Whether it is one of them.
+    #[must_use]
+    pub const fn has(self, permission: Permission) -> bool {
+        self.0 & permission.bit() != 0
+    }
+
+    /// Each of them, in the order of declaration.
+    pub fn iter(self) -> impl Iterator<Item = Permission> {
+        Permission::ALL.iter().copied().filter(move |permission| self.has(*permission))
+    }
+
+    /// Those that are in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+/// Where an identity stands before scopes take from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A user, in a tenant.
+    Member {
+        /// What the user is there.
+        role: Role,
+        /// Whether the user also operates the installation.
+        is_system_operator: bool,
+    },
+    /// The tenant itself: what a key may do that belongs to no user. Its scopes say all.
+    Tenant,
+}
+
+impl Standing {
+    /// What may be done. `scopes` are those of a key; `None` where nothing bounds.
+    #[must_use]
+    pub fn permissions(self, scopes: Option<Permissions>) -> Permissions {
+        let may = |permission: &Permission| match self {
+            Self::Member { role, is_system_operator } => {
+                permission.least_role().map_or(is_system_operator, |least| role >= least)
+            }
+            Self::Tenant => scopes.is_some() && permission.least_role().is_some(),
+        };
+        let all: Permissions = Permission::ALL.iter().copied().filter(may).collect();
+        scopes.map_or(all, |scopes| all.and(scopes))
+    }
+}
+
+/// The scopes that a key keeps as words; `None` when it keeps none, so that nothing bounds it. A word that this release does not
+/// know grants nothing.
+#[must_use]
+pub fn scopes_of<W: AsRef<str>>(words: &[W]) -> Option<Permissions> {
+    let known = words.iter().filter_map(|word| word.as_ref().parse().ok());
+    (!words.is_empty()).then(|| known.collect())
+}

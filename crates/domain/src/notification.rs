@@ -1,0 +1,325 @@
+//! Notifications: what may be told, what a channel and a rule may say, and what is held back.
+//!
+//! Pure. Which rules an event matches is found by the database, a whole stretch of events at once; here is decided which of these matches
+//! become messages. Instants are those of the events, so that the same events give the same messages whenever they are read.
+
+pub use sched_vocabulary::notification::{ChannelKind, DeliveryStatus, MessageKind, Occasion};
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::FieldError;
+use super::handler_config::HttpConfig;
+use super::ids::TenantId;
+use chrono::{DateTime, TimeDelta, Utc};
+
+/// Most addresses of one channel.
+pub const MOST_ADDRESSES: usize = 20;
+/// Longest address, in bytes (RFC 5321).
+const LONGEST_ADDRESS: usize = 254;
+/// Longest part before the `@`, and longest part between two points behind it, in octets (RFC 5321, RFC 1035).
+const LONGEST_LOCAL_PART: usize = 64;
+const LONGEST_LABEL: usize = 63;
+/// Longest time a rule may hold back what it would repeat, in seconds: a week.
+pub const LONGEST_INTERVAL: i32 = 604_800;
+
+/// Where a channel leads.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// How it is reached.
+    pub kind: ChannelKind,
+    /// Where a webhook is sent.
+    pub url: Option<&'a str>,
+    /// A secret: the key of signatures, or the URL of a chat.
+    pub secret: Option<&'a str>,
+    /// To whom e-mail goes.
+    pub addresses: &'a [String],
+}
+
+impl Target<'_> {
+    /// What is wrong with it, by field; empty when nothing is.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        let (has_url, has_secret) = (self.url.is_some(), self.secret.is_some());
+        match self.kind {
+            ChannelKind::Webhook => match self.url {
+                None => found.push(("url", "must be given for a webhook".to_owned())),
+                Some(url) => found.extend(url_mistake(url).map(|mistake| ("url", mistake))),
+            },
+            ChannelKind::Chat => {
+                if has_url {
+                    let hint = "is not for a chat, whose URL lets anybody write there; set it as a secret and name that in `secret`";
+                    found.push(("url", hint.to_owned()));
+                }
+                if !has_secret {
+                    found.push(("secret", "must name the secret that is the URL of the chat".to_owned()));
+                }
+            }
+            ChannelKind::Email => {
+                for (field, is_there) in [("url", has_url), ("secret", has_secret)] {
+                    if is_there {
+                        found.push((field, "is not for e-mail".to_owned()));
+                    }
+                }
+                found.extend(addresses_mistake(self.addresses).map(|mistake| ("addresses", mistake)));
+            }
+        }
+        if self.kind != ChannelKind::Email && !self.addresses.is_empty() {
+            found.push(("addresses", "are for e-mail only".to_owned()));
+        }
+        found
+    }
+}
+
+/// What is wrong with a URL that messages are to be sent to. It means what it says: nothing is filled in.
+#[must_use]
+pub fn url_mistake(url: &str) -> Option<String> {
+    if url.contains("{{") {
+        return Some("must not contain {{: nothing is filled in".to_owned());
+    }
+    let parsed = HttpConfig::parse(json!({"url": url}));
+    parsed.err().map(|errors| {
+        errors.into_iter().map(|FieldError { message, .. }| message).collect::<Vec<_>>().join("; ")
+    })
+}
+
+fn addresses_mistake(addresses: &[String]) -> Option<String> {
+    if addresses.is_empty() || addresses.len() > MOST_ADDRESSES {
+        return Some(format!("must be 1 to {MOST_ADDRESSES} addresses"));
+    }
+    let wrong = addresses.iter().find(|address| !is_address(address))?;
+    Some(format!("{wrong:?} is no plain e-mail address, such as ops@example.com"))
+}
+
+/// A plain address, as it stands in a header and in a conversation between mail servers. Whether it is anybody's is found out by writing.
+fn is_address(address: &str) -> bool {
+    let Some((local, domain)) = address.rsplit_once('@') else { return false };
+    let is_atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
+    let is_label = |label: &str| {
+        (1..=LONGEST_LABEL).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    address.len() <= LONGEST_ADDRESS
+        && (1..=LONGEST_LOCAL_PART).contains(&local.len())
+        && local.chars().all(is_atom)
+        && local.split('.').all(|part| !part.is_empty())
+        && domain.split('.').all(is_label)
+}
+
+/// Longest piece of an error in a text, in characters; all of it is in the body.
+const LONGEST_ERROR: usize = 300;
+
+/// A message for people: a line that says what happened, and the text below it, which may be empty.
+#[must_use]
+pub fn text(kind: MessageKind, body: &Value) -> (String, String) {
+    let field = |name: &str| body.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let number = |name: &str| body.get(name).and_then(Value::as_i64).filter(|number| *number > 0);
+    let tenant = field("tenant").unwrap_or("?");
+    if kind == MessageKind::Test {
+        let channel = field("channel").unwrap_or("?");
+        return (format!("Test of the channel {channel} of {tenant}"), "It works.".to_owned());
+    }
+    let what = match kind {
+        MessageKind::Failure | MessageKind::Test => "failed",
+        MessageKind::DeadLetter => "failed for good and is a dead letter",
+        MessageKind::Missed => "was missed",
+        MessageKind::Recovery => "works again",
+    };
+    let mut subject = format!("Job {} {what}", field("job").unwrap_or("?"));
+    if let Some(fires) = number("missed_fires").filter(|fires| *fires > 1) {
+        subject.push_str(&format!(" {fires} times"));
+    }
+    let place = field("project").map_or_else(|| tenant.to_owned(), |project| format!("{tenant}, {project}"));
+    subject.push_str(&format!(" ({place})"));
+    let mut lines = Vec::new();
+    if let Some(error) = field("error").filter(|_| kind != MessageKind::Recovery) {
+        let cut: String = error.chars().take(LONGEST_ERROR).collect();
+        lines.push(if cut.len() < error.len() { format!("{cut}…") } else { cut });
+    }
+    lines.extend(field("fire_time").map(|at| format!("Due: {at}")));
+    lines.extend(field("last_fire_time").map(|at| format!("Last of them: {at}")));
+    lines.extend(number("attempt").map(|attempt| format!("Attempt: {attempt}")));
+    lines.extend(field("dispatch_id").map(|id| format!("Run: {id}")));
+    lines.extend(
+        number("held_back")
+            .map(|more| format!("Not told since the message before: {more} more of this kind")),
+    );
+    (subject, lines.join("\n"))
+}
+
+/// Of what repetitions are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HoldKey {
+    /// Owner.
+    pub tenant: TenantId,
+    /// The rule.
+    pub rule: Uuid,
+    /// The job.
+    pub job: Uuid,
+    /// What is told.
+    pub kind: MessageKind,
+}
+
+/// What was told last, and how much was not since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold {
+    /// When the event happened that was told last.
+    pub told_at: DateTime<Utc>,
+    /// How many were not told since.
+    pub held_back: i32,
+}
+
+/// Decides, for events in their order, which are told at once and which are only counted.
+#[derive(Debug, Default)]
+pub struct Holding {
+    holds: HashMap<HoldKey, Hold>,
+    changed: Vec<HoldKey>,
+}
+
+impl Holding {
+    /// Says whether an event at `at` is told, by how many held-back ones before it; `None` when it is only counted.
+    ///
+    /// `kept` is what was kept about the key before this stretch of events.
+    pub fn tell(
+        &mut self,
+        key: HoldKey,
+        kept: Option<Hold>,
+        at: DateTime<Utc>,
+        min_interval_seconds: i32,
+    ) -> Option<i32> {
+        if min_interval_seconds <= 0 {
+            return Some(0);
+        }
+        let interval = TimeDelta::seconds(min_interval_seconds.into());
+        let known = self.holds.get(&key).copied().or(kept);
+        if !self.holds.contains_key(&key) {
+            self.changed.push(key);
+        }
+        match known {
+            Some(hold) if at < hold.told_at + interval => {
+                let held_back = hold.held_back.saturating_add(1);
+                self.holds.insert(key, Hold { held_back, ..hold });
+                None
+            }
+            hold => {
+                self.holds.insert(key, Hold { told_at: at, held_back: 0 });
+                Some(hold.map_or(0, |hold| hold.held_back))
+            }
+        }
+    }
+
+    /// What is to be kept now.
+    #[must_use]
+    pub fn kept(&self) -> Vec<(HoldKey, Hold)> {
+        self.changed.iter().filter_map(|key| Some((*key, *self.holds.get(key)?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(
+        kind: ChannelKind,
+        url: Option<&str>,
+        secret: Option<&str>,
+        addresses: &[&str],
+    ) -> Vec<&'static str> {
+        let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
+        let target = Target { kind, url, secret, addresses: &addresses };
+        target.mistakes().into_iter().map(|(field, _)| field).collect()
+    }
+
+    #[test]
+    fn a_channel_says_what_its_kind_needs_and_nothing_else() {
+        use ChannelKind::{Chat, Email, Webhook};
+        let url = Some("https://example.com/hooks?x=1");
+        assert_eq!(fields(Webhook, url, Some("key"), &[]), [""; 0]);
+        assert_eq!(fields(Webhook, url, None, &[]), [""; 0]);
+        assert_eq!(fields(Webhook, None, None, &[]), ["url"]);
+        for bad in [
+            "ftp://example.com/",
+            "https://user:word@example.com/",
+            "https://example.com/#x",
+            "nothing",
+            "https://example.com/{{args.x}}",
+        ] {
+            assert_eq!(fields(Webhook, Some(bad), None, &[]), ["url"], "{bad}");
+        }
+        assert_eq!(fields(Webhook, url, None, &["a@example.com"]), ["addresses"]);
+        assert_eq!(fields(Chat, None, Some("chat-url"), &[]), [""; 0]);
+        assert_eq!(fields(Chat, url, None, &[]), ["url", "secret"]);
+        assert_eq!(fields(Email, None, None, &["a@example.com", "b.c+d@x-y.example"]), [""; 0]);
+        assert_eq!(fields(Email, url, Some("x"), &["a@example.com"]), ["url", "secret"]);
+        assert_eq!(fields(Email, None, None, &[]), ["addresses"]);
+        assert_eq!(fields(Email, None, None, &["a@example.com"; MOST_ADDRESSES + 1]), ["addresses"]);
+        let long = ["a".repeat(65) + "@b", "a@".to_owned() + &"b".repeat(64)];
+        for bad in long.iter().map(String::as_str).chain([
+            "a",
+            "@b",
+            "a@",
+            "a b@c",
+            "a@b\r\nBcc: c@d",
+            "<a@b>",
+            "a@-b",
+            "a..b@c",
+            "a@b..c",
+            "ä@b",
+        ]) {
+            assert_eq!(fields(Email, None, None, &[bad]), ["addresses"], "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_message_says_what_happened_to_what_and_what_was_not_told() {
+        let body = json!({
+            "tenant": "acme", "project": "billing", "job": "nightly", "error": "exit code 3", "attempt": 2, "held_back": 4,
+            "fire_time": "2026-11-22T01:00:00+00:00", "dispatch_id": "0190",
+        });
+        let (subject, text) = text(MessageKind::Failure, &body);
+        assert_eq!(subject, "Job nightly failed (acme, billing)");
+        assert_eq!(
+            text,
+            "exit code 3\nDue: 2026-11-22T01:00:00+00:00\nAttempt: 2\nRun: 0190\nNot told since the message before: 4 more of this kind"
+        );
+        let missed = json!({"tenant": "acme", "job": "nightly", "missed_fires": 3, "held_back": 0});
+        assert_eq!(
+            super::text(MessageKind::Missed, &missed),
+            ("Job nightly was missed 3 times (acme)".to_owned(), String::new())
+        );
+        let long = json!({"tenant": "acme", "job": "nightly", "error": "ä".repeat(LONGEST_ERROR + 1)});
+        assert_eq!(super::text(MessageKind::DeadLetter, &long).1.chars().count(), LONGEST_ERROR + 1);
+    }
+
+    #[test]
+    fn repetitions_are_counted_and_told_with_the_next_message() {
+        let key = |job| HoldKey {
+            tenant: TenantId(Uuid::nil()),
+            rule: Uuid::from_u128(1),
+            job: Uuid::from_u128(job),
+            kind: MessageKind::Failure,
+        };
+        let at = |seconds: i64| DateTime::from_timestamp(1_800_000_000 + seconds, 0).unwrap();
+        let mut holding = Holding::default();
+        let mut tell = |job, seconds| holding.tell(key(job), None, at(seconds), 60);
+        assert_eq!(tell(1, 0), Some(0));
+        assert_eq!(tell(1, 1), None);
+        assert_eq!(tell(2, 2), Some(0), "another job is no repetition");
+        assert_eq!(tell(1, 59), None);
+        assert_eq!(tell(1, 60), Some(2));
+        assert_eq!(tell(1, 61), None);
+        let kept = holding.kept();
+        assert_eq!(kept[0], (key(1), Hold { told_at: at(60), held_back: 1 }));
+        assert_eq!(kept[1], (key(2), Hold { told_at: at(2), held_back: 0 }));
+
+        // The next stretch goes on with what was kept, and without an interval nothing is kept.
+        let mut later = Holding::default();
+        assert_eq!(later.tell(key(1), Some(kept[0].1), at(120), 60), Some(1));
+        assert_eq!(later.tell(key(3), None, at(120), 0), Some(0));
+        assert_eq!(later.kept().len(), 1);
+    }
+}

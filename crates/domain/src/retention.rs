@@ -1,0 +1,91 @@
+//! How long finished things are kept: ages in days, and the instants that follow from them.
+//!
+//! Pure. Instants are cut to the hour, so that what one run has found gone stays gone for the next ones, and what is written
+//! about it (see [`sched_model::retention::retain`]) is written once an hour and not with every run.
+
+use chrono::{DateTime, DurationRound as _, TimeDelta, Utc};
+use sched_vocabulary::text_enum;
+
+text_enum! {
+    /// What becomes of months of history that are over.
+    #[derive(Default)]
+    pub enum HistoryExpiry {
+        /// They are dropped.
+        #[default]
+        Drop = "drop",
+        /// They are detached and kept in the schema `history_archive` until somebody archives and drops them.
+        Detach = "detach",
+    }
+}
+
+/// How long finished things are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Days for finished dispatches, skips, history and events.
+    pub finished_days: u32,
+    /// Days for dead letters, which wait for somebody to look at them.
+    pub dead_letter_days: u32,
+    /// Days for the audit log and the terms of leadership.
+    pub audit_days: u32,
+}
+
+/// What ended before these instants may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cutoffs {
+    /// For finished dispatches, skips, history and events.
+    pub finished: DateTime<Utc>,
+    /// For dead letters.
+    pub dead_letters: DateTime<Utc>,
+    /// For the audit log and the terms of leadership.
+    pub audit: DateTime<Utc>,
+}
+
+impl Retention {
+    /// The instants before which things may go at `now`.
+    #[must_use]
+    pub fn cutoffs(&self, now: DateTime<Utc>) -> Cutoffs {
+        let before = |days: u32| whole_hour(now - TimeDelta::days(days.into()));
+        Cutoffs {
+            finished: before(self.finished_days),
+            dead_letters: before(self.dead_letter_days),
+            audit: before(self.audit_days),
+        }
+    }
+}
+
+/// The hour in which an instant lies; the instant itself where there is none, at the ends of time.
+fn whole_hour(at: DateTime<Utc>) -> DateTime<Utc> {
+    at.duration_trunc(TimeDelta::hours(1)).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn cutoffs_lie_the_days_back_at_a_whole_hour() {
+        let retention = Retention { finished_days: 30, dead_letter_days: 90, audit_days: 365 };
+        let cutoffs = retention.cutoffs(at("2026-11-21T10:59:59.999Z"));
+        let expected = Cutoffs {
+            finished: at("2026-10-22T10:00:00Z"),
+            dead_letters: at("2026-08-23T10:00:00Z"),
+            audit: at("2025-11-21T10:00:00Z"),
+        };
+        assert_eq!(cutoffs, expected);
+        assert_eq!(retention.cutoffs(at("2026-11-21T10:00:00Z")), expected, "the same for a whole hour");
+        assert!(retention.cutoffs(at("2026-11-21T11:00:00Z")).finished > expected.finished);
+    }
+
+    #[test]
+    fn nothing_goes_before_its_time_is_over() {
+        let retention = Retention { finished_days: 1, dead_letter_days: 1, audit_days: 1 };
+        for minutes in 0..180 {
+            let now = at("2026-03-29T00:30:00Z") + TimeDelta::minutes(minutes);
+            assert!(now - retention.cutoffs(now).finished >= TimeDelta::days(1));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The key file: one key a line, the first for writing, all for reading.
+//!
+//! `<id> <32 bytes in base64>`; empty lines and lines that begin with `#` are passed over. A mistake is told by its line and
+//! never with what stands there, because it may be a key.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::aead::{CHACHA20_POLY1305, LessSafeKey, UnboundKey};
+use ring::hmac;
+use secrecy::SecretString;
+
+use super::super::job::check_name;
+use super::seal::KEY_BYTES;
+
+/// Longest id of a key; the column says the same.
+const LONGEST_KEY_ID: usize = 64;
+
+/// From what the key for hashes of API keys is derived, so that one key serves two ends.
+const HASHING: &[u8] = b"sched api key hash, form 1";
+
+/// The keys of an installation, at least one.
+pub struct SecretKeys {
+    first: RingKey,
+    others: Vec<RingKey>,
+}
+
+/// One key, in the form of each of its uses.
+struct RingKey {
+    id: String,
+    sealing: LessSafeKey,
+    /// For the hashes of API keys; follows from the key, and says nothing about it.
+    hashing: hmac::Key,
+}
+
+/// Ids only.
+impl fmt::Debug for SecretKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SecretKeys").field(&self.ids().collect::<Vec<_>>()).finish()
+    }
+}
+
+/// A key file that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFileError {
+    /// There is none.
+    #[error("there is no key in it; `schedctl secrets keygen` makes one")]
+    Empty,
+    /// A line has another form.
+    #[error("line {line} {what}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+impl SecretKeys {
+    /// Reads the text of a key file.
+    ///
+    /// # Errors
+    /// The first line that is wrong, without what stands in it.
+    pub fn parse(text: &str) -> Result<Self, KeyFileError> {
+        let mut keys: Vec<RingKey> = Vec::new();
+        for (index, content) in text.lines().map(str::trim).enumerate() {
+            if content.is_empty() || content.starts_with('#') {
+                continue;
+            }
+            let wrong = |what| KeyFileError::Line { line: index + 1, what };
+            let key = read_line(content).map_err(wrong)?;
+            if keys.iter().any(|earlier| earlier.id == key.id) {
+                return Err(wrong("has the id of an earlier line"));
+            }
+            keys.push(key);
+        }
+        let mut keys = keys.into_iter();
+        Ok(Self { first: keys.next().ok_or(KeyFileError::Empty)?, others: keys.collect() })
+    }
+
+    /// The id of the key that writes.
+    #[must_use]
+    pub fn writing_id(&self) -> &str {
+        &self.first.id
+    }
+
+    /// The ids of all keys, in their order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.all().map(|key| key.id.as_str())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &RingKey> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    pub(super) fn writing(&self) -> (&str, &LessSafeKey) {
+        (&self.first.id, &self.first.sealing)
+    }
+
+    pub(super) fn by_id(&self, id: &str) -> Option<&LessSafeKey> {
+        self.all().find(|key| key.id == id).map(|key| &key.sealing)
+    }
+
+    /// What new hashes of API keys are made with.
+    pub(crate) fn writing_hashes(&self) -> &hmac::Key {
+        &self.first.hashing
+    }
+
+    /// What the hashes of API keys were made with that name this key.
+    pub(crate) fn hashes_of(&self, id: &str) -> Option<&hmac::Key> {
+        self.all().find(|key| key.id == id).map(|key| &key.hashing)
+    }
+}
+
+fn read_line(content: &str) -> Result<RingKey, &'static str> {
+    let mut words = content.split_ascii_whitespace();
+    let (Some(id), Some(key), None) = (words.next(), words.next(), words.next()) else {
+        return Err("must be the id of a key, a space, and the key in base64");
+    };
+    if check_name(id, LONGEST_KEY_ID).is_err() {
+        return Err("begins with no id: 1 to 64 lower-case letters, digits, dots, underscores or hyphens");
+    }
+    let not_a_key = "has no key of 32 bytes in base64 after its id";
+    let bytes = STANDARD.decode(key).map_err(|_may_show_the_key| not_a_key)?;
+    let sealing = UnboundKey::new(&CHACHA20_POLY1305, &bytes).map_err(|_wrong_length| not_a_key)?;
+    let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &bytes), HASHING);
+    let hashing = hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref());
+    Ok(RingKey { id: id.to_owned(), sealing: LessSafeKey::new(sealing), hashing })
+}
+
+/// The line of a key file for a new key of random bytes.
+#[must_use]
+pub fn key_line(id: &str, bytes: &[u8; KEY_BYTES]) -> SecretString {
+    format!("{id} {}\n", STANDARD.encode(bytes)).into()
+}

@@ -1,0 +1,223 @@
+//! Simulation: what many schedules do together over a window of time.
+//!
+//! [`simulate`] walks the starts of all jobs in the order of time, once, and reports how many there are in each minute, which
+//! minutes have most, how many runs go on beside each other if every run takes as long as its job declares, which jobs
+//! overlap themselves, and which schedules could move so that fewer meet. Responsible for the arithmetic only: what a job's
+//! schedule is, and how a report is shown, is the caller's.
+//!
+//! A *start* is a fire time of the schedule plus its jitter. Starts are what schedules ask for; what overlap policies make of
+//! them is told beside, as it depends on durations that are only declared. Nothing runs when the window begins.
+//!
+//! Pure: no clock, and no randomness but hashes (`hash`). Memory is bounded by the jobs, the minutes of the window and the
+//! runs open at one time, never by all starts; time by [`Options::most_starts`]. Fails when that is exceeded, or as a schedule
+//! fails.
+
+mod hash;
+mod load;
+mod report;
+mod running;
+mod spread;
+mod starts;
+mod suggest;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use super::job::OverlapPolicy;
+use load::Load;
+use running::Running;
+use sched_timetable::ScheduleError;
+use starts::Starts;
+
+pub use load::Histogram;
+pub use report::{Change, Hour, JobReport, Moment, Peak, Report, Suggestion};
+pub use spread::{SpreadExpression, spread_expression};
+
+/// Most starts of a simulation, unless the caller wants fewer.
+pub const MOST_STARTS: u64 = 5_000_000;
+
+/// When something fires: a function from an instant to the first fire time after it.
+pub struct Timing<'a> {
+    next_after: Box<NextAfter<'a>>,
+}
+
+type NextAfter<'a> = dyn Fn(DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> + 'a;
+
+impl<'a> Timing<'a> {
+    /// The fire times that `next_after` gives; each is to be later than its argument.
+    pub fn new(
+        next_after: impl Fn(DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> + 'a,
+    ) -> Self {
+        Self { next_after: Box::new(next_after) }
+    }
+
+    fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        (self.next_after)(after)
+    }
+}
+
+impl fmt::Debug for Timing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timing").finish_non_exhaustive()
+    }
+}
+
+/// A job as a simulation sees it.
+#[derive(Debug)]
+pub struct Simulated<'a> {
+    /// Its name, which is also the key of its hashes.
+    pub name: &'a str,
+    /// When it fires.
+    pub timing: Timing<'a>,
+    /// Longest delay between a fire time and its start, in seconds.
+    pub jitter_seconds: u32,
+    /// How long a run is expected to take; `None` counts as no time.
+    pub duration: Option<Duration>,
+    /// How many runs may be open before the overlap policy applies; at least one.
+    pub max_instances: u32,
+    /// What becomes of a start while that many are.
+    pub overlap_policy: OverlapPolicy,
+    /// The same schedule at minutes of its own, if it has such a form.
+    pub spread: Option<Spread<'a>>,
+}
+
+/// A schedule that means the same and starts at minutes of its own.
+#[derive(Debug)]
+pub struct Spread<'a> {
+    /// What to write, see [`spread_expression`].
+    pub expression: String,
+    /// When it would fire.
+    pub timing: Timing<'a>,
+}
+
+/// A stretch of time, its end excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    from: DateTime<Utc>,
+    to: DateTime<Utc>,
+}
+
+impl Window {
+    /// The longest window, in days.
+    pub const MOST_DAYS: i64 = 366;
+
+    /// From one instant up to another.
+    ///
+    /// # Errors
+    /// When it is empty or longer than [`Window::MOST_DAYS`].
+    pub fn new(from: DateTime<Utc>, to: DateTime<Utc>) -> Result<Self, SimulationError> {
+        if to <= from {
+            return Err(SimulationError::EmptyWindow);
+        }
+        if to - from > TimeDelta::days(Self::MOST_DAYS) {
+            return Err(SimulationError::LongWindow);
+        }
+        Ok(Self { from, to })
+    }
+
+    /// Its first instant.
+    pub fn from(self) -> DateTime<Utc> {
+        self.from
+    }
+
+    /// The first instant after it.
+    pub fn to(self) -> DateTime<Utc> {
+        self.to
+    }
+
+    fn contains(self, at: DateTime<Utc>) -> bool {
+        self.from <= at && at < self.to
+    }
+}
+
+/// How much to simulate and to report.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How many of the busiest minutes to tell with their jobs.
+    pub peaks: usize,
+    /// Fail when there are more starts than this.
+    pub most_starts: u64,
+}
+
+/// Why there is no report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The window ends where it begins, or before.
+    #[error("the window is empty; its end must be after its beginning")]
+    EmptyWindow,
+    /// The window is too long.
+    #[error("the window is longer than {} days", Window::MOST_DAYS)]
+    LongWindow,
+    /// There are too many starts in the window.
+    #[error(
+        "there are more than {limit} starts; job {job:?} has most, {starts} up to {}; choose a shorter window",
+        until.to_rfc3339_opts(SecondsFormat::Secs, true)
+    )]
+    TooManyStarts {
+        /// How many are allowed.
+        limit: u64,
+        /// The job with most starts so far.
+        job: String,
+        /// How many it has so far.
+        starts: u64,
+        /// How far the simulation came.
+        until: DateTime<Utc>,
+    },
+    /// A schedule failed, which only a defect of the cron engine makes it do.
+    #[error("the schedule of job {job:?} failed")]
+    Schedule {
+        /// Name of the job.
+        job: String,
+        /// What it failed with.
+        #[source]
+        source: ScheduleError,
+    },
+}
+
+/// Simulates all jobs over a window.
+///
+/// # Errors
+/// When there are more starts than allowed, or a schedule fails.
+pub fn simulate(jobs: &[Simulated<'_>], window: Window, options: Options) -> Result<Report, SimulationError> {
+    let mut load = Load::new(jobs.len(), window, options.peaks);
+    let mut running = Running::new(jobs, window);
+    let mut streams = Vec::with_capacity(jobs.len());
+    // The next start of every job, the earliest on top, jobs in their order where they meet.
+    let mut upcoming = BinaryHeap::with_capacity(jobs.len());
+    for (index, job) in jobs.iter().enumerate() {
+        let failed = |source| SimulationError::Schedule { job: job.name.to_owned(), source };
+        let mut stream = Starts::new(&job.timing, job.name, job.jitter_seconds, window).map_err(failed)?;
+        upcoming.extend(stream.next().map_err(failed)?.map(|at| Reverse((at, index))));
+        streams.push((job, stream));
+    }
+    while let Some(Reverse((at, index))) = upcoming.pop() {
+        let Some((job, stream)) = streams.get_mut(index) else { break };
+        load.start(index, at);
+        running.start(index, at);
+        if load.total() > options.most_starts {
+            return Err(too_many(jobs, &load, options.most_starts, at));
+        }
+        let failed = |source| SimulationError::Schedule { job: job.name.to_owned(), source };
+        upcoming.extend(stream.next().map_err(failed)?.map(|at| Reverse((at, index))));
+    }
+    let load = load.finish();
+    let running = running.finish();
+    let closest: Vec<Option<TimeDelta>> = streams.iter().map(|(_, stream)| stream.closest()).collect();
+    let advice = suggest::suggest(jobs, &closest, &load, window)?;
+    Ok(report::assemble(jobs, window, load, running, advice))
+}
+
+fn too_many(jobs: &[Simulated<'_>], load: &Load, limit: u64, until: DateTime<Utc>) -> SimulationError {
+    let (job, starts) = jobs
+        .iter()
+        .zip(load.starts_by_job())
+        .max_by_key(|(_, starts)| **starts)
+        .map_or_else(Default::default, |(job, starts)| (job.name.to_owned(), *starts));
+    SimulationError::TooManyStarts { limit, job, starts, until }
+}

@@ -1,0 +1,81 @@
+//! The starts of one job in a window, in order.
+//!
+//! Without jitter they are its fire times. With jitter a later fire may start earlier, so starts wait until no fire to come
+//! can precede them; and fires before the window are looked at too, for their starts may lie in it. Pure; fails as the
+//! schedule does.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{Timing, Window, hash};
+use sched_timetable::ScheduleError;
+
+/// The spacing of fire times: what the database stores.
+const TICK: TimeDelta = TimeDelta::microseconds(1);
+
+/// A stream of starts.
+#[derive(Debug)]
+pub(super) struct Starts<'a> {
+    timing: &'a Timing<'a>,
+    key: &'a str,
+    jitter_seconds: u32,
+    window: Window,
+    /// The next fire time, whose start is not yet waiting.
+    fire: Option<DateTime<Utc>>,
+    waiting: BinaryHeap<Reverse<DateTime<Utc>>>,
+    closest: Option<TimeDelta>,
+}
+
+impl<'a> Starts<'a> {
+    pub(super) fn new(
+        timing: &'a Timing<'a>,
+        key: &'a str,
+        jitter_seconds: u32,
+        window: Window,
+    ) -> Result<Self, ScheduleError> {
+        let before = TimeDelta::seconds(jitter_seconds.into()) + TICK;
+        let after = window.from.checked_sub_signed(before).unwrap_or(DateTime::<Utc>::MIN_UTC);
+        let mut starts = Self {
+            timing,
+            key,
+            jitter_seconds,
+            window,
+            fire: None,
+            waiting: BinaryHeap::new(),
+            closest: None,
+        };
+        starts.fire = starts.fire_after(after)?;
+        Ok(starts)
+    }
+
+    /// The next start.
+    pub(super) fn next(&mut self) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        loop {
+            while let Some(fire) = self.fire
+                && self.waiting.peek().is_none_or(|Reverse(start)| fire <= *start)
+            {
+                let start = fire + hash::jitter(self.jitter_seconds, self.key, fire);
+                self.waiting.push(Reverse(start));
+                self.fire = self.fire_after(fire)?;
+                let distance = self.fire.map(|next| next - fire);
+                self.closest = self.closest.into_iter().chain(distance).min();
+            }
+            match self.waiting.pop() {
+                None => return Ok(None),
+                Some(Reverse(start)) if self.window.contains(start) => return Ok(Some(start)),
+                Some(_outside) => {}
+            }
+        }
+    }
+
+    /// The shortest distance between two fire times so far.
+    pub(super) fn closest(&self) -> Option<TimeDelta> {
+        self.closest
+    }
+
+    fn fire_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        Ok(self.timing.next_after(after)?.filter(|fire| *fire < self.window.to))
+    }
+}

@@ -1,0 +1,134 @@
+//! Which schedules could move so that fewer jobs start together.
+//!
+//! One job after the other is moved on paper, those that meet most others first, and the move is kept if the job then meets
+//! noticeably fewer: so no more jobs move than need to, and what is suggested first gains most. A cron job moves by `H`, where
+//! its expression allows that; any other by jitter, where its fires lie far enough apart. Nobody can know from a schedule
+//! whether its time is deliberate, so these are suggestions. Pure; fails as the schedules do.
+
+use chrono::TimeDelta;
+
+use super::load::{Histogram, Load, mean};
+use super::report::{Change, Moment, Suggestion};
+use super::starts::Starts;
+use super::{Simulated, SimulationError, Timing, Window};
+use sched_timetable::ScheduleError;
+
+/// A job must meet fewer by this many at least.
+const LEAST_GAIN: f64 = 2.0;
+/// And by this share of the busiest minute.
+const LEAST_SHARE: f64 = 0.1;
+/// The longest jitter that is suggested, in seconds: more delay than that would surprise.
+const MOST_JITTER: u32 = 900;
+/// The shortest one, which still spreads over minutes.
+const LEAST_JITTER: u32 = 120;
+
+/// What could be done, and the busiest minute if all of it is.
+#[derive(Debug)]
+pub(super) struct Advice {
+    pub(super) suggestions: Vec<Suggestion>,
+    pub(super) peak: Option<Moment>,
+}
+
+/// `closest` holds the shortest distance between two fires of each job, where there are two.
+pub(super) fn suggest(
+    jobs: &[Simulated<'_>],
+    closest: &[Option<TimeDelta>],
+    load: &Load,
+    window: Window,
+) -> Result<Advice, SimulationError> {
+    let mut minutes = load.histogram.clone();
+    let busiest = f64::from(minutes.busiest().map_or(0, |minute| minute.count));
+    let enough = LEAST_GAIN.max(LEAST_SHARE * busiest);
+    let mut candidates: Vec<(f64, &Simulated<'_>, Move<'_>)> = jobs
+        .iter()
+        .zip(closest)
+        .enumerate()
+        .filter_map(|(index, (job, closest))| Some((load.company(index), job, Move::of(job, *closest)?)))
+        // At best it is alone in its minutes.
+        .filter(|(company, ..)| company - 1.0 >= enough)
+        .collect();
+    candidates.sort_by(|(left, ..), (right, ..)| right.total_cmp(left));
+    let mut suggestions = Vec::new();
+    for (_, job, moved) in candidates {
+        let failed = |source| SimulationError::Schedule { job: job.name.to_owned(), source };
+        let tried = try_move(&mut minutes, job, &moved, window, enough).map_err(failed)?;
+        suggestions.extend(tried);
+    }
+    suggestions.sort_by(|left, right| right.gain().total_cmp(&left.gain()));
+    Ok(Advice { suggestions, peak: minutes.busiest() })
+}
+
+/// How a job would move.
+struct Move<'a> {
+    change: Change,
+    timing: &'a Timing<'a>,
+    jitter_seconds: u32,
+}
+
+impl<'a> Move<'a> {
+    fn of(job: &'a Simulated<'a>, closest: Option<TimeDelta>) -> Option<Self> {
+        if let Some(spread) = &job.spread {
+            return Some(Self {
+                change: Change::Expression(spread.expression.clone()),
+                timing: &spread.timing,
+                jitter_seconds: job.jitter_seconds,
+            });
+        }
+        if job.jitter_seconds > 0 {
+            return None;
+        }
+        // No start may be delayed into the neighbourhood of the next.
+        let room = closest.map_or(i64::MAX, |distance| distance.num_seconds() / 2);
+        let jitter_seconds = u32::try_from(room).unwrap_or(u32::MAX).min(MOST_JITTER);
+        (jitter_seconds >= LEAST_JITTER).then_some(Self {
+            change: Change::Jitter(jitter_seconds),
+            timing: &job.timing,
+            jitter_seconds,
+        })
+    }
+}
+
+/// Moves a job in the histogram; puts it back, and gives nothing, unless that is gain enough.
+fn try_move(
+    minutes: &mut Histogram,
+    job: &Simulated<'_>,
+    moved: &Move<'_>,
+    window: Window,
+    enough: f64,
+) -> Result<Option<Suggestion>, ScheduleError> {
+    let list = |timing, jitter| indices(minutes, Starts::new(timing, job.name, jitter, window)?);
+    let old = list(&job.timing, job.jitter_seconds)?;
+    let new = list(moved.timing, moved.jitter_seconds)?;
+    // What moves out of the window meets nobody there, which says nothing.
+    if new.is_empty() {
+        return Ok(None);
+    }
+    let company_before = company(minutes, &old);
+    old.iter().for_each(|index| minutes.remove(*index));
+    new.iter().for_each(|index| minutes.add(*index));
+    let suggestion = Suggestion {
+        job: job.name.to_owned(),
+        change: moved.change.clone(),
+        company_before,
+        company_after: company(minutes, &new),
+    };
+    if suggestion.gain() >= enough {
+        return Ok(Some(suggestion));
+    }
+    new.iter().for_each(|index| minutes.remove(*index));
+    old.iter().for_each(|index| minutes.add(*index));
+    Ok(None)
+}
+
+fn indices(minutes: &Histogram, mut starts: Starts<'_>) -> Result<Vec<usize>, ScheduleError> {
+    let mut found = Vec::new();
+    while let Some(at) = starts.next()? {
+        found.extend(minutes.index(at));
+    }
+    Ok(found)
+}
+
+fn company(minutes: &Histogram, starts: &[usize]) -> f64 {
+    let sum = starts.iter().map(|index| u64::from(minutes.count(*index))).sum();
+    mean(sum, u64::try_from(starts.len()).unwrap_or(u64::MAX))
+}

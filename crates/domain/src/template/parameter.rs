@@ -1,0 +1,167 @@
+//! Parameters of templates: what kind of value each takes. Pure.
+
+use sched_vocabulary::text_enum;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Wrong, below};
+
+/// Longest name of a parameter.
+const LONGEST_NAME: usize = 64;
+/// Longest description, in characters.
+const LONGEST_DESCRIPTION: usize = 500;
+/// Most values to choose from.
+const MOST_CHOICES: usize = 100;
+
+text_enum! {
+    /// What kind of value a parameter takes.
+    pub enum ParameterType {
+        /// A text.
+        String = "string",
+        /// A whole number.
+        Integer = "integer",
+        /// Any number.
+        Number = "number",
+        /// True or false.
+        Boolean = "boolean",
+        /// A list of whatever.
+        Array = "array",
+        /// An object of whatever.
+        Object = "object",
+    }
+}
+
+impl ParameterType {
+    /// Whether its values can stand within text.
+    pub(super) const fn is_scalar(self) -> bool {
+        match self {
+            Self::String | Self::Integer | Self::Number | Self::Boolean => true,
+            Self::Array | Self::Object => false,
+        }
+    }
+
+    fn takes(self, value: &Value) -> bool {
+        match self {
+            Self::String => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Array => value.is_array(),
+            Self::Object => value.is_object(),
+        }
+    }
+
+    /// One of its values, for people.
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::String => "a string",
+            Self::Integer => "a whole number",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+            Self::Array => "a list",
+            Self::Object => "an object",
+        }
+    }
+}
+
+/// Parameters by name.
+pub type Parameters = BTreeMap<String, Parameter>;
+
+/// What may be said of a job that is made from a template.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// The kind of value it takes.
+    #[serde(rename = "type")]
+    pub kind: ParameterType,
+    /// What it is for, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Its value when none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+    /// Whether a value must be given. Of one that need not be and has no default, what stands at its places is left out.
+    pub required: bool,
+    /// The only values that it takes; any of its type when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Value>,
+}
+
+impl Parameter {
+    /// Whether there is a value for every job.
+    pub(super) const fn always_has_value(&self) -> bool {
+        self.required || self.default.is_some()
+    }
+
+    /// What is wrong with its declaration.
+    pub(super) fn mistakes(&self, name: &str, found: &mut Vec<Wrong>) {
+        let at = below("/parameters", name);
+        if !is_name(name) {
+            let message = format!(
+                "a parameter has a name of up to {LONGEST_NAME} of a-z, 0-9 and _ that begins with a letter"
+            );
+            found.push(Wrong::at(&*at, message));
+        }
+        if self.description.chars().count() > LONGEST_DESCRIPTION {
+            let message = format!("must be no longer than {LONGEST_DESCRIPTION} characters");
+            found.push(Wrong::at(format!("{at}/description"), message));
+        }
+        if self.choices.len() > MOST_CHOICES {
+            let message = format!("has {} values; it may have {MOST_CHOICES}", self.choices.len());
+            found.push(Wrong::at(format!("{at}/choices"), message));
+        }
+        for (index, choice) in self.choices.iter().enumerate().filter(|(_, choice)| !self.kind.takes(choice))
+        {
+            found.push(Wrong::at(format!("{at}/choices/{index}"), self.not_of_type(choice)));
+        }
+        let Some(default) = &self.default else { return };
+        if self.required {
+            let message = "a parameter that must be given has no use for a default; leave out one of the two";
+            found.push(Wrong::at(format!("{at}/default"), message));
+        } else if let Err(message) = self.takes(default) {
+            found.push(Wrong::at(format!("{at}/default"), message));
+        }
+    }
+
+    /// Whether it takes a value; why not.
+    pub(super) fn takes(&self, value: &Value) -> Result<(), String> {
+        if !self.kind.takes(value) {
+            return Err(self.not_of_type(value));
+        }
+        if self.choices.is_empty() || self.choices.contains(value) {
+            return Ok(());
+        }
+        let choices: Vec<String> = self.choices.iter().map(Value::to_string).collect();
+        Err(format!("must be one of {}", choices.join(", ")))
+    }
+
+    /// What is asked of a value, for people.
+    pub(super) fn in_words(&self) -> String {
+        let kind = self.kind.in_words();
+        match self.description.as_str() {
+            "" => kind.to_owned(),
+            description => format!("{kind} ({description})"),
+        }
+    }
+
+    fn not_of_type(&self, value: &Value) -> String {
+        let given = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a string",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+        };
+        let given =
+            if self.kind == ParameterType::Integer && value.is_f64() { "one with a fraction" } else { given };
+        format!("must be {}, not {given}", self.kind.in_words())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= LONGEST_NAME
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}

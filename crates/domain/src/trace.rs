@@ -1,0 +1,174 @@
+//! W3C trace contexts: what joins a request, the dispatch it made, the attempts at it and whatever those call.
+//!
+//! Pure. Nothing is stored for what can be told from an identifier: a dispatch that nobody asked for begins a trace of its own, whose id
+//! is its own, so that the tick writes no column more; and an attempt is the span named by its id, so that the worker, the API and the log
+//! call it the same.
+
+use std::fmt;
+
+use super::ids::{DispatchId, ExecutionId};
+
+/// A place in a trace: the trace, and the span within it that what comes next is part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TraceContext {
+    trace: u128,
+    span: u64,
+    flags: u8,
+}
+
+/// The only flag that has a meaning to everybody: whoever began the trace may have recorded it.
+const SAMPLED: u8 = 1;
+
+impl TraceContext {
+    /// Reads a `traceparent`; `None` if it is not sound, which is to be taken as if there were none.
+    ///
+    /// Of a version that is not known yet, the parts that are known are read, as the specification has it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+        if hex(version, 2)? == 0xff || version == "00" && parts.next().is_some() {
+            return None;
+        }
+        let (trace, span) = (hex(trace, 32)?, u64::try_from(hex(span, 16)?).ok()?);
+        let flags = u8::try_from(hex(flags, 2)?).ok()?;
+        (trace != 0 && span != 0).then_some(Self { trace, span, flags: flags & SAMPLED })
+    }
+
+    /// A trace that begins, from 16 and 8 random bytes.
+    #[must_use]
+    pub fn begin(trace: u128, span: u64) -> Self {
+        // Zeros mean that there is none.
+        Self { trace: trace.max(1), span: span.max(1), flags: SAMPLED }
+    }
+
+    /// Where the attempts at a dispatch belong: what asked for it, or a trace of its own.
+    #[must_use]
+    pub fn of_dispatch(id: DispatchId, traceparent: Option<&str>) -> Self {
+        traceparent.and_then(Self::parse).unwrap_or_else(|| Self::begin(id.0.as_u128(), id.0.as_u64_pair().1))
+    }
+
+    /// Another span of the trace, which is part of this one.
+    #[must_use]
+    pub fn child(self, span: u64) -> Self {
+        Self { span: span.max(1), ..self }
+    }
+
+    /// The span of an attempt.
+    #[must_use]
+    pub fn attempt(self, id: ExecutionId) -> Self {
+        self.child(id.0.as_u64_pair().1)
+    }
+
+    /// The trace and the span, as numbers.
+    #[must_use]
+    pub fn ids(&self) -> (u128, u64) {
+        (self.trace, self.span)
+    }
+
+    /// Whether whoever began the trace may have recorded it.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// The trace, in hex.
+    #[must_use]
+    pub fn trace_id(&self) -> String {
+        format!("{:032x}", self.trace)
+    }
+
+    /// The span, in hex.
+    #[must_use]
+    pub fn span_id(&self) -> String {
+        format!("{:016x}", self.span)
+    }
+}
+
+/// As a `traceparent`.
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, self.flags)
+    }
+}
+
+/// A number of so many hex digits, in lower case alone.
+fn hex(text: &str, digits: usize) -> Option<u128> {
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
+    (text.len() == digits && is_hex).then(|| u128::from_str_radix(text, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ids::{ClaimToken, execution_id, time_ordered};
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+
+    #[test]
+    fn only_a_sound_context_is_read() {
+        let sound = format!("00-{TRACE}-b7ad6b7169203331-01");
+        for (text, expected) in [
+            (sound.clone(), Some(sound.clone())),
+            (format!("00-{TRACE}-b7ad6b7169203331-00"), Some(format!("00-{TRACE}-b7ad6b7169203331-00"))),
+            // Flags without a meaning, and later versions, are not handed on.
+            (format!("00-{TRACE}-b7ad6b7169203331-ff"), Some(sound.clone())),
+            (format!("cc-{TRACE}-b7ad6b7169203331-01-more"), Some(sound.clone())),
+            (format!("{sound}-more"), None),
+            (format!("ff-{TRACE}-b7ad6b7169203331-01"), None),
+            (sound.to_uppercase(), None),
+            (format!("00-{}-b7ad6b7169203331-01", "0".repeat(32)), None),
+            (format!("00-{TRACE}-0000000000000000-01"), None),
+            (format!("00-{TRACE}-b7ad6b7169203331"), None),
+            (format!("00-+{}-b7ad6b7169203331-01", "1".repeat(31)), None),
+            ("00-0af7-b7ad6b7169203331-01".into(), None),
+            ("é".into(), None),
+            (String::new(), None),
+        ] {
+            let found = TraceContext::parse(&text);
+            assert_eq!(found.map(|context| context.to_string()), expected, "{text}");
+            let is_sampled = expected.map(|text| text.ends_with("-01"));
+            assert_eq!(found.map(|context| context.is_sampled()), is_sampled, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_dispatch_is_in_the_trace_of_what_asked_for_it_or_begins_one() {
+        let id = DispatchId(time_ordered(DateTime::from_timestamp_millis(1_790_000_000_000).unwrap()));
+        let asked = TraceContext::of_dispatch(id, Some(&format!("00-{TRACE}-b7ad6b7169203331-01")));
+        assert_eq!((asked.trace_id().as_str(), asked.span_id().as_str()), (TRACE, "b7ad6b7169203331"));
+        for none in [None, Some("broken")] {
+            let own = TraceContext::of_dispatch(id, none);
+            assert_eq!(own.trace_id(), id.0.simple().to_string());
+            assert_eq!(own.ids(), (id.0.as_u128(), id.0.as_u64_pair().1));
+            assert!(own.is_sampled());
+            assert_eq!(TraceContext::parse(&own.to_string()), Some(own), "it is sound");
+        }
+    }
+
+    #[test]
+    fn every_attempt_is_a_span_of_its_own_in_the_trace_of_its_dispatch() {
+        let at = DateTime::from_timestamp_millis(1_790_000_000_000).unwrap();
+        let id = DispatchId(time_ordered(at));
+        let dispatch = TraceContext::of_dispatch(id, None);
+        let spans: std::collections::HashSet<String> = (1..=1_000)
+            .map(|token| {
+                let attempt = dispatch.attempt(execution_id(at, id, ClaimToken(token)));
+                assert_eq!(attempt.trace_id(), dispatch.trace_id());
+                attempt.span_id()
+            })
+            .chain([dispatch.span_id()])
+            .collect();
+        assert_eq!(spans.len(), 1_001);
+    }
+
+    #[test]
+    fn nothing_is_ever_all_zeros() {
+        let none = DispatchId(Uuid::nil());
+        let context = TraceContext::of_dispatch(none, None).attempt(ExecutionId(Uuid::nil()));
+        assert!(TraceContext::parse(&context.to_string()).is_some());
+    }
+}

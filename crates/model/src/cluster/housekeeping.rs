@@ -1,0 +1,139 @@
+//! How the installation keeps house: what the leader was told about retention, for the built-in jobs.
+//!
+//! The settings are those of schedulers. The built-in jobs run on workers, which must not remove by settings of their own what a scheduler
+//! was told to keep: so the leader writes down what it was told ([`tell`]), in fenced transactions, and the jobs read it ([`told`]). The other
+//! way round, a job that has removed all that was due leaves a mark ([`note_retained`]), and the leader does the work itself while there is
+//! no fresh one. One row; whoever dies leaves it as it was.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use crate::schema::housekeeping;
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::retention::{HistoryExpiry, Retention};
+
+/// How long things are kept, and what becomes of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Housekeeping {
+    /// How long finished things are kept.
+    pub retention: Retention,
+    /// How long idempotency keys are remembered; whole seconds.
+    pub idempotency_keys: Duration,
+    /// What becomes of old months of history.
+    pub expiry: HistoryExpiry,
+    /// Silence after which a standby is removed; whole seconds.
+    pub stale_scheduler: Duration,
+    /// How long a worker that was given up stays in the list; whole seconds.
+    pub stale_worker: Duration,
+}
+
+#[derive(PartialEq, Eq, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = housekeeping, check_for_backend(diesel::pg::Pg))]
+struct Row {
+    finished_days: i32,
+    dead_letter_days: i32,
+    audit_days: i32,
+    idempotency_key_seconds: i64,
+    history_expiry: String,
+    stale_scheduler_seconds: i64,
+    stale_worker_seconds: i64,
+}
+
+impl Row {
+    fn of(told: &Housekeeping) -> Self {
+        let days = |days: u32| i32::try_from(days).unwrap_or(i32::MAX);
+        // A second at least: what is shorter would be none at all.
+        let seconds = |time: Duration| i64::try_from(time.as_secs().max(1)).unwrap_or(i64::MAX);
+        Self {
+            finished_days: days(told.retention.finished_days),
+            dead_letter_days: days(told.retention.dead_letter_days),
+            audit_days: days(told.retention.audit_days),
+            idempotency_key_seconds: seconds(told.idempotency_keys),
+            history_expiry: told.expiry.as_str().to_owned(),
+            stale_scheduler_seconds: seconds(told.stale_scheduler),
+            stale_worker_seconds: seconds(told.stale_worker),
+        }
+    }
+
+    fn read(self) -> DbResult<Housekeeping> {
+        let corrupt =
+            |reason: String| DbError::Corrupt { what: "the row of housekeeping".to_owned(), reason };
+        let days = |days: i32| u32::try_from(days).map_err(|error| corrupt(error.to_string()));
+        let seconds = |seconds: i64| {
+            u64::try_from(seconds).map(Duration::from_secs).map_err(|error| corrupt(error.to_string()))
+        };
+        Ok(Housekeeping {
+            retention: Retention {
+                finished_days: days(self.finished_days)?,
+                dead_letter_days: days(self.dead_letter_days)?,
+                audit_days: days(self.audit_days)?,
+            },
+            idempotency_keys: seconds(self.idempotency_key_seconds)?,
+            expiry: self
+                .history_expiry
+                .parse()
+                .map_err(|_unknown| corrupt(format!("history_expiry is {:?}", self.history_expiry)))?,
+            stale_scheduler: seconds(self.stale_scheduler_seconds)?,
+            stale_worker: seconds(self.stale_worker_seconds)?,
+        })
+    }
+}
+
+/// Writes down what the leader was told, if that is not what stands there; returns whether it was written. Call it in a fenced transaction.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn tell(conn: &mut Conn, told: &Housekeeping) -> DbResult<bool> {
+    let row = Row::of(told);
+    let stored: Option<Row> =
+        housekeeping::table.select(Row::as_select()).get_result(conn).await.optional()?;
+    if stored.as_ref() == Some(&row) {
+        return Ok(false);
+    }
+    diesel::insert_into(housekeeping::table)
+        .values(&row)
+        .on_conflict(housekeeping::is_only)
+        .do_update()
+        .set((&row, housekeeping::told_at.eq(database_clock::clock_timestamp())))
+        .execute(conn)
+        .await?;
+    Ok(true)
+}
+
+/// What the latest leader was told; `None` when nobody has led since the table exists.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn told(conn: &mut Conn) -> DbResult<Option<Housekeeping>> {
+    let row: Option<Row> = housekeeping::table.select(Row::as_select()).get_result(conn).await.optional()?;
+    row.map(Row::read).transpose()
+}
+
+/// Notes that all that was due has been removed now.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn note_retained(conn: &mut Conn) -> DbResult<()> {
+    let now = housekeeping::retained_at.eq(database_clock::clock_timestamp().nullable());
+    diesel::update(housekeeping::table).set(now).execute(conn).await?;
+    Ok(())
+}
+
+/// Whether that has been noted within `time`.
+///
+/// A mark from the future, which a clock that was set back leaves, counts for nothing.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn was_retained_within(conn: &mut Conn, time: Duration) -> DbResult<bool> {
+    let marks: Option<(Option<DateTime<Utc>>, DateTime<Utc>)> = housekeeping::table
+        .select((housekeeping::retained_at, database_clock::clock_timestamp()))
+        .get_result(conn)
+        .await
+        .optional()?;
+    let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
+    Ok(marks.is_some_and(|(at, now)| at.is_some_and(|at| at <= now && now - at < time)))
+}

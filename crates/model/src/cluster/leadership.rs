@@ -1,0 +1,290 @@
+//! Scheduler processes and their leadership.
+//!
+//! At most one row is the leader's (a partial unique index sees to it). Taking over locks that row `FOR UPDATE`, which
+//! waits for the leader's transactions in flight, because each of those holds it `FOR KEY SHARE` ([`crate::dispatching::tick::fence`]);
+//! renewals are plain updates and disturb neither. Terms come from a sequence and are never reused. A heartbeat counts
+//! as expired when it is older than the lease, or further in the future than the lease: after the database's clock was
+//! set back, the living renew at once and only the dead keep a heartbeat from the future.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Double, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use crate::connection::error::ConstraintKind;
+use crate::events::append::{self, NewEvent};
+use crate::schema::scheduler_instances;
+use crate::{Conn, DbError, DbResult, connection::transaction};
+use sched_domain::ids::{InstanceId, Term};
+use sched_domain::instance::TermEnd;
+
+/// A scheduler as it registers itself.
+#[derive(Debug, Clone, Insertable)]
+#[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
+pub struct NewInstance {
+    /// Random identity, made when the process started.
+    pub id: InstanceId,
+    /// Host, a label.
+    pub hostname: String,
+    /// Process id, a label.
+    pub pid: i32,
+    /// Version of the program.
+    pub version: String,
+}
+
+/// A scheduler as it is registered.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Instance {
+    pub id: InstanceId,
+    pub hostname: String,
+    pub pid: i32,
+    pub version: String,
+    pub started_at: DateTime<Utc>,
+    pub last_heartbeat: DateTime<Utc>,
+    pub is_leader: bool,
+    pub leader_since: Option<DateTime<Utc>>,
+    pub term: Option<Term>,
+    pub step_down_requested_at: Option<DateTime<Utc>>,
+    pub step_down_term: Option<Term>,
+    pub clock_offset_seconds: Option<f64>,
+}
+
+impl Instance {
+    /// Since when it is asked to step down from its present term.
+    #[must_use]
+    pub fn asked_to_step_down_at(&self) -> Option<DateTime<Utc>> {
+        self.step_down_requested_at.filter(|_| self.term.is_some() && self.term == self.step_down_term)
+    }
+}
+
+/// What became of an attempt to take over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TakeOver {
+    /// We lead, with this term.
+    Leading(Term),
+    /// Somebody else leads, and its lease holds (or it was faster).
+    Held,
+}
+
+/// What became of a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heartbeat {
+    /// Recorded; the term is ours if we lead.
+    Recorded {
+        /// The term we hold in the database.
+        term: Option<Term>,
+        /// Since when, in the database's time.
+        leader_since: Option<DateTime<Utc>>,
+        /// An operator asks us to step down from this term.
+        step_down: bool,
+        /// The database's clock.
+        at: DateTime<Utc>,
+    },
+    /// Our row is gone: we were taken for dead. Register again.
+    Unregistered,
+}
+
+/// Registers a scheduler, or does nothing if it is registered.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn register(conn: &mut Conn, instance: &NewInstance) -> DbResult<()> {
+    diesel::insert_into(scheduler_instances::table)
+        .values(instance)
+        .on_conflict_do_nothing()
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+statement! {
+    /// Renews the lease. A statement of its own because an update made by the query builder is prepared anew each time: two transactions.
+    Renew = "leadership/leader_heartbeat.sql",
+    (clock_offset: Option<f64> as Nullable<Double>, id: InstanceId as SqlUuid)
+    -> (Nullable<BigInt>, Nullable<Timestamptz>, Nullable<BigInt>, Timestamptz)
+}
+
+/// Says that the scheduler lives; for the leader this renews the lease.
+///
+/// `clock_offset` is how many seconds the database's clock was ahead of the host's when that was measured last; it is
+/// kept for operators to see.
+///
+/// # Errors
+/// When the database cannot be asked; the caller must then not assume that the lease was renewed.
+pub async fn heartbeat(conn: &mut Conn, id: InstanceId, clock_offset: Option<f64>) -> DbResult<Heartbeat> {
+    type Row = (Option<Term>, Option<DateTime<Utc>>, Option<Term>, DateTime<Utc>);
+    let row: Option<Row> = Renew { clock_offset, id }.get_result(conn).await.optional()?;
+    Ok(row.map_or(Heartbeat::Unregistered, |(term, leader_since, asked, at)| Heartbeat::Recorded {
+        term,
+        leader_since,
+        step_down: term.is_some() && term == asked,
+        at,
+    }))
+}
+
+statement! {
+    /// Leaves the leader a note.
+    RequestStepDown = "leadership/leader_request_step_down.sql", () -> SqlUuid
+}
+
+/// Asks the leader to step down and returns it; `None` when nobody leads. Asked twice in one term, the first request stands.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn request_step_down(conn: &mut Conn) -> DbResult<Option<Instance>> {
+    let Some(id) = RequestStepDown {}.get_result::<InstanceId>(conn).await.optional()? else {
+        return Ok(None);
+    };
+    let row = scheduler_instances::table.find(id);
+    Ok(row.select(Instance::as_select()).get_result(conn).await.optional()?)
+}
+
+/// Whether another scheduler than the leader would take over: it has said within a lease that it lives, and has not given way lately.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn has_standby(conn: &mut Conn, lease: Duration) -> DbResult<bool> {
+    Ok(HasStandby { lease_seconds: lease.as_secs_f64() }.get_result(conn).await?)
+}
+
+statement! {
+    HasStandby = "leadership/leader_has_standby.sql", (lease_seconds: f64 as Double) -> Bool
+}
+
+statement! {
+    /// The leader's row, without and with a lock.
+    Leader = "leadership/leader.sql", (lease_seconds: f64 as Double) -> (BigInt, Bool)
+}
+statement! {
+    LockLeader = "leadership/leader_lock.sql", (lease_seconds: f64 as Double) -> (BigInt, Bool)
+}
+statement! {
+    Lead = "leadership/leader_begin_term.sql", (id: InstanceId as SqlUuid) -> (BigInt, Text, Int4, Nullable<BigInt>, Nullable<Text>)
+}
+statement! {
+    EndTerm = "leadership/leader_end_term.sql", (term: Term as BigInt, reason: TermEnd as Text) -> BigInt
+}
+statement! {
+    LockTerm = "leadership/leader_lock_term.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> BigInt
+}
+
+/// A term that begins, and the one before it.
+#[derive(Queryable)]
+struct Begun {
+    term: Term,
+    hostname: String,
+    pid: i32,
+    former_term: Option<Term>,
+    former_end: Option<String>,
+}
+
+fn leader_changed(id: InstanceId, begun: &Begun) -> NewEvent {
+    NewEvent {
+        tenant_id: None,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type: append::LEADER_CHANGED,
+        payload: serde_json::json!({
+            "instance_id": id,
+            "hostname": begun.hostname,
+            "pid": begun.pid,
+            "term": begun.term,
+            "former_term": begun.former_term,
+            "former_end_reason": begun.former_end,
+        }),
+    }
+}
+
+/// Takes over if nobody leads or the leader's lease has expired.
+///
+/// # Errors
+/// When the database cannot be asked, or the old leader's transaction in flight outlasts the lock time-out; try again.
+pub async fn take_over(conn: &mut Conn, id: InstanceId, lease: Duration) -> DbResult<TakeOver> {
+    let lease_seconds = lease.as_secs_f64();
+    let leader: Option<(Term, bool)> = Leader { lease_seconds }.get_result(conn).await.optional()?;
+    if matches!(leader, Some((_, false))) {
+        return Ok(TakeOver::Held);
+    }
+    let taken = transaction::transact(conn, "take_over", async |conn: &mut Conn| {
+        let leader: Option<(Term, bool)> = LockLeader { lease_seconds }.get_result(conn).await.optional()?;
+        match leader {
+            Some((_, false)) => return Ok(TakeOver::Held),
+            Some((term, true)) => {
+                EndTerm { term, reason: TermEnd::Expired }.execute(conn).await?;
+            }
+            None => {}
+        }
+        let begun: Option<Begun> = Lead { id }.get_result(conn).await.optional()?;
+        // No row of ours: we were taken for dead and must register again first.
+        let Some(begun) = begun else { return Ok(TakeOver::Held) };
+        append::append(conn, &[leader_changed(id, &begun)]).await?;
+        Ok(TakeOver::Leading(begun.term))
+    })
+    .await;
+    match taken {
+        Err(DbError::Constraint { kind: ConstraintKind::Unique, .. }) => Ok(TakeOver::Held),
+        result => result,
+    }
+}
+
+/// Gives up leadership if it is still ours, and waits for our transactions in flight. Returns whether it was ours.
+///
+/// # Errors
+/// When the database cannot be asked; the lease then expires by itself.
+pub async fn resign(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<bool> {
+    transaction::transact(conn, "resign", async |conn: &mut Conn| {
+        let ours: Option<Term> = LockTerm { id, term }.get_result(conn).await.optional()?;
+        if ours.is_some() {
+            EndTerm { term, reason: TermEnd::Resigned }.execute(conn).await?;
+        }
+        Ok(ours.is_some())
+    })
+    .await
+}
+
+/// Removes the registration of a scheduler that stops. A leader resigns first.
+///
+/// # Errors
+/// When the database cannot be asked; the row is then removed as stale later.
+pub async fn unregister(conn: &mut Conn, id: InstanceId) -> DbResult<()> {
+    let row = scheduler_instances::table.find(id).filter(diesel::dsl::not(scheduler_instances::is_leader));
+    diesel::delete(row).execute(conn).await?;
+    Ok(())
+}
+
+statement! {
+    /// Removes standbys that have been silent for long.
+    RemoveStale = "leadership/instances_remove_stale.sql", (seconds: f64 as Double) -> SqlUuid
+}
+
+/// Removes registrations of schedulers that have been silent for `silence` and do not lead; returns them.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn remove_stale(conn: &mut Conn, silence: Duration) -> DbResult<Vec<InstanceId>> {
+    Ok(RemoveStale { seconds: silence.as_secs_f64() }.load(conn).await?)
+}
+
+/// All registered schedulers, the leader first.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn) -> DbResult<Vec<Instance>> {
+    let table = scheduler_instances::table;
+    let order = (scheduler_instances::is_leader.desc(), scheduler_instances::started_at.asc());
+    Ok(table.order(order).limit(1000).select(Instance::as_select()).load(conn).await?)
+}
+
+/// The scheduler with this id, if it is there or was lately.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, id: InstanceId) -> DbResult<Option<Instance>> {
+    let found = scheduler_instances::table.find(id).select(Instance::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}

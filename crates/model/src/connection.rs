@@ -1,0 +1,16 @@
+//! Connections, transactions, migrations and the macros for SQL statements.
+
+#[macro_use]
+pub(crate) mod fragment;
+#[macro_use]
+pub(crate) mod statement;
+pub mod database_clock;
+pub mod error;
+pub(crate) mod hosts;
+pub mod migrations;
+pub mod notify;
+pub mod partitions;
+pub mod pool;
+pub mod row_security;
+pub mod startup;
+pub mod transaction;

@@ -1,0 +1,214 @@
+//! The servers that a URL names, and which of them is spoken to: the one that takes writes.
+//!
+//! Of several one is the primary and others stand by. Each is asked in turn, beginning with the one that was right last, and has its share of
+//! the time, so that one that is silent (its machine is gone, so nobody refuses either) does not use up what the others need. A server that stands
+//! by is left at once, as all that is read there may be old and nothing can be written. Decides about new connections only: those that exist
+//! end with their server, or are dropped when it turns out to be read-only ([`crate::connection::transaction`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, TargetSessionAttrs};
+
+/// What a URL says about the kind of server.
+const KIND_OF_SERVER: &str = "target_session_attrs";
+
+/// The servers of one URL.
+#[derive(Clone)]
+pub(crate) struct Servers {
+    each: Vec<Config>,
+    /// The one that was right last.
+    last: Arc<AtomicUsize>,
+    /// What each may take.
+    share: Duration,
+}
+
+impl Servers {
+    /// Reads the URL; `prepare` sets what all have in common. All together may take `limit`.
+    ///
+    /// # Errors
+    /// When the URL is none.
+    pub(crate) fn of(
+        url: &str,
+        limit: Duration,
+        prepare: impl Fn(&mut Config),
+    ) -> Result<Self, tokio_postgres::Error> {
+        let mut each = Vec::new();
+        for url in one_by_one(url) {
+            let mut config: Config = url.parse()?;
+            if !url.contains(KIND_OF_SERVER) {
+                config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            }
+            prepare(&mut config);
+            each.push(config);
+        }
+        let count = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
+        let share = limit / count;
+        for config in &mut each {
+            // One that names several stays whole, and the driver waits so long for each.
+            let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+            config.connect_timeout(share / hosts);
+        }
+        Ok(Self { each, last: Arc::new(AtomicUsize::new(0)), share })
+    }
+
+    /// Host and port of each server; a socket in the file system is `localhost`.
+    pub(crate) fn places(&self) -> Vec<(String, u16)> {
+        self.each.iter().flat_map(places).collect()
+    }
+
+    /// Asks one after the other with `connect`; the answer of the first that will do, else the reason of the last.
+    ///
+    /// # Errors
+    /// When none will do.
+    pub(crate) async fn first<T, F>(&self, connect: impl Fn(Config) -> F) -> Result<T, NoServer>
+    where
+        F: Future<Output = Result<T, tokio_postgres::Error>>,
+    {
+        let count = self.each.len();
+        let mut last = NoServer::Late(self.share);
+        // What another connection finds out meanwhile is as good a beginning as any.
+        let begin = self.last.load(Ordering::Relaxed);
+        for (position, config) in self.each.iter().enumerate().cycle().skip(begin).take(count) {
+            match tokio::time::timeout(self.share, connect(config.clone())).await {
+                Ok(Ok(connected)) => {
+                    self.last.store(position, Ordering::Relaxed);
+                    return Ok(connected);
+                }
+                Ok(Err(error)) => last = NoServer::Refused(error),
+                Err(_) => last = NoServer::Late(self.share),
+            }
+        }
+        Err(last)
+    }
+}
+
+fn places(config: &Config) -> Vec<(String, u16)> {
+    // The driver takes a list in `host=` for one name.
+    let names = config.get_hosts().iter().flat_map(|host| match host {
+        Host::Tcp(names) => names.split(',').map(str::to_owned).collect::<Vec<_>>(),
+        #[cfg(unix)]
+        Host::Unix(_) => vec!["localhost".to_owned()],
+    });
+    let addresses = config.get_hostaddrs().iter().map(ToString::to_string);
+    let ports = config.get_ports();
+    // One port, or none, is that of all servers; else there is one for each, and each may have a name and an address.
+    let port = |position: usize| ports.get(position).or(ports.first()).copied().unwrap_or(5432);
+    let numbered = names.enumerate().chain(addresses.enumerate());
+    numbered.map(|(position, host)| (host, port(position))).collect()
+}
+
+/// Why none of the servers will do: what the last that was asked said.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoServer {
+    /// It refused.
+    #[error("no server takes connections that write")]
+    Refused(#[source] tokio_postgres::Error),
+    /// It was silent.
+    #[error("no server answered within {0:?}")]
+    Late(Duration),
+}
+
+/// A URL for each server that one names. What names its servers in another way than before the first `/` stays whole.
+fn one_by_one(url: &str) -> Vec<String> {
+    let whole = || vec![url.to_owned()];
+    // The driver ends the credentials at the first `@` too.
+    let Some((scheme, rest)) = url.split_once("://") else { return whole() };
+    let (credentials, rest) = rest.split_once('@').map_or(("", rest), |(before, after)| (before, after));
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (servers, more) = rest.split_at(end);
+    if !servers.contains(',')
+        || ["host=", "hostaddr=", "port=", "load_balance_hosts="].iter().any(|word| more.contains(word))
+    {
+        return whole();
+    }
+    let at = if credentials.is_empty() { "" } else { "@" };
+    servers.split(',').map(|server| format!("{scheme}://{credentials}{at}{server}{more}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    fn servers(url: &str) -> Servers {
+        Servers::of(url, Duration::from_secs(6), |_| {}).expect("a URL")
+    }
+
+    #[test]
+    fn each_server_of_a_url_is_asked_for_by_itself_and_has_to_take_writes() {
+        let servers = servers("postgresql://u:p%40w@one:1,two,three:3/sched?sslmode=disable");
+        let hosts: Vec<_> = servers
+            .each
+            .iter()
+            .map(|config| (config.get_hosts().to_vec(), config.get_ports().to_vec()))
+            .collect();
+        let tcp = |name: &str| vec![Host::Tcp(name.to_owned())];
+        assert_eq!(hosts, [(tcp("one"), vec![1]), (tcp("two"), vec![5432]), (tcp("three"), vec![3])]);
+        for config in &servers.each {
+            assert_eq!(config.get_user(), Some("u"));
+            assert_eq!(config.get_password(), Some(&b"p@w"[..]));
+            assert_eq!(config.get_dbname(), Some("sched"));
+            assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+            assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(2)));
+        }
+    }
+
+    #[test]
+    fn places_are_all_servers_however_the_url_names_them() {
+        for (url, expected) in [
+            ("postgresql://u:p@one:1,two,three:3/sched", &[("one", 1), ("two", 5432), ("three", 3)][..]),
+            ("postgresql:///sched?host=one,two&port=7,8", &[("one", 7), ("two", 8)]),
+            ("postgresql://one:6/sched?hostaddr=10.0.0.5", &[("one", 6), ("10.0.0.5", 6)]),
+            ("postgresql:///sched?host=/run/postgresql", &[("localhost", 5432)]),
+        ] {
+            let places = servers(url).places();
+            let places: Vec<(&str, u16)> = places.iter().map(|(host, port)| (host.as_str(), *port)).collect();
+            assert_eq!(places, expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_the_url_says_about_the_kind_of_server_stands() {
+        let servers = servers("postgresql://one,two/sched?target_session_attrs=any");
+        assert!(
+            servers.each.iter().all(|config| config.get_target_session_attrs() == TargetSessionAttrs::Any)
+        );
+    }
+
+    #[test]
+    fn servers_that_are_named_in_another_way_stay_together_and_have_to_take_writes_too() {
+        for text in ["host=one,two user=u", "postgresql:///sched?host=one&host=two"] {
+            let servers = servers(text);
+            let [config] = &servers.each[..] else { panic!("{} configurations", servers.each.len()) };
+            assert_eq!(config.get_hosts().len(), 2, "{text}");
+            assert_eq!(config.get_connect_timeout(), Some(&Duration::from_secs(3)), "for each of them");
+            assert_eq!(config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_leaves_the_others_their_time_and_the_one_that_answered_is_asked_first_afterwards()
+     {
+        let servers =
+            Servers::of("postgresql://silent,right/sched", Duration::from_secs(2), |_| {}).expect("a URL");
+        let asked = Mutex::new(Vec::new());
+        let connect = |config: Config| {
+            let Some(Host::Tcp(host)) = config.get_hosts().first().cloned() else { panic!("no host") };
+            asked.lock().expect("no panic").push(host.clone());
+            async move {
+                if host == "silent" {
+                    std::future::pending::<()>().await;
+                }
+                Ok(host)
+            }
+        };
+        for _ in 0..2 {
+            assert_eq!(servers.first(connect).await.ok().as_deref(), Some("right"));
+        }
+        assert_eq!(*asked.lock().expect("no panic"), ["silent", "right", "right"]);
+    }
+}

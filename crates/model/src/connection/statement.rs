@@ -1,0 +1,120 @@
+//! Statements the query builder cannot say, as query nodes with a static identity.
+//!
+//! `diesel::sql_query` prepares its text anew at every execution; a node whose text is constant and whose identity is
+//! static is prepared once per connection. The text is one `.sql` file, or one after another that several begin with,
+//! since the order of a list is no parameter that an index could serve. Each parameter `$1`, `$2`, … stands in it exactly
+//! once and in order (a statement that needs one twice names it in its first `WITH`), because the driver numbers
+//! parameters as it meets them.
+
+/// Declares a statement: a struct of its parameters, in the order of their numbers, and the SQL types of its columns.
+macro_rules! statement {
+    (
+        $(#[$meta:meta])*
+        $name:ident $(<$lt:lifetime>)? = $file:literal $(after $head:literal)?,
+        ($($field:ident: $ty:ty as $sql:ty),* $(,)?) -> $columns:ty
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        struct $name $(<$lt>)? { $($field: $ty),* }
+
+        impl $(<$lt>)? diesel::query_builder::QueryId for $name $(<$lt>)? {
+            // The text is constant, whatever the parameters: one prepared statement serves all.
+            type QueryId = statement!(@erased $name $(, $lt)?);
+            const HAS_STATIC_QUERY_ID: bool = true;
+        }
+
+        impl $(<$lt>)? diesel::query_builder::Query for $name $(<$lt>)? {
+            type SqlType = $columns;
+        }
+
+        impl<$($lt,)? C> diesel::RunQueryDsl<C> for $name $(<$lt>)? {}
+
+        impl $(<$lt>)? diesel::query_builder::QueryFragment<diesel::pg::Pg> for $name $(<$lt>)? {
+            fn walk_ast<'b>(
+                &'b self,
+                mut out: diesel::query_builder::AstPass<'_, 'b, diesel::pg::Pg>,
+            ) -> diesel::QueryResult<()> {
+                let text = concat!(
+                    $(include_str!($head),)?
+                    include_str!($file),
+                );
+                let text = $crate::connection::statement::Pieces::new($crate::fault_injection::statement($file, text));
+                $(
+                    let (before, text) = text.at_next_parameter()?;
+                    out.push_sql(before);
+                    out.push_bind_param::<$sql, _>(&self.$field)?;
+                )*
+                out.push_sql(text.rest()?);
+                Ok(())
+            }
+        }
+    };
+    (@erased $name:ident) => { $name };
+    (@erased $name:ident, $lt:lifetime) => { $name<'static> };
+}
+
+/// The text of a statement, cut at its parameters.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    rest: &'static str,
+    parameters: usize,
+}
+
+impl Pieces {
+    pub(crate) fn new(text: &'static str) -> Self {
+        Self { rest: text.trim_end(), parameters: 0 }
+    }
+
+    /// The text up to the next parameter, which must be the one that follows in number, and what remains.
+    pub(crate) fn at_next_parameter(self) -> diesel::QueryResult<(&'static str, Self)> {
+        let parameters = self.parameters + 1;
+        let name = format!("${parameters}");
+        let (before, rest) = self
+            .rest
+            .split_once(name.as_str())
+            .ok_or_else(|| malformed(format!("parameter {name} is missing or out of order")))?;
+        check_no_parameter(before)?;
+        Ok((before, Self { rest, parameters }))
+    }
+
+    /// The text after the last parameter.
+    pub(crate) fn rest(self) -> diesel::QueryResult<&'static str> {
+        check_no_parameter(self.rest)?;
+        Ok(self.rest)
+    }
+}
+
+/// Refuses text in which a parameter stands that was not expected there.
+fn check_no_parameter(text: &str) -> diesel::QueryResult<()> {
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character == '$' && characters.peek().is_some_and(char::is_ascii_digit) {
+            return Err(malformed(format!("unexpected parameter in {text:?}")));
+        }
+    }
+    Ok(())
+}
+
+fn malformed(message: String) -> diesel::result::Error {
+    diesel::result::Error::QueryBuilderError(message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pieces;
+
+    #[test]
+    fn text_is_cut_at_parameters_in_order() {
+        let (first, pieces) = Pieces::new("SELECT $1, $2::text\n").at_next_parameter().unwrap();
+        let (second, pieces) = pieces.at_next_parameter().unwrap();
+        assert_eq!([first, second, pieces.rest().unwrap()], ["SELECT ", ", ", "::text"]);
+    }
+
+    #[test]
+    fn repeated_missing_and_superfluous_parameters_are_refused() {
+        let (_, repeated) = Pieces::new("SELECT $1, $1").at_next_parameter().unwrap();
+        assert!(repeated.rest().is_err());
+        assert!(Pieces::new("SELECT 1").at_next_parameter().is_err());
+        assert!(Pieces::new("SELECT $2, $1").at_next_parameter().is_err());
+    }
+}

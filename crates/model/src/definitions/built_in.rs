@@ -1,0 +1,159 @@
+//! Seeing to it that an installation has its built-in functions and their jobs.
+//!
+//! [`install`] makes what is missing, in one transaction, and may be called as often as one likes: `schedctl migrate up` and `schedctl dev`
+//! do. Functions follow the release; jobs belong to the operator once they exist, so one that was changed, disabled or deleted stays so.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde_json::json;
+
+use super::functions::{self, FunctionSettings};
+use crate::jobs::{self, SaveError, SaveMode};
+use crate::schema::{queues, scheduled_jobs};
+use crate::{Conn, DbResult, connection::transaction};
+use sched_domain::built_in::{self, Builtin};
+use sched_domain::dependency::AfterMode;
+use sched_domain::function::HandlerType;
+use sched_domain::ids::{DEFAULT_TENANT, FunctionId};
+use sched_domain::job::{JobSettings, MisfireKind};
+use sched_timetable::CalendarRoll;
+
+/// Which component the jobs say wrote them.
+const SOURCE: &str = "install";
+
+/// What [`install`] did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Installed {
+    /// Functions that are new or different now.
+    pub functions: Vec<&'static str>,
+    /// Jobs that are new.
+    pub jobs: Vec<&'static str>,
+    /// Built-in functions or jobs whose names others have taken; they were left out.
+    pub taken: Vec<&'static str>,
+}
+
+/// Makes the built-in functions and jobs that are missing.
+///
+/// # Errors
+/// When the database cannot be asked, or a built-in job is refused, which none is.
+pub async fn install(conn: &mut Conn) -> Result<Installed, SaveError> {
+    transaction::transact(conn, "install_system", async |conn: &mut Conn| {
+        diesel::insert_into(queues::table)
+            .values((
+                queues::tenant_id.eq(DEFAULT_TENANT),
+                queues::name.eq(built_in::QUEUE),
+                queues::description.eq("Where the built-in jobs wait."),
+            ))
+            .on_conflict_do_nothing()
+            .execute(conn)
+            .await?;
+        let mut installed = Installed::default();
+        for builtin in built_in::builtins() {
+            install_one(conn, &builtin, &mut installed).await?;
+        }
+        Ok(installed)
+    })
+    .await
+}
+
+async fn install_one(conn: &mut Conn, builtin: &Builtin, installed: &mut Installed) -> Result<(), SaveError> {
+    let Some((function, is_changed)) =
+        functions::save_builtin(conn, DEFAULT_TENANT, &function(builtin)).await?
+    else {
+        installed.taken.push(builtin.name);
+        return Ok(());
+    };
+    if is_changed {
+        installed.functions.push(builtin.name);
+    }
+    if has_job(conn, builtin, function).await? {
+        return Ok(());
+    }
+    if jobs::by_name(conn, DEFAULT_TENANT, builtin.name).await?.is_some() {
+        installed.taken.push(builtin.name);
+        return Ok(());
+    }
+    let saved = jobs::save(conn, DEFAULT_TENANT, &job(builtin), SaveMode::Create, SOURCE).await?;
+    if let Some(reason) = builtin.disabled_reason {
+        diesel::update(scheduled_jobs::table.find((DEFAULT_TENANT, saved.job.id)))
+            .set(scheduled_jobs::disabled_reason.eq(reason))
+            .execute(conn)
+            .await?;
+    }
+    installed.jobs.push(builtin.name);
+    Ok(())
+}
+
+/// Whether the function has its job, or had it until somebody deleted it.
+async fn has_job(conn: &mut Conn, builtin: &Builtin, function: FunctionId) -> DbResult<bool> {
+    let any = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(DEFAULT_TENANT))
+        .filter(scheduled_jobs::task_function_id.eq(function))
+        .filter(scheduled_jobs::scope.eq(builtin.scope));
+    Ok(diesel::select(diesel::dsl::exists(any)).get_result(conn).await?)
+}
+
+fn function(builtin: &Builtin) -> FunctionSettings {
+    FunctionSettings {
+        name: builtin.name.to_owned(),
+        display_name: builtin.display_name.to_owned(),
+        description: builtin.description.to_owned(),
+        handler_type: HandlerType::Native,
+        handler_config: json!({"handler": builtin.name, "grace_seconds": 30}),
+        queue: built_in::QUEUE.to_owned(),
+        default_timeout_seconds: builtin.timeout_seconds,
+        retry_policy: builtin.retry_policy.clone(),
+        args_schema: None,
+    }
+}
+
+fn job(builtin: &Builtin) -> JobSettings {
+    JobSettings {
+        name: builtin.name.to_owned(),
+        description: builtin.description.to_owned(),
+        scope: builtin.scope,
+        project: None,
+        function: builtin.name.to_owned(),
+        task_args: json!({}),
+        job_type: builtin.job_type,
+        schedule_config: builtin.schedule.clone(),
+        timezone: "UTC".to_owned(),
+        dst_gap: None,
+        dst_overlap: None,
+        start_at: None,
+        end_at: None,
+        max_runs: None,
+        jitter_seconds: 0,
+        calendars: Vec::new(),
+        calendar_roll: CalendarRoll::Skip,
+        expected_duration_seconds: None,
+        after: Vec::new(),
+        after_mode: AfterMode::All,
+        misfire_policy: MisfireKind::FireOnce,
+        misfire_grace_seconds: None,
+        misfire_cap: 1,
+        max_instances: 1,
+        overlap_policy: builtin.overlap,
+        queue: None,
+        priority: None,
+        timeout_seconds: None,
+        start_within_seconds: None,
+        retry_policy: None,
+        is_enabled: builtin.disabled_reason.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn built_in_jobs_and_functions_are_sound() {
+        for builtin in built_in::builtins() {
+            assert_eq!(job(&builtin).check(), Vec::new(), "{}", builtin.name);
+            let config = function(&builtin).handler_config;
+            let config = sched_domain::handler_config::NativeConfig::parse(config).unwrap();
+            assert_eq!(config.handler, builtin.name);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Which job runs after which: the edges between jobs, written with the settings of the job that runs later.
+//!
+//! Who writes edges of a tenant holds its row ([`serialise`]), so that two writers cannot close a circle between them that neither
+//! sees; that lock is taken before every other. Then come the jobs, those that are written and those that they run after, in the order
+//! of their ids ([`lock_jobs`]); and only then are edges written ([`replace`]). The lock on a job that others run after is the one its
+//! completions take: so each of its ends either is before an edge, or is told in `job_ends`. What becomes of those is
+//! [`crate::dispatching::dependents`]' matter. All of it happens in the caller's transaction: a process that dies leaves the edges as they were.
+
+use std::collections::{BTreeSet, HashMap};
+
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::calendars;
+use crate::jobs::SaveError;
+use crate::schema::{job_dependencies, scheduled_jobs, tenants};
+use crate::{Conn, DbResult};
+use sched_domain::dependency::{After, AfterCondition, MAX_FOLLOWERS, find_cycle};
+use sched_domain::ids::{JobId, TenantId};
+use sched_domain::job::JobSettings;
+
+/// Why a job cannot run after another.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DependencyError {
+    /// The other job does not exist.
+    #[error("there is no job named {0:?}")]
+    NoSuchJob(String),
+    /// The other job waits for this one.
+    #[error("each of these jobs would wait for the one before it: {0}")]
+    Cycle(String),
+    /// As many jobs run after the other one as may.
+    #[error("{MAX_FOLLOWERS} jobs run after {0:?} already; there can be no more")]
+    Crowded(String),
+}
+
+/// A job whose edges are to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Dependent<'a> {
+    /// The job.
+    pub job: JobId,
+    /// Its settings, as they have been written.
+    pub settings: &'a JobSettings,
+}
+
+/// Keeps everybody else from writing edges of the tenant until the end of the transaction.
+///
+/// Nothing is done where no job of `settings` is to run after another.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn serialise<'a>(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: impl IntoIterator<Item = &'a JobSettings>,
+) -> DbResult<()> {
+    if settings.into_iter().any(|settings| !settings.after.is_empty()) {
+        tenants::table
+            .find(tenant)
+            .select(tenants::id)
+            .for_no_key_update()
+            .get_result::<TenantId>(conn)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Locks the calendars and then the jobs that writing `settings` will touch, each in the order of ids.
+///
+/// Nothing is done where no job of `settings` is to run after another: then each job is locked when it is written.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_jobs(conn: &mut Conn, tenant: TenantId, settings: &[&JobSettings]) -> DbResult<()> {
+    if settings.iter().all(|settings| settings.after.is_empty()) {
+        return Ok(());
+    }
+    let named: BTreeSet<String> = settings.iter().flat_map(|one| one.calendars.iter().cloned()).collect();
+    calendars::lock_named(conn, tenant, &named.into_iter().collect::<Vec<_>>()).await?;
+    let written = by_names(conn, tenant, settings.iter().map(|one| one.name.as_str())).await?;
+    let mut jobs: BTreeSet<JobId> = written.into_values().collect();
+    jobs.extend(upstream_of(conn, tenant, &jobs).await?);
+    let upstream = settings.iter().flat_map(|one| &one.after).map(|after| after.job.as_str());
+    jobs.extend(by_names(conn, tenant, upstream).await?.into_values());
+    lock(conn, tenant, &jobs).await
+}
+
+/// Locks jobs that are to be deleted, and those that they run after, in the order of ids. Edges of the tenant are serialised before
+/// ([`serialise`]).
+pub(crate) async fn lock_with_upstream(
+    conn: &mut Conn,
+    tenant: TenantId,
+    jobs: &BTreeSet<JobId>,
+) -> DbResult<()> {
+    let mut all = jobs.clone();
+    all.extend(upstream_of(conn, tenant, jobs).await?);
+    lock(conn, tenant, &all).await
+}
+
+/// Takes away what a job runs after. Its settings go on saying it, for the day on which it is restored.
+pub(crate) async fn remove(conn: &mut Conn, tenant: TenantId, job: JobId) -> DbResult<()> {
+    let jobs = BTreeSet::from([job]);
+    let upstream = upstream_of(conn, tenant, &jobs).await?;
+    if upstream.is_empty() {
+        return Ok(());
+    }
+    write(conn, tenant, &jobs, &[]).await?;
+    flag(conn, tenant, &upstream).await
+}
+
+/// Locks a job that is to be restored with these settings, and those that it is to run after, in the order of ids.
+pub(crate) async fn lock_restored(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    settings: &JobSettings,
+) -> DbResult<()> {
+    let named = settings.after.iter().map(|after| after.job.as_str());
+    let mut jobs: BTreeSet<JobId> = by_names(conn, tenant, named).await?.into_values().collect();
+    jobs.insert(job);
+    lock(conn, tenant, &jobs).await
+}
+
+/// Writes the edges of jobs whose settings have just been written, over those they had. Call it once all jobs of a transaction are
+/// written, so that their order does not matter.
+///
+/// # Errors
+/// When a job that one is to run after does not exist, or waits for it itself.
+pub async fn replace(
+    conn: &mut Conn,
+    tenant: TenantId,
+    dependents: &[Dependent<'_>],
+) -> Result<(), SaveError> {
+    if dependents.is_empty() {
+        return Ok(());
+    }
+    let jobs: BTreeSet<JobId> = dependents.iter().map(|dependent| dependent.job).collect();
+    let names = dependents.iter().flat_map(|dependent| &dependent.settings.after);
+    let ids = by_names(conn, tenant, names.map(|after| after.job.as_str())).await?;
+    let mut upstream = upstream_of(conn, tenant, &jobs).await?;
+    upstream.extend(ids.values().copied());
+    lock(conn, tenant, &upstream).await?;
+    let edges = resolve(dependents, &ids)?;
+    write(conn, tenant, &jobs, &edges).await?;
+    flag(conn, tenant, &upstream).await?;
+    if let Some(crowded) = crowded(conn, tenant, &edges).await? {
+        return Err(refusal(
+            dependents,
+            &edges,
+            |edge| edge.after == crowded,
+            |after| DependencyError::Crowded(after.job.clone()),
+        ));
+    }
+    refuse_cycles(conn, tenant, dependents, &edges).await
+}
+
+/// An edge to be written: the position of the dependent and of the entry that says so, and the two jobs.
+#[derive(Debug, Clone, Copy)]
+struct NewEdge {
+    dependent: usize,
+    entry: usize,
+    job: JobId,
+    after: JobId,
+    condition: AfterCondition,
+}
+
+fn resolve(dependents: &[Dependent<'_>], ids: &HashMap<String, JobId>) -> Result<Vec<NewEdge>, SaveError> {
+    let mut edges = Vec::new();
+    for (position, dependent) in dependents.iter().enumerate() {
+        for (entry, after) in dependent.settings.after.iter().enumerate() {
+            let Some(id) = ids.get(&after.job) else {
+                return Err(SaveError::Dependency {
+                    job: dependent.settings.name.clone(),
+                    entry,
+                    source: DependencyError::NoSuchJob(after.job.clone()),
+                });
+            };
+            let (job, condition) = (dependent.job, after.on);
+            edges.push(NewEdge { dependent: position, entry, job, after: *id, condition });
+        }
+    }
+    Ok(edges)
+}
+
+/// The refusal of the first edge that `is_at_fault`.
+fn refusal(
+    dependents: &[Dependent<'_>],
+    edges: &[NewEdge],
+    is_at_fault: impl Fn(&NewEdge) -> bool,
+    why: impl FnOnce(&After) -> DependencyError,
+) -> SaveError {
+    let found = edges.iter().find(|edge| is_at_fault(edge)).and_then(|edge| {
+        let dependent = dependents.get(edge.dependent)?;
+        Some((&dependent.settings.name, edge.entry, dependent.settings.after.get(edge.entry)?))
+    });
+    match found {
+        Some((job, entry, after)) => SaveError::Dependency { job: job.clone(), entry, source: why(after) },
+        // Only for an edge that none of these has; whoever calls has just found one of them.
+        None => SaveError::Database(crate::DbError::NotFound),
+    }
+}
+
+async fn write(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>, edges: &[NewEdge]) -> DbResult<()> {
+    use job_dependencies as d;
+    let of_jobs = d::table.filter(d::tenant_id.eq(tenant)).filter(d::job_id.eq_any(jobs));
+    diesel::delete(of_jobs).execute(conn).await?;
+    let rows: Vec<_> = edges
+        .iter()
+        .map(|edge| {
+            (
+                d::tenant_id.eq(tenant),
+                d::job_id.eq(edge.job),
+                d::after_job_id.eq(edge.after),
+                d::condition.eq(edge.condition),
+            )
+        })
+        .collect();
+    // Well below the number of parameters that a statement may have.
+    for rows in rows.chunks(5_000) {
+        diesel::insert_into(d::table).values(rows).execute(conn).await?;
+    }
+    Ok(())
+}
+
+/// Refuses edges that close a circle, naming it.
+async fn refuse_cycles(
+    conn: &mut Conn,
+    tenant: TenantId,
+    dependents: &[Dependent<'_>],
+    edges: &[NewEdge],
+) -> Result<(), SaveError> {
+    let mut starts: Vec<JobId> = edges.iter().map(|edge| edge.job).collect();
+    starts.dedup();
+    if starts.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<Uuid> = starts.iter().map(|job| job.0).collect();
+    let known: Vec<(JobId, JobId)> = Upstream { tenant, jobs: &ids }.load(conn).await?;
+    let Some(cycle) = find_cycle(&starts, &known) else { return Ok(()) };
+    let names = names_of(conn, tenant, &cycle).await?;
+    let name = |job: &JobId| names.get(job).cloned().unwrap_or_default();
+    let cycle = cycle.as_slice();
+    let around = cycle.iter().chain(cycle.first()).map(name).collect::<Vec<_>>().join(" → ");
+    let (first, last) = (cycle.first().copied(), cycle.last().copied());
+    let closes = |edge: &NewEdge| Some(edge.job) == first && Some(edge.after) == last;
+    Err(refusal(dependents, edges, closes, |_| DependencyError::Cycle(around)))
+}
+
+statement! {
+    Upstream<'a> = "dependencies/dependencies_upstream.sql", (tenant: TenantId as SqlUuid, jobs: &'a [Uuid] as Array<SqlUuid>) -> (SqlUuid, SqlUuid)
+}
+
+statement! {
+    Flag<'a> = "dependencies/dependencies_flag.sql", (tenant: TenantId as SqlUuid, jobs: &'a [Uuid] as Array<SqlUuid>) -> SqlUuid
+}
+
+/// Keeps `has_dependents` true of jobs whose edges were written.
+async fn flag(conn: &mut Conn, tenant: TenantId, upstream: &BTreeSet<JobId>) -> DbResult<()> {
+    let jobs: Vec<Uuid> = upstream.iter().map(|job| job.0).collect();
+    Flag { tenant, jobs: &jobs }.execute(conn).await?;
+    Ok(())
+}
+
+/// A job among those that the edges name after which too many run.
+async fn crowded(conn: &mut Conn, tenant: TenantId, edges: &[NewEdge]) -> DbResult<Option<JobId>> {
+    use job_dependencies as d;
+    let found = d::table
+        .filter(d::tenant_id.eq(tenant))
+        .filter(d::after_job_id.eq_any(edges.iter().map(|edge| edge.after)))
+        .group_by(d::after_job_id)
+        .having(diesel::dsl::count_star().gt(MAX_FOLLOWERS))
+        .select(d::after_job_id)
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(found)
+}
+
+async fn by_names(
+    conn: &mut Conn,
+    tenant: TenantId,
+    names: impl Iterator<Item = &str>,
+) -> DbResult<HashMap<String, JobId>> {
+    let names: BTreeSet<&str> = names.collect();
+    if names.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found: Vec<(String, JobId)> = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.eq_any(names))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select((scheduled_jobs::name, scheduled_jobs::id))
+        .load(conn)
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+/// Those of the names that no job of the tenant has.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn unknown_names(
+    conn: &mut Conn,
+    tenant: TenantId,
+    names: &BTreeSet<&str>,
+) -> DbResult<BTreeSet<String>> {
+    let found = by_names(conn, tenant, names.iter().copied()).await?;
+    let unknown = names.iter().filter(|name| !found.contains_key(**name));
+    Ok(unknown.map(|name| (*name).to_owned()).collect())
+}
+
+async fn names_of(conn: &mut Conn, tenant: TenantId, jobs: &[JobId]) -> DbResult<HashMap<JobId, String>> {
+    let found: Vec<(JobId, String)> = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::id.eq_any(jobs))
+        .select((scheduled_jobs::id, scheduled_jobs::name))
+        .load(conn)
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+/// The jobs that these run after by the edges that are there.
+async fn upstream_of(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbResult<BTreeSet<JobId>> {
+    use job_dependencies as d;
+    let found: Vec<JobId> = d::table
+        .filter(d::tenant_id.eq(tenant))
+        .filter(d::job_id.eq_any(jobs))
+        .select(d::after_job_id)
+        .load(conn)
+        .await?;
+    Ok(found.into_iter().collect())
+}
+
+async fn lock(conn: &mut Conn, tenant: TenantId, jobs: &BTreeSet<JobId>) -> DbResult<()> {
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::id.eq_any(jobs))
+        .order(scheduled_jobs::id)
+        .select(scheduled_jobs::id)
+        .for_no_key_update()
+        .load::<JobId>(conn)
+        .await?;
+    Ok(())
+}
+
+/// What a job runs after, as its row says. What cannot be read was not written by us; the edges, which decide, are not touched by it.
+pub(crate) fn stored_after(stored: serde_json::Value, job: &str) -> Vec<After> {
+    serde_json::from_value(stored).unwrap_or_else(|error| {
+        tracing::error!(job.name = job, %error, "What a job runs after cannot be read; it is shown as nothing.");
+        Vec::new()
+    })
+}
+
+/// The jobs that run after each of these, by name, with what they wait for. Deleted ones are left out.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn followers(
+    conn: &Conn,
+    tenant: TenantId,
+    jobs: &[JobId],
+) -> DbResult<HashMap<JobId, Vec<After>>> {
+    use job_dependencies as d;
+    let found: Vec<(JobId, String, AfterCondition)> = d::table
+        .inner_join(
+            scheduled_jobs::table
+                .on(scheduled_jobs::tenant_id.eq(d::tenant_id).and(scheduled_jobs::id.eq(d::job_id))),
+        )
+        .filter(d::tenant_id.eq(tenant))
+        .filter(d::after_job_id.eq_any(jobs))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .order((d::after_job_id, scheduled_jobs::name))
+        .select((d::after_job_id, scheduled_jobs::name, d::condition))
+        .load(&mut { conn })
+        .await?;
+    let mut followers: HashMap<JobId, Vec<After>> = HashMap::new();
+    for (job, follower, on) in found {
+        followers.entry(job).or_default().push(After { job: follower, on });
+    }
+    Ok(followers)
+}

@@ -1,0 +1,137 @@
+//! Kill switches: pausing a tenant, a project, a queue or a task function, with a reason.
+//!
+//! What is paused is read by ticks and claims themselves: from the commit on, nothing of it is dispatched or claimed. Fire times meanwhile
+//! are recorded as skipped by whoever ticks ([`crate::dispatching::tick`]); a paused queue holds dispatches as well, and what waits of the others waits on
+//! ([`crate::dispatching::overlap_queue::hold`]). What runs goes on.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::resources::{ChangeError, Expected};
+use crate::schema::{projects, queues, task_functions, tenants};
+use crate::{Conn, connection::database_clock};
+use sched_domain::ids::TenantId;
+
+/// What is paused or resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// The tenant itself.
+    Tenant,
+    /// The project of that name.
+    Project(&'a str),
+    /// The queue of that name.
+    Queue(&'a str),
+    /// The task function of that name.
+    Function(&'a str),
+}
+
+/// Which way it is turned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn<'a> {
+    /// Nothing is dispatched any more. Of what is paused, the reason is changed; without one it stays.
+    Pause(Option<&'a str>),
+    /// It goes on.
+    Resume,
+}
+
+/// How a kill switch stands.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Standing {
+    /// Whether it is paused.
+    pub is_paused: bool,
+    /// Why.
+    pub pause_reason: Option<String>,
+}
+
+impl Standing {
+    fn after(&self, turn: Turn<'_>) -> Self {
+        match turn {
+            Turn::Resume => Self { is_paused: false, pause_reason: None },
+            Turn::Pause(reason) => {
+                let reason = reason.map(str::to_owned).or_else(|| self.pause_reason.clone());
+                Self { is_paused: true, pause_reason: reason }
+            }
+        }
+    }
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turned {
+    /// How it stood.
+    pub before: Standing,
+    /// How it stands.
+    pub after: Standing,
+}
+
+impl Turned {
+    /// Whether anything was written.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.before != self.after
+    }
+}
+
+macro_rules! turn_row {
+    ($conn:ident, $table:ident, $row:expr, $turn:ident, $expected:ident) => {{
+        let row = $row;
+        let found: Option<(bool, Option<String>, DateTime<Utc>)> = row
+            .select(($table::is_paused, $table::pause_reason, $table::updated_at))
+            .for_no_key_update()
+            .get_result($conn)
+            .await
+            .optional()?;
+        let (is_paused, pause_reason, updated_at) = found.ok_or(ChangeError::NotFound)?;
+        $expected.of_present(updated_at)?;
+        let before = Standing { is_paused, pause_reason };
+        let turned = Turned { after: before.after($turn), before };
+        if turned.is_change() {
+            diesel::update(row)
+                .set((
+                    $table::is_paused.eq(turned.after.is_paused),
+                    $table::pause_reason.eq(turned.after.pause_reason.as_deref()),
+                    $table::updated_at.eq(database_clock::clock_timestamp()),
+                ))
+                .execute($conn)
+                .await?;
+        }
+        turned
+    }};
+}
+
+/// Turns a kill switch. Call it in a transaction.
+///
+/// # Errors
+/// When there is no such thing, or it has another version, or the database cannot be asked.
+pub async fn turn(
+    conn: &mut Conn,
+    tenant: TenantId,
+    target: Target<'_>,
+    turn: Turn<'_>,
+    expected: Expected,
+) -> Result<Turned, ChangeError> {
+    Ok(match target {
+        Target::Tenant => {
+            turn_row!(conn, tenants, tenants::table.filter(tenants::id.eq(tenant)), turn, expected)
+        }
+        Target::Project(name) => {
+            let row = projects::table
+                .filter(projects::tenant_id.eq(tenant))
+                .filter(projects::name.eq(name))
+                .filter(projects::deleted_at.is_null());
+            turn_row!(conn, projects, row, turn, expected)
+        }
+        Target::Queue(name) => {
+            let row = queues::table.filter(queues::tenant_id.eq(tenant)).filter(queues::name.eq(name));
+            turn_row!(conn, queues, row, turn, expected)
+        }
+        Target::Function(name) => {
+            let row = task_functions::table
+                .filter(task_functions::tenant_id.eq(tenant))
+                .filter(task_functions::name.eq(name))
+                .filter(task_functions::deleted_at.is_null());
+            turn_row!(conn, task_functions, row, turn, expected)
+        }
+    })
+}

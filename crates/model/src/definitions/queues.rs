@@ -1,0 +1,341 @@
+//! Queues: their settings, and how much of their limits is used.
+//!
+//! Claims read the settings as they are when they claim ([`crate::running::claims`]): a change holds from the next claim on, and what runs already
+//! goes on. Pausing and limiting a queue change no dispatch. A queue is deleted when nothing names it and nothing waits in it.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Int2, Int4, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use super::functions::Change;
+use super::resources::{ChangeError, Expected, MOST_NAMED, Users};
+use crate::identity::tenants::DEFAULT_QUEUE;
+use crate::schema::{queues, scheduled_jobs, task_functions};
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::built_in;
+use sched_domain::ids::{DEFAULT_TENANT, TenantId};
+
+/// What a queue is like.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = queues, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
+pub struct QueueSettings {
+    /// Stable name, unique in the tenant.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// Whether nothing is claimed from it.
+    pub is_paused: bool,
+    /// Why it is paused; only while it is.
+    pub pause_reason: Option<String>,
+    /// How many of its dispatches may run at once, at least 1.
+    pub max_running: Option<i32>,
+    /// How many may be claimed in any stretch of time as long as the period; with it or not at all.
+    pub rate_limit_count: Option<i32>,
+    /// The period, in seconds.
+    pub rate_limit_period_seconds: Option<i32>,
+    /// Priority of dispatches whose job names none, 0 to 100.
+    pub default_priority: i16,
+}
+
+/// A queue as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    /// What it is like.
+    pub settings: QueueSettings,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was last changed.
+    pub updated_at: DateTime<Utc>,
+    /// How many of its dispatches run, if that is limited.
+    pub running: Option<i64>,
+    /// How many were claimed within the last period, if that is limited.
+    pub claimed_in_period: Option<i64>,
+    /// How much waits in it.
+    pub depth: Depth,
+    /// How many living workers serve it; those that drain are none of them.
+    pub workers: i64,
+}
+
+/// What waits in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// How many dispatches wait, those in line behind others of their job included.
+    pub waiting: i64,
+    /// Whether there may be more, which were not counted.
+    pub is_at_least: bool,
+    /// When the one could first be claimed that has waited longest.
+    pub oldest_claimable_at: Option<DateTime<Utc>>,
+}
+
+/// Which pause a write leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// That of the settings.
+    AsSaid,
+    /// The one that there is, of a queue that is there.
+    AsItIs,
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedQueue {
+    /// Afterwards.
+    pub after: QueueSettings,
+    /// Before; `None` if it is new.
+    pub before: Option<QueueSettings>,
+    /// When it was last changed before; `None` if it is new.
+    pub changed_before: Option<DateTime<Utc>>,
+    /// What was done.
+    pub change: Change,
+}
+
+type Row = (
+    (String, String, bool, Option<String>, Option<i32>, Option<i32>, Option<i32>, i16),
+    (DateTime<Utc>, DateTime<Utc>, Option<i64>, Option<i64>),
+    (i64, bool, Option<DateTime<Utc>>),
+    i64,
+);
+
+statement! {
+    List<'a> = "queues/queues_list.sql", (
+        tenant: TenantId as SqlUuid,
+        after: &'a str as Text,
+        only: Option<&'a str> as Nullable<Text>,
+        prefix: Option<&'a str> as Nullable<Text>,
+        paused: Option<bool> as Nullable<Bool>,
+        limit: i64 as BigInt,
+    ) -> (
+        (Text, Text, Bool, Nullable<Text>, Nullable<Int4>, Nullable<Int4>, Nullable<Int4>, Int2),
+        (Timestamptz, Timestamptz, Nullable<BigInt>, Nullable<BigInt>),
+        (BigInt, Bool, Nullable<Timestamptz>),
+        BigInt,
+    )
+}
+
+/// Which queues to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter<'a> {
+    /// Only those whose name begins so.
+    pub name_prefix: Option<&'a str>,
+    /// Only those that are paused, or only those that are not.
+    pub paused: Option<bool>,
+    /// Only those whose name sorts after this one: the last of the page before.
+    pub after: Option<&'a str>,
+}
+
+/// Queues of the tenant that a filter means, at most `limit`, by name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    filter: &Filter<'_>,
+    limit: i64,
+) -> DbResult<Vec<Queue>> {
+    let Filter { name_prefix: prefix, paused, after } = *filter;
+    let after = after.unwrap_or_default();
+    let rows: Vec<Row> = List { tenant, after, only: None, prefix, paused, limit }.load(conn).await?;
+    Ok(rows.into_iter().map(queue).collect())
+}
+
+fn queue((settings, (created_at, updated_at, running, claimed_in_period), depth, workers): Row) -> Queue {
+    let (waiting, is_at_least, oldest_claimable_at) = depth;
+    let (name, description, is_paused, pause_reason, max_running, count, period, default_priority) = settings;
+    Queue {
+        settings: QueueSettings {
+            name,
+            description,
+            is_paused,
+            pause_reason,
+            max_running,
+            rate_limit_count: count,
+            rate_limit_period_seconds: period,
+            default_priority,
+        },
+        created_at,
+        updated_at,
+        running,
+        claimed_in_period,
+        depth: Depth { waiting, is_at_least, oldest_claimable_at },
+        workers,
+    }
+}
+
+/// What the queues of the tenant, or those of these names, are like, at most `limit`, by name: nothing is counted.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn settings(
+    conn: &mut Conn,
+    tenant: TenantId,
+    names: Option<&[String]>,
+    limit: i64,
+) -> DbResult<Vec<QueueSettings>> {
+    use queues as q;
+    let mut found = q::table.filter(q::tenant_id.eq(tenant)).select(QueueSettings::as_select()).into_boxed();
+    if let Some(names) = names {
+        found = found.filter(q::name.eq_any(names));
+    }
+    Ok(found.order(q::name).limit(limit).load(conn).await?)
+}
+
+/// The queue of that name, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Queue>> {
+    let one = List { tenant, after: "", only: Some(name), prefix: None, paused: None, limit: 1 };
+    let found: Option<Row> = one.get_result(conn).await.optional()?;
+    Ok(found.map(queue))
+}
+
+/// Writes a queue under its name: a new one, or over the old. Belongs into a transaction.
+///
+/// # Errors
+/// A constraint if a setting is out of its bounds.
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &QueueSettings,
+    pause: Pause,
+) -> DbResult<SavedQueue> {
+    use queues as q;
+    if pause == Pause::AsItIs {
+        // What is to stay as it is need not be locked: nobody who turns its kill switch waits for this transaction.
+        let found: Option<(QueueSettings, DateTime<Utc>)> = q::table
+            .find((tenant, &settings.name))
+            .select((QueueSettings::as_select(), q::updated_at))
+            .get_result(conn)
+            .await
+            .optional()?;
+        if let Some((kept, changed_before)) = found.filter(|(kept, _)| *kept == with_pause_of(kept, settings))
+        {
+            let (before, changed_before) = (Some(kept.clone()), Some(changed_before));
+            return Ok(SavedQueue { after: kept, before, changed_before, change: Change::Unchanged });
+        }
+    }
+    let made = diesel::insert_into(q::table)
+        .values((q::tenant_id.eq(tenant), settings))
+        .on_conflict_do_nothing()
+        .execute(conn)
+        .await?;
+    if made > 0 {
+        let after = settings.clone();
+        return Ok(SavedQueue { after, before: None, changed_before: None, change: Change::Created });
+    }
+    let (before, changed_before): (QueueSettings, DateTime<Utc>) = q::table
+        .find((tenant, &settings.name))
+        .select((QueueSettings::as_select(), q::updated_at))
+        .for_no_key_update()
+        .get_result(conn)
+        .await?;
+    let after = match pause {
+        Pause::AsSaid => settings.clone(),
+        Pause::AsItIs => with_pause_of(&before, settings),
+    };
+    let change = if before == after { Change::Unchanged } else { Change::Updated };
+    if change == Change::Updated {
+        diesel::update(q::table.find((tenant, &settings.name)))
+            .set((&after, q::updated_at.eq(database_clock::clock_timestamp())))
+            .execute(conn)
+            .await?;
+    }
+    Ok(SavedQueue { after, before: Some(before), changed_before: Some(changed_before), change })
+}
+
+/// Settings with the pause that a queue has.
+fn with_pause_of(kept: &QueueSettings, settings: &QueueSettings) -> QueueSettings {
+    let (is_paused, pause_reason) = (kept.is_paused, kept.pause_reason.clone());
+    QueueSettings { is_paused, pause_reason, ..settings.clone() }
+}
+
+/// Deletes a queue that nothing names and in which nothing waits, and returns what it was. Call it in a transaction.
+///
+/// Jobs and functions that are deleted themselves name it no more afterwards: if they come back, those wait in the queue of their function
+/// or the default one.
+///
+/// # Errors
+/// [`ChangeError::InUse`] while it is needed, [`ChangeError::BuiltIn`] of those that every tenant has.
+pub async fn delete(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+    expected: Expected,
+) -> Result<QueueSettings, ChangeError> {
+    use queues as q;
+    let found: Option<(QueueSettings, DateTime<Utc>)> = q::table
+        .find((tenant, name))
+        .select((QueueSettings::as_select(), q::updated_at))
+        .for_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    let (before, updated_at) = found.ok_or(ChangeError::NotFound)?;
+    expected.of_present(updated_at)?;
+    if name == DEFAULT_QUEUE || (tenant == DEFAULT_TENANT && name == built_in::QUEUE) {
+        return Err(ChangeError::BuiltIn);
+    }
+    if let Some(users) = users(conn, tenant, name).await? {
+        return Err(ChangeError::InUse(users));
+    }
+    let jobs = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::queue.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_not_null());
+    diesel::update(jobs).set(scheduled_jobs::queue.eq(None::<String>)).execute(conn).await?;
+    let functions = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::queue.eq(name))
+        .filter(task_functions::deleted_at.is_not_null());
+    diesel::update(functions).set(task_functions::queue.eq(DEFAULT_QUEUE)).execute(conn).await?;
+    let deleted = diesel::delete(q::table.find((tenant, name))).execute(conn).await;
+    deleted.map_err(|error| match DbError::from(error) {
+        // A job that was deleted came back since we looked: the transaction, run again, sees it.
+        DbError::Constraint { name, source, .. } if name == "scheduled_jobs_queue_fkey" => {
+            DbError::Collision(source)
+        }
+        error => error,
+    })?;
+    Ok(before)
+}
+
+/// What needs a queue that is held.
+async fn users(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Users>> {
+    let functions = task_functions::table
+        .filter(task_functions::tenant_id.eq(tenant))
+        .filter(task_functions::queue.eq(name))
+        .filter(task_functions::deleted_at.is_null())
+        .order(task_functions::name)
+        .limit(MOST_NAMED + 1)
+        .select(task_functions::name)
+        .load(conn)
+        .await?;
+    if let Some(users) = Users::of("task functions", functions) {
+        return Ok(Some(users));
+    }
+    let jobs = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::queue.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .order(scheduled_jobs::name)
+        .limit(MOST_NAMED + 1)
+        .select(scheduled_jobs::name)
+        .load(conn)
+        .await?;
+    if let Some(users) = Users::of("jobs", jobs) {
+        return Ok(Some(users));
+    }
+    let waiting: Vec<uuid::Uuid> =
+        WaitingIn { tenant, queue: name, limit: MOST_NAMED + 1 }.load(conn).await?;
+    Ok(Users::of("waiting dispatches", waiting.iter().map(uuid::Uuid::to_string).collect()))
+}
+
+statement! {
+    WaitingIn<'a> = "queues/queues_waiting_in.sql", (
+        tenant: TenantId as SqlUuid,
+        queue: &'a str as Text,
+        limit: i64 as BigInt,
+    ) -> SqlUuid
+}

@@ -1,0 +1,458 @@
+//! Secrets: written sealed, listed without their values, opened for one attempt.
+//!
+//! Sealing and opening are the domain's; the keys are an argument and never come near a statement. A write makes its own nonce,
+//! so a transaction that is run again seals anew. Names in configurations are watched over by no foreign key: a function may be
+//! written while the secret it names is deleted, and its attempts then fail and say so.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bytea, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::functions::Change;
+use crate::schema::{notification_channels, secrets};
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::ids::{JobId, ProjectId, TenantId};
+use sched_domain::secret::{
+    NONCE_BYTES, OpenError, SealError, Sealed, SecretKeys, SecretPlace, SecretValue, named_secrets,
+};
+
+/// How many functions a refusal to delete names.
+const MOST_NAMED_FUNCTIONS: usize = 10;
+/// How many secrets one page of a rotation reads: with the longest values a few megabytes.
+pub const ROTATION_PAGE: i64 = 50;
+
+/// What is told of a secret: everything but its value.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct SecretRecord {
+    pub id: Uuid,
+    pub project_id: Option<ProjectId>,
+    pub name: String,
+    pub key_id: String,
+    pub version: i64,
+    pub created_at: DateTime<Utc>,
+    pub created_src: String,
+    pub updated_at: DateTime<Utc>,
+    pub updated_src: String,
+}
+
+/// A secret that was written.
+#[derive(Debug, Clone)]
+pub struct SavedSecret {
+    /// The secret after the write.
+    pub secret: SecretRecord,
+    /// Created or updated: a value is never compared with the one before, so that no answer tells whether it was the same.
+    pub change: Change,
+}
+
+/// Why a secret was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// The cipher refused.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for PutError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl crate::connection::transaction::TransactionError for PutError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+/// Why a secret was not deleted. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum DeleteError {
+    /// Functions name it.
+    #[error("functions or notification channels name this secret: {}{}", .functions.join(", "), if *.more { " and others" } else { "" })]
+    InUse {
+        /// Names of the first of them; of channels, with the word.
+        functions: Vec<String>,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for DeleteError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl crate::connection::transaction::TransactionError for DeleteError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+fn random_nonce() -> [u8; NONCE_BYTES] {
+    rand::random()
+}
+
+/// Writes the value of a secret: a new one, or over the old. `source` says which component or whose e-mail writes. Call it in
+/// a transaction.
+///
+/// # Errors
+/// A constraint when the project is gone (`secrets_project_fkey`).
+pub async fn put(
+    conn: &mut Conn,
+    place: SecretPlace<'_>,
+    value: &SecretValue,
+    keys: &SecretKeys,
+    source: &str,
+) -> Result<SavedSecret, PutError> {
+    use secrets as s;
+    let existing = lock(conn, place).await?;
+    let version = existing.as_ref().map_or(1, |existing| existing.version + 1);
+    let sealed = keys.seal(place, version, value, random_nonce())?;
+    let content = (
+        s::key_id.eq(&sealed.key_id),
+        s::nonce.eq(&sealed.nonce[..]),
+        s::ciphertext.eq(&sealed.ciphertext),
+        s::version.eq(version),
+        s::updated_src.eq(source),
+    );
+    let Some(existing) = existing else {
+        let own = (
+            s::tenant_id.eq(place.tenant),
+            s::project_id.eq(place.project),
+            s::name.eq(place.name),
+            s::created_src.eq(source),
+        );
+        let created = diesel::insert_into(s::table)
+            .values((own, content))
+            .returning(SecretRecord::as_returning())
+            .get_result(conn)
+            .await;
+        let secret = created.map_err(|error| match DbError::from(error) {
+            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            DbError::Constraint { name, source, .. } if name == "secrets_name_key" => {
+                DbError::Collision(source)
+            }
+            error => error,
+        })?;
+        return Ok(SavedSecret { secret, change: Change::Created });
+    };
+    let secret = diesel::update(s::table.find((place.tenant, existing.id)))
+        .set((content, s::updated_at.eq(database_clock::clock_timestamp())))
+        .returning(SecretRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok(SavedSecret { secret, change: Change::Updated })
+}
+
+/// Locks a secret for a change or its end.
+async fn lock(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
+    let found = secrets::table
+        .filter(secrets::tenant_id.eq(place.tenant))
+        .filter(secrets::name.eq(place.name))
+        .filter(secrets::project_id.is_not_distinct_from(place.project))
+        .select(SecretRecord::as_select())
+        .for_update()
+        .get_result(conn)
+        .await;
+    Ok(found.optional()?)
+}
+
+/// What is told of a secret, if there is one in this place.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn find(conn: &mut Conn, place: SecretPlace<'_>) -> DbResult<Option<SecretRecord>> {
+    let found = secrets::table
+        .filter(secrets::tenant_id.eq(place.tenant))
+        .filter(secrets::name.eq(place.name))
+        .filter(secrets::project_id.is_not_distinct_from(place.project))
+        .select(SecretRecord::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}
+
+#[rustfmt::skip]
+type ListColumns = (
+    SqlUuid, Nullable<SqlUuid>, Text, Text, BigInt, Timestamptz, Text, Timestamptz, Text, Nullable<Text>,
+);
+
+statement! {
+    /// Raw for its keyset over a column that may be missing.
+    List<'a> = "secrets/secrets_list.sql", (
+        tenant: TenantId as SqlUuid,
+        after_name: &'a str as Text,
+        after_project: &'a str as Text,
+        limit: i64 as BigInt,
+    ) -> ListColumns
+}
+
+#[derive(Queryable)]
+struct ListRow {
+    id: Uuid,
+    project_id: Option<ProjectId>,
+    name: String,
+    key_id: String,
+    version: i64,
+    created_at: DateTime<Utc>,
+    created_src: String,
+    updated_at: DateTime<Utc>,
+    updated_src: String,
+    project: Option<String>,
+}
+
+/// Secrets of the tenant after `(name, project)`, at most `limit`, each with the name of its project; by name, that of the
+/// whole tenant before those of its projects.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    (after_name, after_project): (&str, &str),
+    limit: i64,
+) -> DbResult<Vec<(SecretRecord, Option<String>)>> {
+    let rows: Vec<ListRow> = List { tenant, after_name, after_project, limit }.load(conn).await?;
+    let record = |row: ListRow| {
+        let ListRow {
+            id,
+            project_id,
+            name,
+            key_id,
+            version,
+            created_at,
+            created_src,
+            updated_at,
+            updated_src,
+            ..
+        } = row;
+        let secret = SecretRecord {
+            id,
+            project_id,
+            name,
+            key_id,
+            version,
+            created_at,
+            created_src,
+            updated_at,
+            updated_src,
+        };
+        (secret, row.project)
+    };
+    Ok(rows.into_iter().map(record).collect())
+}
+
+/// Which of these names no secret of the tenant has, whatever its project.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn unknown_names<'a>(
+    conn: &mut Conn,
+    tenant: TenantId,
+    names: BTreeSet<&'a str>,
+) -> DbResult<BTreeSet<&'a str>> {
+    if names.is_empty() {
+        return Ok(names);
+    }
+    let known: Vec<String> = secrets::table
+        .filter(secrets::tenant_id.eq(tenant))
+        .filter(secrets::name.eq_any(names.iter().copied().collect::<Vec<_>>()))
+        .select(secrets::name)
+        .distinct()
+        .load(conn)
+        .await?;
+    Ok(names.into_iter().filter(|name| !known.iter().any(|known| known == name)).collect())
+}
+
+statement! {
+    /// Raw for its look into JSON.
+    FunctionsNaming = "secrets/secrets_functions_naming.sql", (tenant: TenantId as SqlUuid) -> (Text, Jsonb)
+}
+
+/// Deletes a secret and returns what it was; `None` when there is none. Unless `even_if_named`, one that functions or notification channels name stays.
+///
+/// # Errors
+/// [`DeleteError::InUse`] when they do.
+pub async fn delete(
+    conn: &mut Conn,
+    place: SecretPlace<'_>,
+    even_if_named: bool,
+) -> Result<Option<SecretRecord>, DeleteError> {
+    let Some(secret) = lock(conn, place).await? else { return Ok(None) };
+    if !even_if_named {
+        let candidates: Vec<(String, Value)> = FunctionsNaming { tenant: place.tenant }.load(conn).await?;
+        let names_it = |config: &Value| named_secrets(config).iter().any(|named| named.name == place.name);
+        let mut functions: Vec<String> =
+            candidates.into_iter().filter(|(_, config)| names_it(config)).map(|(name, _)| name).collect();
+        if place.project.is_none() {
+            use notification_channels as c;
+            let channels: Vec<String> = c::table
+                .filter(c::tenant_id.eq(place.tenant).and(c::secret.eq(place.name)))
+                .order(c::name)
+                .select(c::name)
+                .load(conn)
+                .await?;
+            functions.extend(channels.into_iter().map(|name| format!("notification channel {name}")));
+        }
+        if !functions.is_empty() {
+            let more = functions.len() > MOST_NAMED_FUNCTIONS;
+            functions.truncate(MOST_NAMED_FUNCTIONS);
+            return Err(DeleteError::InUse { functions, more });
+        }
+    }
+    diesel::delete(secrets::table.find((place.tenant, secret.id))).execute(conn).await?;
+    Ok(Some(secret))
+}
+
+/// A sealed secret with what it was sealed for.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
+pub struct SealedSecret {
+    id: Uuid,
+    tenant_id: TenantId,
+    project_id: Option<ProjectId>,
+    /// Its name.
+    pub name: String,
+    version: i64,
+    key_id: String,
+    nonce: Vec<u8>,
+    ciphertext: Vec<u8>,
+}
+
+impl SealedSecret {
+    fn place(&self) -> SecretPlace<'_> {
+        SecretPlace { tenant: self.tenant_id, project: self.project_id, name: &self.name }
+    }
+
+    /// Its value.
+    ///
+    /// # Errors
+    /// The key is missing, or this is not what was sealed for this row.
+    pub fn open(&self, keys: &SecretKeys) -> Result<SecretValue, OpenError> {
+        let key_id = self.key_id.clone();
+        let Ok(nonce) = self.nonce.as_slice().try_into() else { return Err(OpenError::Refused { key_id }) };
+        keys.open(self.place(), self.version, &Sealed { key_id, nonce, ciphertext: self.ciphertext.clone() })
+    }
+}
+
+statement! {
+    /// Raw because of DISTINCT ON over a join.
+    OfAttempt<'a> = "secrets/secrets_of_attempt.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        names: &'a [String] as Array<Text>,
+    ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, BigInt, Text, Bytea, Bytea)
+}
+
+/// The secrets with these names that attempts of a job may have: that of its project before that of the tenant. A name that
+/// is not in the answer names nothing.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn of_attempt(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    names: &[String],
+) -> DbResult<Vec<SealedSecret>> {
+    Ok(OfAttempt { tenant, job, names }.load(conn).await?)
+}
+
+/// The secret of the whole tenant of this name, if there is one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn of_tenant(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<SealedSecret>> {
+    use secrets as s;
+    let found = s::table
+        .filter(s::tenant_id.eq(tenant).and(s::name.eq(name)).and(s::project_id.is_null()))
+        .select(SealedSecret::as_select())
+        .get_result(conn)
+        .await;
+    Ok(found.optional()?)
+}
+
+/// What one page of a rotation did.
+#[derive(Debug, Default)]
+pub struct RotatedPage {
+    /// How many secrets are sealed with the key that writes now and were not before.
+    pub resealed: usize,
+    /// Those that do not open, each with its tenant and the reason.
+    pub unreadable: Vec<(TenantId, String, OpenError)>,
+    /// Where the next page begins; `None` when this was the last.
+    pub next: Option<(TenantId, Uuid)>,
+}
+
+statement! {
+    /// Raw for UPDATE … FROM.
+    Reseal<'a> = "secrets/secrets_reseal.sql", (
+        tenants: &'a [TenantId] as Array<SqlUuid>,
+        ids: &'a [Uuid] as Array<SqlUuid>,
+        key_ids: &'a [&'a str] as Array<Text>,
+        nonces: &'a [&'a [u8]] as Array<Bytea>,
+        ciphertexts: &'a [&'a [u8]] as Array<Bytea>,
+    ) -> ()
+}
+
+/// Seals a page of all tenants' secrets anew that are not sealed with the key that writes.
+///
+/// Neither their versions nor their times change. Call it in a transaction of its own for each page, beginning after `None`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn rotate_page(
+    conn: &mut Conn,
+    keys: &SecretKeys,
+    after: Option<(TenantId, Uuid)>,
+) -> Result<RotatedPage, PutError> {
+    use secrets as s;
+    let (tenant, id) = after.unwrap_or((TenantId(Uuid::nil()), Uuid::nil()));
+    let rows: Vec<SealedSecret> = s::table
+        .filter(s::key_id.ne(keys.writing_id()))
+        .filter(s::tenant_id.gt(tenant).or(s::tenant_id.eq(tenant).and(s::id.gt(id))))
+        .order((s::tenant_id, s::id))
+        .limit(ROTATION_PAGE)
+        .select(SealedSecret::as_select())
+        .for_no_key_update()
+        .load(conn)
+        .await?;
+    let is_full = i64::try_from(rows.len()).is_ok_and(|count| count == ROTATION_PAGE);
+    let next = rows.last().filter(|_| is_full).map(|last| (last.tenant_id, last.id));
+    let mut page = RotatedPage { next, ..RotatedPage::default() };
+    let mut resealed = Vec::new();
+    for row in &rows {
+        match row.open(keys) {
+            Ok(value) => resealed.push((row, keys.seal(row.place(), row.version, &value, random_nonce())?)),
+            Err(error) => page.unreadable.push((row.tenant_id, row.name.clone(), error)),
+        }
+    }
+    if !resealed.is_empty() {
+        let tenants: Vec<TenantId> = resealed.iter().map(|(row, _)| row.tenant_id).collect();
+        let ids: Vec<Uuid> = resealed.iter().map(|(row, _)| row.id).collect();
+        let key_ids: Vec<&str> = resealed.iter().map(|(_, sealed)| sealed.key_id.as_str()).collect();
+        let nonces: Vec<&[u8]> = resealed.iter().map(|(_, sealed)| &sealed.nonce[..]).collect();
+        let ciphertexts: Vec<&[u8]> =
+            resealed.iter().map(|(_, sealed)| sealed.ciphertext.as_slice()).collect();
+        let statement = Reseal {
+            tenants: &tenants,
+            ids: &ids,
+            key_ids: &key_ids,
+            nonces: &nonces,
+            ciphertexts: &ciphertexts,
+        };
+        page.resealed = statement.execute(conn).await?;
+    }
+    Ok(page)
+}

@@ -1,0 +1,237 @@
+//! Templates of jobs, as they are kept.
+//!
+//! Nothing depends on a template: a job that was made from one names it and goes on without it. What a template means is the domain's
+//! ([`sched_domain::template`]); here it is two objects that were checked before. Whoever changes one holds its row.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::functions::Change;
+use crate::schema::{job_templates, scheduled_jobs};
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::ids::{JobId, TenantId};
+use sched_domain::template::{MadeFrom, Template};
+
+/// What a user says about a template.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TemplateSettings {
+    /// Stable name, unique in the tenant.
+    pub name: String,
+    /// Free text.
+    pub description: String,
+    /// Its parameters; an object.
+    pub parameters: serde_json::Value,
+    /// The fields of a job, with places; an object.
+    pub job: serde_json::Value,
+}
+
+/// A template as it is kept.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = job_templates, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct TemplateRecord {
+    pub id: Uuid,
+    pub name: String,
+    pub description: String,
+    pub parameters: serde_json::Value,
+    pub job: serde_json::Value,
+    pub version: i64,
+    pub created_at: DateTime<Utc>,
+    pub created_src: String,
+    pub updated_at: DateTime<Utc>,
+    pub updated_src: String,
+}
+
+impl TemplateRecord {
+    /// What a user says about it.
+    #[must_use]
+    pub fn settings(&self) -> TemplateSettings {
+        TemplateSettings {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            parameters: self.parameters.clone(),
+            job: self.job.clone(),
+        }
+    }
+
+    /// What it means.
+    ///
+    /// # Errors
+    /// [`DbError::Corrupt`] when it is no template, as one that a later release wrote.
+    pub fn template(&self) -> DbResult<Template> {
+        let corrupt = |reason: String| DbError::Corrupt { what: format!("template {}", self.name), reason };
+        let parameters =
+            serde_json::from_value(self.parameters.clone()).map_err(|error| corrupt(error.to_string()))?;
+        match &self.job {
+            serde_json::Value::Object(job) => Ok(Template { parameters, job: job.clone() }),
+            _ => Err(corrupt("its job is no object".to_owned())),
+        }
+    }
+}
+
+/// A template that was written.
+#[derive(Debug, Clone)]
+pub struct SavedTemplate {
+    /// The template after the write.
+    pub template: TemplateRecord,
+    /// What was said about it before; `None` when it is new.
+    pub before: Option<TemplateSettings>,
+    /// What the write did.
+    pub change: Change,
+}
+
+impl SavedTemplate {
+    /// The version that it had before; `None` when it is new.
+    #[must_use]
+    pub const fn version_before(&self) -> Option<i64> {
+        match self.change {
+            Change::Created => None,
+            Change::Updated => Some(self.template.version - 1),
+            Change::Unchanged => Some(self.template.version),
+        }
+    }
+}
+
+/// Templates of the tenant whose name sorts after `after`, at most `limit`, by name.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    after: Option<&str>,
+    limit: i64,
+) -> DbResult<Vec<TemplateRecord>> {
+    Ok(job_templates::table
+        .filter(job_templates::tenant_id.eq(tenant))
+        .filter(job_templates::name.gt(after.unwrap_or_default()))
+        .order(job_templates::name)
+        .limit(limit)
+        .select(TemplateRecord::as_select())
+        .load(conn)
+        .await?)
+}
+
+/// The template of that name, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
+    let found = job_templates::table
+        .filter(job_templates::tenant_id.eq(tenant))
+        .filter(job_templates::name.eq(name))
+        .select(TemplateRecord::as_select())
+        .get_result(conn)
+        .await;
+    Ok(found.optional()?)
+}
+
+async fn lock(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
+    let found = job_templates::table
+        .filter(job_templates::tenant_id.eq(tenant))
+        .filter(job_templates::name.eq(name))
+        .select(TemplateRecord::as_select())
+        .for_update()
+        .get_result(conn)
+        .await;
+    Ok(found.optional()?)
+}
+
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = job_templates, check_for_backend(diesel::pg::Pg))]
+struct Write<'a> {
+    tenant_id: TenantId,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a serde_json::Value,
+    job: &'a serde_json::Value,
+    version: i64,
+    updated_src: &'a str,
+}
+
+/// Writes a template under its name: a new one, or over the old. `source` says which component or whose e-mail writes.
+///
+/// The settings have been checked. Call it in a transaction.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &TemplateSettings,
+    source: &str,
+) -> DbResult<SavedTemplate> {
+    use job_templates as t;
+    let existing = lock(conn, tenant, &settings.name).await?;
+    let before = existing.as_ref().map(TemplateRecord::settings);
+    let mut write = Write {
+        tenant_id: tenant,
+        name: &settings.name,
+        description: &settings.description,
+        parameters: &settings.parameters,
+        job: &settings.job,
+        version: 1,
+        updated_src: source,
+    };
+    let Some(existing) = existing else {
+        let created = diesel::insert_into(t::table)
+            .values((&write, t::created_src.eq(source)))
+            .returning(TemplateRecord::as_returning())
+            .get_result(conn)
+            .await;
+        let template = created.map_err(|error| match DbError::from(error) {
+            // Somebody created it since we looked: the transaction, run again, finds it and changes it.
+            DbError::Constraint { name, source, .. } if name == "job_templates_name_key" => {
+                DbError::Collision(source)
+            }
+            error => error,
+        })?;
+        return Ok(SavedTemplate { template, before, change: Change::Created });
+    };
+    if before.as_ref() == Some(settings) {
+        return Ok(SavedTemplate { template: existing, before, change: Change::Unchanged });
+    }
+    write.version = existing.version + 1;
+    let template = diesel::update(t::table.find((tenant, existing.id)))
+        .set((&write, t::updated_at.eq(database_clock::clock_timestamp())))
+        .returning(TemplateRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok(SavedTemplate { template, before, change: Change::Updated })
+}
+
+/// Deletes a template, and returns what it was; `None` when the tenant has none of that name. Jobs that were made from it stay as they are.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn delete(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<TemplateRecord>> {
+    let deleted = diesel::delete(
+        job_templates::table.filter(job_templates::tenant_id.eq(tenant)).filter(job_templates::name.eq(name)),
+    )
+    .returning(TemplateRecord::as_returning())
+    .get_result(conn)
+    .await;
+    Ok(deleted.optional()?)
+}
+
+/// Notes what a job was made from; whether that is news. It is no setting of the job and makes no version. Call it in the transaction
+/// that writes the job, whose row that holds.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn note(conn: &mut Conn, tenant: TenantId, job: JobId, made_from: &MadeFrom) -> DbResult<bool> {
+    let noted = serde_json::to_value(made_from).map_err(|error| DbError::Corrupt {
+        what: format!("what job {job} is made from"),
+        reason: error.to_string(),
+    })?;
+    let column = scheduled_jobs::made_from;
+    let changed = diesel::update(scheduled_jobs::table.find((tenant, job)))
+        .filter(column.is_distinct_from(Some(noted.clone())))
+        .set(column.eq(Some(noted)))
+        .execute(conn)
+        .await?;
+    Ok(changed > 0)
+}

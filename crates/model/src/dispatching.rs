@@ -1,0 +1,10 @@
+//! How runs come into being and wait: the tick, triggers, dependents, retries, the overlap queue, quotas, cancellations.
+
+pub mod cancellations;
+pub mod dependents;
+pub mod dispatches;
+pub mod overlap_queue;
+pub mod quotas;
+pub mod retries;
+pub mod tick;
+pub mod trigger;

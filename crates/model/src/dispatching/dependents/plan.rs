@@ -1,0 +1,171 @@
+//! What a batch of ends does to the dependents: what is dispatched, what is recorded as skipped, what is kept as met. Pure.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+
+use super::{Dependent, ToldEnd};
+use sched_domain::dependency::{Edge, End, Run, follow};
+use sched_domain::ids::{DispatchId, JobId, TenantId, time_ordered};
+use sched_timetable::SkipReason;
+
+/// The edges of each dependent.
+pub(super) type EdgesByJob = HashMap<(TenantId, JobId), Vec<Edge>>;
+
+/// What a batch will write.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) dispatches: Vec<NewDispatch>,
+    pub(super) skips: Vec<NewSkip>,
+    pub(super) marks: Vec<Mark>,
+}
+
+/// A dispatch to create.
+#[derive(Debug)]
+pub(super) struct NewDispatch {
+    pub(super) id: DispatchId,
+    pub(super) tenant_id: TenantId,
+    pub(super) job_id: JobId,
+    pub(super) run: Run,
+    pub(super) queue: String,
+    pub(super) priority: i16,
+    pub(super) args: serde_json::Value,
+    pub(super) is_in_line: bool,
+}
+
+/// A run that is not dispatched, to be recorded.
+#[derive(Debug)]
+pub(super) struct NewSkip {
+    pub(super) tenant_id: TenantId,
+    pub(super) job_id: JobId,
+    pub(super) at: DateTime<Utc>,
+    pub(super) reason: SkipReason,
+    pub(super) detail: String,
+    /// The dispatch whose end would have run it.
+    pub(super) ended_by: DispatchId,
+}
+
+/// An edge of which something was met, or used up.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) tenant_id: TenantId,
+    pub(super) job_id: JobId,
+    pub(super) edge: Edge,
+}
+
+impl Plan {
+    /// What the ends `told` do to the dependents at `now`.
+    pub(super) fn of(
+        told: &[ToldEnd],
+        dependents: Vec<Dependent>,
+        mut edges: EdgesByJob,
+        now: DateTime<Utc>,
+    ) -> Self {
+        let mut by_job: HashMap<(TenantId, JobId), Vec<&ToldEnd>> = HashMap::new();
+        for end in told {
+            by_job.entry((end.tenant_id, end.job_id)).or_default().push(end);
+        }
+        let mut plan = Self::default();
+        for dependent in dependents {
+            let tenant = dependent.tenant_id;
+            let mut after = edges.remove(&(tenant, dependent.id)).unwrap_or_default();
+            let before = after.clone();
+            let ended = after.iter().filter_map(|edge| by_job.get(&(tenant, edge.after))).flatten();
+            let mut ends: Vec<End> = ended.map(|end| end.end()).collect();
+            ends.sort_by_key(|end| (end.at, end.dispatch));
+            let runs = follow(dependent.mode, &mut after, &ends);
+            plan.mark(&dependent, after, &before);
+            match dependent.held_by() {
+                Some(held) => plan.skip(&dependent, &runs, held, &Told { by_job: &by_job }),
+                None => plan.dispatch(dependent, runs, now),
+            }
+        }
+        plan
+    }
+
+    fn mark(&mut self, dependent: &Dependent, after: Vec<Edge>, before: &[Edge]) {
+        let changed = after.into_iter().zip(before).filter(|(edge, before)| edge != *before);
+        let Dependent { tenant_id, id: job_id, .. } = *dependent;
+        self.marks.extend(changed.map(|(edge, _)| Mark { tenant_id, job_id, edge }));
+    }
+
+    /// Beyond `max_instances` they wait in line, like triggers by hand.
+    fn dispatch(&mut self, dependent: Dependent, runs: Vec<Run>, now: DateTime<Utc>) {
+        let Dependent { tenant_id, id: job_id, args, queue, priority, room, .. } = dependent;
+        let room = room.map(|room| usize::try_from(room).unwrap_or(0));
+        self.dispatches.extend(runs.into_iter().enumerate().map(|(position, run)| NewDispatch {
+            id: DispatchId(time_ordered(now)),
+            tenant_id,
+            job_id,
+            run,
+            queue: queue.clone(),
+            priority,
+            args: args.clone(),
+            is_in_line: room.is_some_and(|room| position >= room),
+        }));
+    }
+
+    fn skip(&mut self, dependent: &Dependent, runs: &[Run], held: Held, told: &Told<'_>) {
+        self.skips.extend(runs.iter().map(|run| NewSkip {
+            tenant_id: dependent.tenant_id,
+            job_id: dependent.id,
+            at: run.at,
+            reason: held.reason,
+            detail: format!("to run after {}, but {}", told.of(dependent.tenant_id, run), held.why),
+            ended_by: run.by,
+        }));
+    }
+}
+
+/// Why a dependent may not run.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    reason: SkipReason,
+    why: &'static str,
+}
+
+impl Dependent {
+    fn held_by(&self) -> Option<Held> {
+        let disabled = |why| Some(Held { reason: SkipReason::Disabled, why });
+        if self.is_deleted {
+            return disabled("the job is deleted");
+        }
+        if !self.is_enabled {
+            return disabled("the job is disabled");
+        }
+        if !self.is_function_active {
+            return disabled("its task function is inactive");
+        }
+        let reason = self.paused_by?;
+        let why = match reason {
+            SkipReason::PausedTenant => "its tenant is paused",
+            SkipReason::PausedProject => "its project is paused",
+            SkipReason::PausedQueue => "its queue is paused",
+            SkipReason::PausedFunction => "its task function is paused",
+            _ => "the job is paused",
+        };
+        Some(Held { reason, why })
+    }
+}
+
+impl ToldEnd {
+    fn end(&self) -> End {
+        End { job: self.job_id, dispatch: self.dispatch_id, status: self.status, at: self.ended_at }
+    }
+}
+
+/// The ends of a batch, and when it is decided.
+struct Told<'a> {
+    by_job: &'a HashMap<(TenantId, JobId), Vec<&'a ToldEnd>>,
+}
+
+impl Told<'_> {
+    /// The end that made a run, in words.
+    fn of(&self, tenant: TenantId, run: &Run) -> String {
+        let ends = self.by_job.get(&(tenant, run.after)).into_iter().flatten();
+        match ends.copied().find(|end| end.dispatch_id == run.by) {
+            Some(end) => format!("{} ended as {} (dispatch {})", end.job_name, end.status, run.by),
+            None => format!("dispatch {} ended", run.by),
+        }
+    }
+}

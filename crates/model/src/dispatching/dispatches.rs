@@ -1,0 +1,459 @@
+//! Dispatches: triggering a job by hand, and looking at what waits, runs and has finished. Several triggers at once are
+//! [`crate::dispatching::trigger`].
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{
+    Array, BigInt, Bool, Int4, Jsonb, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::quotas::{self, DispatchesUsedUp};
+use crate::running::live_output::Progress;
+use crate::schema::{job_dispatch, live_progress, scheduled_jobs};
+use crate::{Conn, DbResult};
+use sched_domain::args_schema::{self, Misfit};
+use sched_domain::dispatch::{DispatchStatus, Trigger};
+use sched_domain::ids::{
+    ClaimToken, DispatchId, FunctionId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId, first_of,
+    time_ordered,
+};
+use sched_domain::job::OverlapPolicy;
+
+/// Priority of dispatches when neither the job nor the queue names one.
+pub const STANDARD_PRIORITY: i16 = 50;
+
+/// A dispatch as it is kept, with the name of its job.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Dispatch {
+    pub row: DispatchRow,
+    pub job_name: String,
+    /// What its running attempt has told last.
+    pub progress: Option<Progress>,
+}
+
+/// The columns of a dispatch.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = job_dispatch, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct DispatchRow {
+    pub id: DispatchId,
+    pub job_id: JobId,
+    pub scheduled_for: DateTime<Utc>,
+    pub created_at: DateTime<Utc>,
+    pub available_at: DateTime<Utc>,
+    pub claimed_at: Option<DateTime<Utc>>,
+    pub completed_at: Option<DateTime<Utc>>,
+    pub status: DispatchStatus,
+    pub queue: String,
+    pub priority: i16,
+    pub worker_id: Option<WorkerId>,
+    pub claim_token: Option<ClaimToken>,
+    pub attempt: i32,
+    pub retry_count: i32,
+    pub lost_count: i32,
+    pub error_message: Option<String>,
+    pub triggered_by: Trigger,
+    pub triggered_by_user: Option<String>,
+    pub trigger_id: Option<Uuid>,
+    pub retry_of: Option<DispatchId>,
+    pub scheduler_instance_id: Option<InstanceId>,
+    pub term: Option<Term>,
+    pub args: serde_json::Value,
+    pub is_catch_up: bool,
+    pub expires_at: Option<DateTime<Utc>>,
+    pub traceparent: Option<String>,
+}
+
+/// Which dispatches to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only of this job.
+    pub job: Option<JobId>,
+    /// Only in this state.
+    pub status: Option<DispatchStatus>,
+    /// Only those created then or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only those created before then.
+    pub until: Option<DateTime<Utc>>,
+    /// Only of jobs that run this function.
+    pub function: Option<FunctionId>,
+    /// Only of jobs of this project.
+    pub project: Option<ProjectId>,
+    /// Only of this queue.
+    pub queue: Option<String>,
+    /// Only those that this worker has claimed last.
+    pub worker: Option<WorkerId>,
+    /// Only those that this has made.
+    pub triggered_by: Option<Trigger>,
+    /// Only those behind this one: the last of the page before.
+    pub after: Option<DispatchId>,
+    /// The oldest first, and not the newest.
+    pub oldest_first: bool,
+}
+
+macro_rules! job_of_dispatch {
+    () => {
+        scheduled_jobs::tenant_id.eq(job_dispatch::tenant_id).and(scheduled_jobs::id.eq(job_dispatch::job_id))
+    };
+}
+
+macro_rules! progress_of_dispatch {
+    () => {
+        live_progress::tenant_id
+            .eq(job_dispatch::tenant_id)
+            .and(live_progress::dispatch_id.eq(job_dispatch::id))
+            .and(live_progress::claim_token.nullable().eq(job_dispatch::claim_token))
+            .and(job_dispatch::status.eq(DispatchStatus::InProgress))
+    };
+}
+
+/// Restricts a boxed query of dispatches and their jobs to what a filter means, whatever its position. Ids are ordered by the time of creation.
+macro_rules! filtered {
+    ($query:expr, $filter:expr) => {{
+        use job_dispatch as d;
+        let (mut query, filter) = ($query, $filter);
+        if let Some(job) = filter.job {
+            query = query.filter(d::job_id.eq(job));
+        }
+        if let Some(status) = filter.status {
+            query = query.filter(d::status.eq(status));
+        }
+        if let Some(since) = filter.since {
+            query = query.filter(d::id.ge(DispatchId(first_of(since))));
+        }
+        if let Some(until) = filter.until {
+            query = query.filter(d::id.lt(DispatchId(first_of(until))));
+        }
+        if let Some(queue) = &filter.queue {
+            query = query.filter(d::queue.eq(queue));
+        }
+        if let Some(worker) = filter.worker {
+            query = query.filter(d::worker_id.eq(worker));
+        }
+        if let Some(triggered_by) = filter.triggered_by {
+            query = query.filter(d::triggered_by.eq(triggered_by));
+        }
+        if let Some(function) = filter.function {
+            query = query.filter(scheduled_jobs::task_function_id.eq(function));
+        }
+        if let Some(project) = filter.project {
+            query = query.filter(scheduled_jobs::project_id.eq(project));
+        }
+        query
+    }};
+}
+
+/// Up to this many jobs with this many runs in all, dispatches are found by their jobs.
+const FEW_JOBS: usize = 200;
+const FEW_RUNS: i64 = 20_000;
+
+statement! {
+    /// Raw because each job is to be read by its index.
+    OfFew<'a> = "dispatches/dispatches_of_few.sql", (
+        tenant: TenantId as SqlUuid,
+        first: Uuid as SqlUuid,
+        last: Uuid as SqlUuid,
+        status: Option<DispatchStatus> as Nullable<Text>,
+        queue: Option<&'a str> as Nullable<Text>,
+        worker: Option<WorkerId> as Nullable<SqlUuid>,
+        triggered_by: Option<Trigger> as Nullable<Text>,
+        oldest_first: bool as Bool,
+        jobs: &'a [JobId] as Array<SqlUuid>,
+        limit: i64 as BigInt,
+    ) -> SqlUuid
+}
+
+/// The dispatches that a filter means, in its order, if they can be found by their jobs; `None` where that is too much, and they are found among those of
+/// all tenants.
+///
+/// The runs of a job are counted for ever, so it has no more dispatches than that.
+async fn of_few(
+    conn: &mut Conn,
+    tenant: TenantId,
+    filter: &Filter,
+    limit: i64,
+) -> DbResult<Option<Vec<DispatchId>>> {
+    use scheduled_jobs as j;
+    let mut query = j::table
+        .filter(j::tenant_id.eq(tenant))
+        .select((j::id, j::total_run_count))
+        .limit(i64::try_from(FEW_JOBS + 1).unwrap_or(i64::MAX))
+        .into_boxed();
+    if let Some(job) = filter.job {
+        query = query.filter(j::id.eq(job));
+    }
+    if let Some(function) = filter.function {
+        query = query.filter(j::task_function_id.eq(function));
+    }
+    if let Some(project) = filter.project {
+        query = query.filter(j::project_id.eq(project));
+    }
+    let found: Vec<(JobId, i64)> = query.load(conn).await?;
+    if found.len() > FEW_JOBS || found.iter().map(|(_, runs)| runs).sum::<i64>() > FEW_RUNS {
+        return Ok(None);
+    }
+    let jobs: Vec<JobId> = found.into_iter().map(|(id, _)| id).collect();
+    let (mut first, mut last) = (Uuid::nil(), Uuid::max());
+    if let Some(since) = filter.since {
+        first = first.max(first_of(since));
+    }
+    if let Some(until) = filter.until {
+        last = last.min(Uuid::from_u128(first_of(until).as_u128().saturating_sub(1)));
+    }
+    match filter.after {
+        Some(after) if filter.oldest_first => {
+            first = first.max(Uuid::from_u128(after.0.as_u128().saturating_add(1)));
+        }
+        Some(after) => last = last.min(Uuid::from_u128(after.0.as_u128().saturating_sub(1))),
+        None => {}
+    }
+    let found = OfFew {
+        tenant,
+        first,
+        last,
+        status: filter.status,
+        queue: filter.queue.as_deref(),
+        worker: filter.worker,
+        triggered_by: filter.triggered_by,
+        oldest_first: filter.oldest_first,
+        jobs: &jobs,
+        limit,
+    };
+    Ok(Some(found.load(conn).await?))
+}
+
+/// Dispatches of the tenant in the order that is asked for, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Dispatch>> {
+    use job_dispatch as d;
+    let few = of_few(conn, tenant, filter, limit).await?;
+    let mut query = d::table
+        .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .left_join(live_progress::table.on(progress_of_dispatch!()))
+        .filter(d::tenant_id.eq(tenant))
+        .select((DispatchRow::as_select(), scheduled_jobs::name, Option::<Progress>::as_select()))
+        .limit(limit)
+        .into_boxed();
+    query = if filter.oldest_first { query.order(d::id.asc()) } else { query.order(d::id.desc()) };
+    if let Some(few) = &few {
+        query = query.filter(d::id.eq_any(few));
+    }
+    query = match (filter.after, filter.oldest_first) {
+        (Some(after), true) => query.filter(d::id.gt(after)),
+        (Some(after), false) => query.filter(d::id.lt(after)),
+        (None, _) => query,
+    };
+    Ok(filtered!(query, filter).load(conn).await?)
+}
+
+/// How many dispatches of the tenant a filter means in all, counted up to `most`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn count(conn: &mut Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
+    use job_dispatch as d;
+    let whole = Filter { after: None, ..filter.clone() };
+    if let Some(few) = of_few(conn, tenant, &whole, most).await? {
+        return Ok(few.len());
+    }
+    let query = d::table
+        .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .filter(d::tenant_id.eq(tenant))
+        .select(d::id)
+        .limit(most)
+        .into_boxed();
+    let found: Vec<DispatchId> = filtered!(query, filter).load(conn).await?;
+    Ok(found.len())
+}
+
+/// The dispatch with this id, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &mut Conn, tenant: TenantId, id: DispatchId) -> DbResult<Option<Dispatch>> {
+    let dispatch = job_dispatch::table
+        .inner_join(scheduled_jobs::table.on(job_of_dispatch!()))
+        .left_join(live_progress::table.on(progress_of_dispatch!()))
+        .filter(job_dispatch::tenant_id.eq(tenant))
+        .filter(job_dispatch::id.eq(id))
+        .select((DispatchRow::as_select(), scheduled_jobs::name, Option::<Progress>::as_select()))
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(dispatch)
+}
+
+/// A trigger by hand.
+#[derive(Debug, Clone)]
+pub struct NewTrigger<'a> {
+    /// Owner of the job.
+    pub tenant: TenantId,
+    /// The job.
+    pub job: JobId,
+    /// What creates it; never the scheduler.
+    pub triggered_by: Trigger,
+    /// Who asks for it.
+    pub user: &'a str,
+    /// Arguments instead of the job's own; an object.
+    pub args: Option<&'a serde_json::Value>,
+    /// The same key for the same job is the same dispatch.
+    pub idempotency_key: Option<&'a str>,
+    /// W3C trace context.
+    pub traceparent: Option<&'a str>,
+}
+
+/// What became of a trigger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Triggered {
+    /// A dispatch was created, in this queue.
+    Created(DispatchId, String),
+    /// The key had been used: this is the dispatch it made.
+    Duplicate(DispatchId),
+    /// The key had been used with other arguments.
+    KeyReused(DispatchId),
+    /// There is no such job.
+    NoSuchJob,
+    /// The function of the job is inactive.
+    FunctionInactive,
+    /// The arguments are not what the function takes.
+    ArgsRefused(Vec<Misfit>),
+    /// The tenant has made as many dispatches in this minute as it may.
+    QuotaUsedUp(DispatchesUsedUp),
+}
+
+/// Creates a dispatch for a job, whatever its schedule says. Call it in a transaction, and
+/// [`crate::connection::notify::dispatches_waiting`] after it.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn trigger(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Triggered> {
+    let Some(job) = lock_job(conn, new).await? else { return Ok(Triggered::NoSuchJob) };
+    let (job_args, job_queue, job_priority, function, is_full, start_within) = job;
+    let args = new.args.unwrap_or(&job_args);
+    if let Some(earlier) = earlier_with_same_key(conn, new).await? {
+        return Ok(if earlier.1 == *args {
+            Triggered::Duplicate(earlier.0)
+        } else {
+            Triggered::KeyReused(earlier.0)
+        });
+    }
+    let look = Look {
+        tenant: new.tenant,
+        function,
+        queue: job_queue.as_deref(),
+        priority: job_priority,
+        standard_priority: STANDARD_PRIORITY,
+    };
+    let (queue, priority, is_active, args_schema, quota, now): Looked = look.get_result(conn).await?;
+    if !is_active {
+        return Ok(Triggered::FunctionInactive);
+    }
+    let misfits = args_schema::misfits(args_schema.as_ref(), args);
+    if !misfits.is_empty() {
+        return Ok(Triggered::ArgsRefused(misfits));
+    }
+    if let Some(limit) = quota {
+        let taken = quotas::take_dispatches(conn, new.tenant, limit, now, 1).await?;
+        if taken.granted == 0 {
+            return Ok(Triggered::QuotaUsedUp(taken.used_up));
+        }
+    }
+    let id = DispatchId(time_ordered(now));
+    Write {
+        id,
+        tenant: new.tenant,
+        job: new.job,
+        now,
+        is_in_line: is_full,
+        queue: &queue,
+        priority,
+        triggered_by: new.triggered_by,
+        user: new.user,
+        args,
+        idempotency_key: new.idempotency_key,
+        traceparent: new.traceparent,
+        start_within,
+    }
+    .execute(conn)
+    .await?;
+    Ok(Triggered::Created(id, queue))
+}
+
+/// Arguments, queue, priority, function, whether as many dispatches are open as may be, and within how many seconds they must start.
+type LockedJob = (serde_json::Value, Option<String>, Option<i16>, FunctionId, bool, Option<i32>);
+
+/// Queue, priority, whether the function is active, what arguments it takes, how many dispatches the tenant may make in a minute, and what
+/// time it is.
+type Looked = (String, i16, bool, Option<serde_json::Value>, Option<i64>, DateTime<Utc>);
+
+statement! {
+    Look<'a> = "dispatches/trigger_look.sql", (
+        tenant: TenantId as SqlUuid,
+        function: FunctionId as SqlUuid,
+        queue: Option<&'a str> as Nullable<Text>,
+        priority: Option<i16> as Nullable<SmallInt>,
+        standard_priority: i16 as SmallInt,
+    ) -> (Text, SmallInt, Bool, Nullable<Jsonb>, Nullable<BigInt>, Timestamptz)
+}
+
+statement! {
+    Write<'a> = "dispatches/trigger_write.sql", (
+        id: DispatchId as SqlUuid,
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        now: DateTime<Utc> as Timestamptz,
+        is_in_line: bool as Bool,
+        queue: &'a str as Text,
+        priority: i16 as SmallInt,
+        triggered_by: Trigger as Text,
+        user: &'a str as Text,
+        args: &'a serde_json::Value as Jsonb,
+        idempotency_key: Option<&'a str> as Nullable<Text>,
+        traceparent: Option<&'a str> as Nullable<Text>,
+        start_within: Option<i32> as Nullable<Int4>,
+    ) -> ()
+}
+
+/// Locks the job alone, which orders a trigger with ticks, completions and other triggers of the same job.
+async fn lock_job(conn: &mut Conn, new: &NewTrigger<'_>) -> DbResult<Option<LockedJob>> {
+    let job = scheduled_jobs::table
+        .find((new.tenant, new.job))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select((
+            scheduled_jobs::task_args,
+            scheduled_jobs::queue,
+            scheduled_jobs::priority,
+            scheduled_jobs::task_function_id,
+            scheduled_jobs::overlap_policy.ne(OverlapPolicy::Allow).and(
+                (scheduled_jobs::active_dispatches - scheduled_jobs::queued_dispatches)
+                    .ge(scheduled_jobs::max_instances),
+            ),
+            scheduled_jobs::start_within_seconds,
+        ))
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(job)
+}
+
+async fn earlier_with_same_key(
+    conn: &mut Conn,
+    new: &NewTrigger<'_>,
+) -> DbResult<Option<(DispatchId, serde_json::Value)>> {
+    let Some(key) = new.idempotency_key else { return Ok(None) };
+    let earlier = job_dispatch::table
+        .filter(job_dispatch::tenant_id.eq(new.tenant))
+        .filter(job_dispatch::job_id.eq(new.job))
+        .filter(job_dispatch::idempotency_key.eq(key))
+        .select((job_dispatch::id, job_dispatch::args))
+        .get_result(conn)
+        .await
+        .optional()?;
+    Ok(earlier)
+}

@@ -1,0 +1,182 @@
+//! Running finished dispatches again.
+//!
+//! The state of a dispatch that has finished never changes, so what runs it again is a dispatch of its own: with the fire time and the
+//! arguments of the first one, in the queue and with the priority, the function and the policy that its job has now. The key
+//! of dispatches lets each be retried once, and a retry never take the place of a fire time. Asking
+//! again gives the same dispatch; if that fails too, it is retried in turn. Each function is to be called in a transaction; a process
+//! that dies before the commit has made nothing.
+
+use std::collections::BTreeSet;
+
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Nullable, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use crate::schema::{dead_letters, job_dispatch, scheduled_jobs, task_functions};
+use crate::{Conn, DbResult, connection::database_clock};
+use sched_domain::dispatch::DispatchStatus;
+use sched_domain::ids::{DispatchId, JobId, ProjectId, TenantId, time_ordered};
+
+/// Who wants dispatches run again.
+#[derive(Debug, Clone, Copy)]
+pub struct RetryOrder<'a> {
+    /// Owner of the dispatches.
+    pub tenant: TenantId,
+    /// Who asks.
+    pub by: &'a str,
+    /// W3C trace context instead of that of the dispatches.
+    pub traceparent: Option<&'a str>,
+}
+
+/// A dispatch that runs another one again.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct Retry {
+    /// The one that had finished.
+    pub of: DispatchId,
+    /// The one that runs it again.
+    pub dispatch_id: DispatchId,
+    /// Their job.
+    pub job_id: JobId,
+    /// The queue it waits in.
+    pub queue: String,
+}
+
+/// Why no dispatch of a job is run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum JobBar {
+    /// The job is deleted.
+    Deleted,
+    /// The job is disabled.
+    Disabled,
+    /// Its function is inactive.
+    FunctionInactive,
+}
+
+/// A job whose dispatches are to be run again, as it was locked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetriedJob {
+    /// Its project.
+    pub project_id: Option<ProjectId>,
+    /// Its name.
+    pub name: String,
+    /// Why none of its dispatches can be.
+    pub bar: Option<JobBar>,
+}
+
+/// What became of the command to run a dispatch again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Retried {
+    /// It is run again.
+    Made(Retry, RetriedJob),
+    /// It had been before: by this dispatch.
+    Duplicate(DispatchId),
+    /// It waits or runs still.
+    NotFinished(DispatchStatus),
+    /// It succeeded.
+    Succeeded,
+    /// Nothing of its job is run again.
+    Barred(JobBar, RetriedJob),
+    /// There is no such dispatch.
+    NoSuchDispatch,
+}
+
+/// Runs a finished dispatch again. Call it in a transaction that holds no lock on a job yet, and
+/// [`crate::connection::notify::dispatches_waiting`] after it.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn retry(conn: &mut Conn, order: &RetryOrder<'_>, id: DispatchId) -> DbResult<Retried> {
+    use job_dispatch as d;
+    let dispatch = || d::table.find(id).filter(d::tenant_id.eq(order.tenant));
+    let job: Option<JobId> = dispatch().select(d::job_id).get_result(conn).await.optional()?;
+    let Some(job) = job else { return Ok(Retried::NoSuchDispatch) };
+    let Some((_, locked)) = lock_jobs(conn, order.tenant, &BTreeSet::from([job])).await?.pop() else {
+        return Ok(Retried::NoSuchDispatch);
+    };
+    let found = dispatch().select((d::status, d::scheduled_for)).get_result(conn).await.optional()?;
+    let Some((status, scheduled_for)): Option<(DispatchStatus, chrono::DateTime<chrono::Utc>)> = found else {
+        return Ok(Retried::NoSuchDispatch);
+    };
+    match status {
+        DispatchStatus::Pending | DispatchStatus::InProgress => return Ok(Retried::NotFinished(status)),
+        DispatchStatus::Completed => return Ok(Retried::Succeeded),
+        DispatchStatus::Failed
+        | DispatchStatus::Timeout
+        | DispatchStatus::Cancelled
+        | DispatchStatus::DeadLetter => {}
+    }
+    let earlier = d::table
+        .filter(d::job_id.eq(job))
+        .filter(d::scheduled_for.eq(scheduled_for))
+        .filter(d::retry_of.eq(id))
+        .select(d::id);
+    if let Some(earlier) = earlier.get_result(conn).await.optional()? {
+        return Ok(Retried::Duplicate(earlier));
+    }
+    // A dead letter is kept for longer than what ran it again.
+    let gone = dead_letters::table
+        .find((order.tenant, id))
+        .select(dead_letters::retried_as)
+        .get_result::<Option<DispatchId>>(conn);
+    if let Some(earlier) = gone.await.optional()?.flatten() {
+        return Ok(Retried::Duplicate(earlier));
+    }
+    if let Some(bar) = locked.bar {
+        return Ok(Retried::Barred(bar, locked));
+    }
+    let made = make(conn, order, &[id]).await?.pop();
+    Ok(made.map_or(Retried::NoSuchDispatch, |made| Retried::Made(made, locked)))
+}
+
+/// Locks jobs of the tenant in order; returns those there are, deleted ones too.
+pub(crate) async fn lock_jobs(
+    conn: &mut Conn,
+    tenant: TenantId,
+    jobs: &BTreeSet<JobId>,
+) -> DbResult<Vec<(JobId, RetriedJob)>> {
+    use {scheduled_jobs as j, task_functions as f};
+    let mine = j::tenant_id.eq(tenant).and(j::id.eq_any(jobs.iter().copied().collect::<Vec<_>>()));
+    let locked: Vec<JobId> =
+        j::table.filter(mine).select(j::id).order(j::id).for_no_key_update().load(conn).await?;
+    // In a statement of its own: functions are read and not locked.
+    let rows: Vec<(JobId, Option<ProjectId>, String, bool, bool, bool)> = j::table
+        .inner_join(f::table.on(f::tenant_id.eq(j::tenant_id).and(f::id.eq(j::task_function_id))))
+        .filter(j::tenant_id.eq(tenant).and(j::id.eq_any(locked)))
+        .select((j::id, j::project_id, j::name, j::deleted_at.is_not_null(), j::is_enabled, f::is_active))
+        .load(conn)
+        .await?;
+    let jobs = rows.into_iter().map(|(id, project_id, name, is_deleted, is_enabled, is_active)| {
+        let bar = match (is_deleted, is_enabled, is_active) {
+            (true, _, _) => Some(JobBar::Deleted),
+            (false, false, _) => Some(JobBar::Disabled),
+            (false, true, false) => Some(JobBar::FunctionInactive),
+            (false, true, true) => None,
+        };
+        (id, RetriedJob { project_id, name, bar })
+    });
+    Ok(jobs.collect())
+}
+
+statement! {
+    Make<'a> = "retries/retry_dispatches.sql", (
+        tenant: TenantId as SqlUuid,
+        by: &'a str as Text,
+        traceparent: Option<&'a str> as Nullable<Text>,
+        ids: &'a [Uuid] as Array<SqlUuid>,
+        new_ids: &'a [Uuid] as Array<SqlUuid>,
+    ) -> (SqlUuid, SqlUuid, SqlUuid, Text)
+}
+
+/// Makes a dispatch for each of these that can be run again and has not been. The caller has locked their jobs.
+pub(crate) async fn make(
+    conn: &mut Conn,
+    order: &RetryOrder<'_>,
+    ids: &[DispatchId],
+) -> DbResult<Vec<Retry>> {
+    let RetryOrder { tenant, by, traceparent } = *order;
+    let now = database_clock::now(conn).await?;
+    let new_ids: Vec<Uuid> = ids.iter().map(|_| time_ordered(now)).collect();
+    let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+    Ok(Make { tenant, by, traceparent, ids: &ids, new_ids: &new_ids }.load(conn).await?)
+}

@@ -1,0 +1,478 @@
+//! What the leader's tick reads and writes, set-based: the round trips are constant, whatever the size of the batch.
+//!
+//! All of it happens in one transaction that begins with [`fence`]. The jobs are locked by [`lock_due`]; what is to be
+//! done with each is decided outside of this module; [`write()`] inserts the dispatches under their unique key, records the
+//! skips, and moves each cursor by compare-and-set. A process that dies in between leaves nothing, and the next leader
+//! finds the same jobs due.
+
+mod quotas;
+mod rezone;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{
+    Array, BigInt, Bool, Int2, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
+};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::cancellations::{self, MakeRoom};
+use crate::{Conn, DbError, DbResult, dispatching::overlap_queue};
+use sched_domain::ids::{DispatchId, InstanceId, JobId, ProjectId, TenantId, Term, WorkerId};
+use sched_domain::job::{MisfireKind, OverlapPolicy};
+use sched_timetable::{CalendarRoll, DstGap, DstOverlap, JobType, SkipReason};
+
+pub(crate) use self::quotas::take_from_quota;
+pub use self::quotas::{next_quota_window, open_quotas};
+pub use self::rezone::{computed_elsewhere, lock_computed_elsewhere};
+
+statement! {
+    /// Proves leadership for the length of the transaction.
+    Fence = "tick/tick_fence.sql", (id: InstanceId as SqlUuid, term: Term as BigInt) -> Timestamptz
+}
+
+/// Proves, and holds for the length of the transaction, that the instance leads with this term. Returns the database's
+/// clock.
+///
+/// # Errors
+/// [`DbError::TermOver`] when it does not lead.
+pub async fn fence(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<DateTime<Utc>> {
+    Fence { id, term }.get_result(conn).await.optional()?.ok_or(DbError::TermOver)
+}
+
+/// A job whose cursor has come due, locked, with what decides about its fires.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct DueJob {
+    pub tenant_id: TenantId,
+    pub id: JobId,
+    pub project_id: Option<ProjectId>,
+    pub name: String,
+    pub cursor: DateTime<Utc>,
+    pub created_at: DateTime<Utc>,
+    pub job_type: JobType,
+    pub schedule_config: serde_json::Value,
+    pub timezone: String,
+    pub dst_gap: Option<DstGap>,
+    pub dst_overlap: Option<DstOverlap>,
+    pub start_at: Option<DateTime<Utc>>,
+    pub end_at: Option<DateTime<Utc>>,
+    pub max_runs: Option<i64>,
+    pub jitter_seconds: i32,
+    pub calendars: Vec<String>,
+    pub calendar_roll: CalendarRoll,
+    pub settled_until: DateTime<Utc>,
+    pub fired_count: i64,
+    pub misfire_policy: MisfireKind,
+    pub misfire_grace_seconds: Option<i32>,
+    pub misfire_cap: i32,
+    pub max_instances: i32,
+    pub overlap_policy: OverlapPolicy,
+    pub active_dispatches: i32,
+    pub last_fire_at: Option<DateTime<Utc>>,
+    pub dispatch_lock_until: Option<DateTime<Utc>>,
+    pub args: serde_json::Value,
+    pub queue: String,
+    pub priority: i16,
+    pub start_within_seconds: Option<i32>,
+    pub version: i64,
+    pub is_enabled: bool,
+    pub is_function_active: bool,
+    /// Which kill switch is on, if one is.
+    pub paused_by: Option<SkipReason>,
+    /// When the pause of the job ends by itself.
+    pub paused_until: Option<DateTime<Utc>>,
+    /// The tenant's quota of dispatches per minute, and once [`open_quotas`] was called what is left of it; `None` without a quota.
+    pub quota_left: Option<i64>,
+}
+
+#[rustfmt::skip]
+type DueColumns = (
+    SqlUuid, SqlUuid, Nullable<SqlUuid>, Text, Timestamptz, Timestamptz,
+    Text, Jsonb, Text, Nullable<Text>, Nullable<Text>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<BigInt>, Int4, Array<Text>, Text, Timestamptz, BigInt,
+    Text, Nullable<Int4>, Int4, Int4, Text, Int4,
+    Nullable<Timestamptz>, Nullable<Timestamptz>,
+    Jsonb, Text, Int2, Nullable<Int4>, BigInt, Bool, Bool, Nullable<Text>, Nullable<Timestamptz>, Nullable<BigInt>,
+);
+
+statement! {
+    /// Due jobs, locked, with their function, queue and kill switches.
+    LockDue = "tick/tick_lock_due.sql", (
+        now: DateTime<Utc> as Timestamptz,
+        limit: i64 as BigInt,
+        skip: i64 as BigInt,
+    ) -> DueColumns
+}
+
+/// Locks up to `limit` jobs that are due at `now`, longest due first. Jobs that others hold are left for the next tick.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_due(conn: &mut Conn, now: DateTime<Utc>, limit: i64) -> DbResult<Vec<DueJob>> {
+    Ok(LockDue { now, limit, skip: 0 }.load(conn).await?)
+}
+
+/// Locks the job that comes after `skip` others, if it is to fire at all; by [`lock_due`]'s order, whether it is due or not.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_another(conn: &mut Conn, now: DateTime<Utc>, skip: i64) -> DbResult<Option<DueJob>> {
+    let at_any_time = now + TimeDelta::days(366_000);
+    let jobs: Vec<DueJob> = LockDue { now: at_any_time, limit: 1, skip }.load(conn).await?;
+    Ok(jobs.into_iter().next())
+}
+
+statement! {
+    /// Definitions of calendars, each for a job's tenant.
+    Calendars<'a> = "tick/tick_calendars.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        names: &'a [&'a str] as Array<Text>,
+    ) -> (SqlUuid, SqlUuid, Text, BigInt, Jsonb)
+}
+
+/// A calendar that a due job names.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct NamedCalendar {
+    pub tenant_id: TenantId,
+    pub id: Uuid,
+    pub name: String,
+    pub version: i64,
+    pub definition: serde_json::Value,
+}
+
+/// The calendars that due jobs name, each once. Nothing is asked where none names any, which is nearly always.
+///
+/// Whoever changes a calendar waits for the jobs that use it, so what is read here is what the cursors of the locked jobs
+/// were computed with.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn calendars_of(conn: &mut Conn, jobs: &[DueJob]) -> DbResult<Vec<NamedCalendar>> {
+    let named: BTreeSet<(Uuid, &str)> = jobs
+        .iter()
+        .flat_map(|job| job.calendars.iter().map(|name| (job.tenant_id.0, name.as_str())))
+        .collect();
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (tenants, names): (Vec<Uuid>, Vec<&str>) = named.into_iter().unzip();
+    Ok(Calendars { tenants: &tenants, names: &names }.load(conn).await?)
+}
+
+statement! {
+    /// When the next job comes due, and how many are due then or now.
+    NextDue = "tick/tick_next_due.sql", (limit: i64 as BigInt) -> (Nullable<Timestamptz>, Timestamptz, BigInt)
+}
+
+/// What waits for the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Outlook {
+    /// When it should look at the next job; `None` when at none.
+    pub next_due: Option<DateTime<Utc>>,
+    /// The database's clock.
+    pub now: DateTime<Utc>,
+    /// How many jobs are due at the later of the two instants, counted up to the limit.
+    due_then: i64,
+}
+
+impl Outlook {
+    /// How many jobs are due, counted up to the limit.
+    #[must_use]
+    pub fn due(&self) -> i64 {
+        if self.next_due.is_some_and(|due| due <= self.now) { self.due_then } else { 0 }
+    }
+
+    /// What it becomes when the next jobs come due, if nothing changes before; `None` when some are due already, or none will be.
+    #[must_use]
+    pub fn at_next_due(&self) -> Option<Self> {
+        let due = self.next_due.filter(|due| *due > self.now)?;
+        Some(Self { now: due, ..*self })
+    }
+}
+
+/// Looks ahead, and counts what is due up to `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn outlook(conn: &mut Conn, limit: i64) -> DbResult<Outlook> {
+    Ok(NextDue { limit }.get_result(conn).await?)
+}
+
+/// Everything one batch does.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Dispatches to create.
+    pub dispatches: Vec<NewDispatch>,
+    /// Skips to record.
+    pub skips: Vec<NewSkip>,
+    /// Cursors to move: one for each job of the batch that is not held back.
+    pub cursors: Vec<CursorMove>,
+    /// Jobs whose oldest open dispatches make room for what is dispatched here.
+    pub rooms: Vec<MakeRoom>,
+    /// Jobs to be looked at again later, for which nothing is decided.
+    pub holds: Vec<Hold>,
+    /// What is used up of the quotas of tenants that have one.
+    pub used: BTreeMap<TenantId, i64>,
+}
+
+/// A job that is held back.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Hold {
+    pub tenant_id: TenantId,
+    pub job_id: JobId,
+    pub until: DateTime<Utc>,
+}
+
+/// A dispatch to create.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct NewDispatch {
+    pub id: DispatchId,
+    pub tenant_id: TenantId,
+    pub job_id: JobId,
+    pub scheduled_for: DateTime<Utc>,
+    pub available_at: DateTime<Utc>,
+    pub queue: String,
+    pub priority: i16,
+    pub args: serde_json::Value,
+    pub is_catch_up: bool,
+    /// Whether it waits in line behind others of its job ([`crate::dispatching::overlap_queue`]).
+    pub is_in_line: bool,
+    /// Fire time of the record before it.
+    pub follows: Option<DateTime<Utc>>,
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// A skip to record.
+#[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct NewSkip {
+    pub tenant_id: TenantId,
+    pub job_id: JobId,
+    pub first_fire_at: DateTime<Utc>,
+    pub last_fire_at: DateTime<Utc>,
+    pub fire_count: i64,
+    pub is_count_exact: bool,
+    pub reason: SkipReason,
+    /// Fire time of the record before it.
+    pub follows: Option<DateTime<Utc>>,
+}
+
+/// A cursor to move.
+#[derive(Debug, Clone)]
+pub struct CursorMove {
+    /// Owner.
+    pub tenant_id: TenantId,
+    /// The job.
+    pub job_id: JobId,
+    /// Where the cursor must stand.
+    pub from: DateTime<Utc>,
+    /// Where it goes; `None` when nothing will fire any more.
+    pub to: Option<DateTime<Utc>>,
+    /// Why the job is disabled; `None` to leave it enabled.
+    pub disable: Option<String>,
+    /// Version of the zone tables `to` was computed from.
+    pub tzdata_version: Option<&'static str>,
+    /// Every fire time up to and including this instant has had its fate with this batch; `None` to leave that as it is.
+    pub settled_until: Option<DateTime<Utc>>,
+    /// Fire time of the last record made here; `None` if none was.
+    pub last_fire_at: Option<DateTime<Utc>>,
+}
+
+/// What a batch did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Written {
+    /// Dispatches created.
+    pub dispatched: usize,
+    /// Fire times that had a dispatch already. Anything but zero means that another guard failed and the unique key held.
+    pub already_dispatched: usize,
+    /// Skips recorded.
+    pub skipped: usize,
+    /// Workers that run what has been cancelled: to be told after the commit.
+    pub cancelled_on: Vec<WorkerId>,
+}
+
+statement! {
+    InsertDispatches<'a> = "tick/tick_insert_dispatches.sql", (
+        instance: InstanceId as SqlUuid,
+        term: Term as BigInt,
+        ids: &'a [Uuid] as Array<SqlUuid>,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        scheduled_for: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        available_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        queues: &'a [&'a str] as Array<Text>,
+        priorities: &'a [i16] as Array<Int2>,
+        args: &'a [&'a serde_json::Value] as Array<Jsonb>,
+        catch_ups: &'a [bool] as Array<Bool>,
+        in_line: &'a [bool] as Array<Bool>,
+        follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        expire: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+    ) -> (SqlUuid, Bool)
+}
+
+statement! {
+    InsertSkips<'a> = "tick/tick_insert_skips.sql", (
+        term: Term as BigInt,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        firsts: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        lasts: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        counts: &'a [i64] as Array<BigInt>,
+        exact: &'a [bool] as Array<Bool>,
+        reasons: &'a [&'static str] as Array<Text>,
+        follows: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+    ) -> BigInt
+}
+
+statement! {
+    MoveCursors<'a> = "tick/tick_move_cursors.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        from: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        to: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        dispatched: &'a [i32] as Array<Int4>,
+        disable: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        tzdata: &'a [Option<&'static str>] as Array<Nullable<Text>>,
+        settled: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+        in_line: &'a [i32] as Array<Int4>,
+        last_fires: &'a [Option<DateTime<Utc>>] as Array<Nullable<Timestamptz>>,
+    ) -> SqlUuid
+}
+
+statement! {
+    HoldBack<'a> = "tick/tick_hold.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        until: &'a [DateTime<Utc>] as Array<Timestamptz>,
+    ) -> SqlUuid
+}
+
+/// Writes a batch, in the transaction that fenced and locked it.
+///
+/// # Errors
+/// [`DbError::Corrupt`] when a cursor did not stand where it was read: impossible while the lock holds, so the whole
+/// batch is rolled back.
+pub async fn write(conn: &mut Conn, instance: InstanceId, term: Term, batch: &Batch) -> DbResult<Written> {
+    // First, so that what is dispatched here is not among the oldest.
+    let cancelled_on = cancellations::cancel_oldest(conn, &batch.rooms).await?;
+    let created = insert_dispatches(conn, instance, term, &batch.dispatches).await?;
+    insert_skips(conn, term, &batch.skips).await?;
+    let moved = move_cursors(conn, &batch.cursors, &created).await?;
+    if moved != batch.cursors.len() {
+        return Err(DbError::Corrupt {
+            what: "the cursor of a due job".into(),
+            reason: format!("{} of {} stood where they were read", moved, batch.cursors.len()),
+        });
+    }
+    let with_room: Vec<(TenantId, JobId)> =
+        batch.rooms.iter().map(|room| (room.tenant_id, room.job_id)).collect();
+    overlap_queue::release(conn, &with_room).await?;
+    hold_back(conn, &batch.holds).await?;
+    quotas::use_up(conn, &batch.used).await?;
+    Ok(Written {
+        dispatched: created.len(),
+        already_dispatched: batch.dispatches.len() - created.len(),
+        skipped: batch.skips.len(),
+        cancelled_on,
+    })
+}
+
+async fn hold_back(conn: &mut Conn, holds: &[Hold]) -> DbResult<()> {
+    if holds.is_empty() {
+        return Ok(());
+    }
+    HoldBack {
+        tenants: &holds.iter().map(|h| h.tenant_id.0).collect::<Vec<_>>(),
+        jobs: &holds.iter().map(|h| h.job_id.0).collect::<Vec<_>>(),
+        until: &holds.iter().map(|h| h.until).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Returns the job of each dispatch that was created, and whether it waits in line.
+async fn insert_dispatches(
+    conn: &mut Conn,
+    instance: InstanceId,
+    term: Term,
+    new: &[NewDispatch],
+) -> DbResult<Vec<(Uuid, bool)>> {
+    if new.is_empty() {
+        return Ok(Vec::new());
+    }
+    let column = |value: fn(&NewDispatch) -> Uuid| -> Vec<Uuid> { new.iter().map(value).collect() };
+    let created = InsertDispatches {
+        instance,
+        term,
+        ids: &column(|d| d.id.0),
+        tenants: &column(|d| d.tenant_id.0),
+        jobs: &column(|d| d.job_id.0),
+        scheduled_for: &new.iter().map(|d| d.scheduled_for).collect::<Vec<_>>(),
+        available_at: &new.iter().map(|d| d.available_at).collect::<Vec<_>>(),
+        queues: &new.iter().map(|d| d.queue.as_str()).collect::<Vec<_>>(),
+        priorities: &new.iter().map(|d| d.priority).collect::<Vec<_>>(),
+        args: &new.iter().map(|d| &d.args).collect::<Vec<_>>(),
+        catch_ups: &new.iter().map(|d| d.is_catch_up).collect::<Vec<_>>(),
+        in_line: &new.iter().map(|d| d.is_in_line).collect::<Vec<_>>(),
+        follows: &new.iter().map(|d| d.follows).collect::<Vec<_>>(),
+        expire: &new.iter().map(|d| d.expires_at).collect::<Vec<_>>(),
+    }
+    .load(conn)
+    .await?;
+    Ok(created)
+}
+
+async fn insert_skips(conn: &mut Conn, term: Term, new: &[NewSkip]) -> DbResult<()> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    InsertSkips {
+        term,
+        tenants: &new.iter().map(|s| s.tenant_id.0).collect::<Vec<_>>(),
+        jobs: &new.iter().map(|s| s.job_id.0).collect::<Vec<_>>(),
+        firsts: &new.iter().map(|s| s.first_fire_at).collect::<Vec<_>>(),
+        lasts: &new.iter().map(|s| s.last_fire_at).collect::<Vec<_>>(),
+        counts: &new.iter().map(|s| s.fire_count).collect::<Vec<_>>(),
+        exact: &new.iter().map(|s| s.is_count_exact).collect::<Vec<_>>(),
+        reasons: &new.iter().map(|s| s.reason.as_str()).collect::<Vec<_>>(),
+        follows: &new.iter().map(|s| s.follows).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn move_cursors(conn: &mut Conn, moves: &[CursorMove], created: &[(Uuid, bool)]) -> DbResult<usize> {
+    if moves.is_empty() {
+        return Ok(0);
+    }
+    let mut counted = HashMap::<Uuid, (i32, i32)>::new();
+    for (job, is_in_line) in created {
+        let (dispatched, in_line) = counted.entry(*job).or_default();
+        *dispatched += 1;
+        *in_line += i32::from(*is_in_line);
+    }
+    let count = |m: &CursorMove| counted.get(&m.job_id.0).copied().unwrap_or_default();
+    let moved = MoveCursors {
+        tenants: &moves.iter().map(|m| m.tenant_id.0).collect::<Vec<_>>(),
+        jobs: &moves.iter().map(|m| m.job_id.0).collect::<Vec<_>>(),
+        from: &moves.iter().map(|m| m.from).collect::<Vec<_>>(),
+        to: &moves.iter().map(|m| m.to).collect::<Vec<_>>(),
+        dispatched: &moves.iter().map(|m| count(m).0).collect::<Vec<_>>(),
+        disable: &moves.iter().map(|m| m.disable.as_deref()).collect::<Vec<_>>(),
+        tzdata: &moves.iter().map(|m| m.tzdata_version).collect::<Vec<_>>(),
+        settled: &moves.iter().map(|m| m.settled_until).collect::<Vec<_>>(),
+        in_line: &moves.iter().map(|m| count(m).1).collect::<Vec<_>>(),
+        last_fires: &moves.iter().map(|m| m.last_fire_at).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(moved)
+}

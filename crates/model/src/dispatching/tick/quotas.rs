@@ -1,0 +1,98 @@
+//! Quotas of dispatches per minute: what of them is used, held against other ticks for the length of a transaction.
+//!
+//! A process that dies before the commit has used nothing up.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
+use diesel::sql_types::{Array, BigInt, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::DueJob;
+use crate::{Conn, DbResult};
+use sched_domain::ids::TenantId;
+
+/// How much earlier than a full minute the window of a quota begins: what was held back goes before what becomes due with the minute.
+const QUOTA_LEAD: TimeDelta = TimeDelta::seconds(1);
+
+/// The window of a quota in which `now` lies, named by its minute.
+#[must_use]
+fn quota_minute(now: DateTime<Utc>) -> DateTime<Utc> {
+    (now + QUOTA_LEAD).duration_trunc(TimeDelta::minutes(1)).unwrap_or(now)
+}
+
+/// When the next window of a quota begins.
+#[must_use]
+pub fn next_quota_window(now: DateTime<Utc>) -> DateTime<Utc> {
+    quota_minute(now) + TimeDelta::minutes(1) - QUOTA_LEAD
+}
+
+statement! {
+    OpenQuotas<'a> = "quotas/tick_open_quotas.sql", (
+        minute: DateTime<Utc> as Timestamptz,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+    ) -> (SqlUuid, BigInt)
+}
+
+/// Takes off the quotas of the jobs' tenants what has been used of them, and keeps everybody else from using them until the
+/// transaction is over. Nothing is asked where no tenant has a quota.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn open_quotas(conn: &mut Conn, now: DateTime<Utc>, jobs: &mut [DueJob]) -> DbResult<()> {
+    let limited: BTreeSet<Uuid> =
+        jobs.iter().filter(|job| job.quota_left.is_some()).map(|job| job.tenant_id.0).collect();
+    if limited.is_empty() {
+        return Ok(());
+    }
+    let tenants: Vec<Uuid> = limited.into_iter().collect();
+    let used: Vec<(TenantId, i64)> =
+        OpenQuotas { minute: quota_minute(now), tenants: &tenants }.load(conn).await?;
+    let used: HashMap<TenantId, i64> = used.into_iter().collect();
+    for job in jobs {
+        let used = used.get(&job.tenant_id).copied().unwrap_or(0);
+        job.quota_left = job.quota_left.map(|quota| (quota - used).max(0));
+    }
+    Ok(())
+}
+
+/// Takes up to `wanted` dispatches off a quota of `limit` per minute, and says how many were left to take. The window is held until the
+/// transaction is over, as by [`open_quotas`].
+///
+/// # Errors
+/// When the database cannot be asked.
+pub(crate) async fn take_from_quota(
+    conn: &mut Conn,
+    tenant: TenantId,
+    limit: i64,
+    now: DateTime<Utc>,
+    wanted: i64,
+) -> DbResult<i64> {
+    let used: Vec<(TenantId, i64)> =
+        OpenQuotas { minute: quota_minute(now), tenants: &[tenant.0] }.load(conn).await?;
+    let used: i64 = used.iter().map(|(_, used)| *used).sum();
+    let granted = wanted.min((limit - used).max(0));
+    if granted > 0 {
+        use_up(conn, &BTreeMap::from([(tenant, granted)])).await?;
+    }
+    Ok(granted)
+}
+
+statement! {
+    UseQuotas<'a> = "quotas/tick_use_quotas.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        dispatched: &'a [i64] as Array<BigInt>,
+    ) -> SqlUuid
+}
+
+/// Adds to what the tenants have used of their quotas, which [`open_quotas`] has locked.
+pub(super) async fn use_up(conn: &mut Conn, used: &BTreeMap<TenantId, i64>) -> DbResult<()> {
+    if used.is_empty() {
+        return Ok(());
+    }
+    let (tenants, dispatched): (Vec<Uuid>, Vec<i64>) =
+        used.iter().map(|(tenant, used)| (tenant.0, *used)).unzip();
+    UseQuotas { tenants: &tenants, dispatched: &dispatched }.execute(conn).await?;
+    Ok(())
+}

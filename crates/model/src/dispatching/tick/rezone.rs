@@ -1,0 +1,55 @@
+//! Jobs whose next fire was computed from other zone tables than those of this process.
+
+use chrono::{DateTime, Utc};
+use diesel::sql_types::{Array, BigInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use super::{DueColumns, DueJob};
+use crate::{Conn, DbResult};
+use sched_domain::ids::{JobId, TenantId};
+
+statement! {
+    RezoneCandidates<'a> = "rezone/rezone_candidates.sql", (
+        tenant: TenantId as SqlUuid,
+        id: JobId as SqlUuid,
+        tzdata_version: &'a str as Text,
+        limit: i64 as BigInt,
+    ) -> (SqlUuid, SqlUuid)
+}
+
+statement! {
+    RezoneLock<'a> = "rezone/rezone_lock.sql", (
+        now: DateTime<Utc> as Timestamptz,
+        tzdata_version: &'a str as Text,
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+    ) -> DueColumns
+}
+
+/// Up to `limit` jobs, in the order of their keys after `after`, whose next fire lies ahead and was computed from other zone tables.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn computed_elsewhere(
+    conn: &mut Conn,
+    after: (TenantId, JobId),
+    tzdata_version: &str,
+    limit: i64,
+) -> DbResult<Vec<(TenantId, JobId)>> {
+    Ok(RezoneCandidates { tenant: after.0, id: after.1, tzdata_version, limit }.load(conn).await?)
+}
+
+/// Locks those of the jobs that are still so at `now`. Call it in a fenced transaction.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn lock_computed_elsewhere(
+    conn: &mut Conn,
+    now: DateTime<Utc>,
+    tzdata_version: &str,
+    jobs: &[(TenantId, JobId)],
+) -> DbResult<Vec<DueJob>> {
+    let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = jobs.iter().map(|(tenant, job)| (tenant.0, job.0)).unzip();
+    Ok(RezoneLock { now, tzdata_version, tenants: &tenants, jobs: &jobs }.load(conn).await?)
+}

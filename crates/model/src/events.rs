@@ -1,0 +1,5 @@
+//! The event stream and the notifications that follow it.
+
+pub mod append;
+pub mod notifications;
+pub mod stream;

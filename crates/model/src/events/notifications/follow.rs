@@ -1,0 +1,469 @@
+//! What the leader does about notifications: reads on in the stream of events, writes what rules want told, gives it dispatches, and notes
+//! what became of those.
+//!
+//! Everything happens in a transaction that the caller has fenced, with the one row of the cursor locked: a leader that dies has done nothing,
+//! and the next one finds the same events after the same position.
+//!
+//! # Design notes
+//! - The position needs no event that proves it, unlike those of clients ([`event_stream`](crate::events::stream)): it is kept in the
+//!   same database and written by a transaction with a number of its own, which is higher. What loses that transaction loses what it had read.
+//!   Only another server, after a restore from a dump, gives numbers anew; the position then begins before all that was written there.
+//!   What came with the dump and was not read yet is not told.
+//! - Rules are read as they are when an event is read, a moment after it was written. A rule tells nothing that is older than itself.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{
+    Array, BigInt, Bool, Double, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid,
+};
+use diesel_async::RunQueryDsl;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::events::stream::EventKey;
+use crate::schema::notification_cursor;
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::built_in;
+use sched_domain::ids::{DEFAULT_TENANT, TenantId, time_ordered};
+use sched_domain::notification::{Hold, HoldKey, Holding, MessageKind};
+
+statement! {
+    LookNow = "follow/notifications_look.sql", (stale_seconds: f64 as Double) -> (Bool, Bool, Bool, Bool)
+}
+
+/// What there is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Work {
+    /// There is a rule for which the stream is read.
+    pub has_rules: bool,
+    /// There are messages without a dispatch.
+    pub has_waiting: bool,
+    /// There are messages on their way, of which the stream will tell.
+    pub has_sending: bool,
+    /// The position has not moved for long.
+    pub is_stale: bool,
+}
+
+/// How long the position may stand while nothing needs it, in seconds: the first rule then finds it near.
+const STALE_SECONDS: f64 = 60.0;
+
+/// Whether there is anything to be done: one statement, and no transaction of its own.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn look(conn: &mut Conn) -> DbResult<Work> {
+    Ok(LookNow { stale_seconds: STALE_SECONDS }.get_result(conn).await?)
+}
+
+/// What one step may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most events that are read.
+    pub events: i64,
+    /// Most messages that get a dispatch.
+    pub dispatches: i64,
+    /// Most messages on their way to one channel.
+    pub room: i64,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stepped {
+    /// Events that were read.
+    pub events: i64,
+    /// Messages that were decided upon.
+    pub deliveries: usize,
+    /// Events that are only counted.
+    pub held_back: usize,
+    /// Dispatches that were made.
+    pub dispatched: usize,
+    /// Messages that wait although there is room: the built-in job is missing.
+    pub stuck: usize,
+    /// Queues that workers should look at after the commit.
+    pub queues: Vec<String>,
+    /// Whether there may be more events.
+    pub is_full: bool,
+    /// The oldest transaction that is waited for; `None` when there is none but ours.
+    pub waits_for: Option<i64>,
+    /// Events of a dump are not in order yet; nothing was read.
+    pub has_foreign: bool,
+    /// The position was of another server and begins anew.
+    pub is_anew: bool,
+}
+
+/// One step: a stretch of the stream, and a page of messages. Call it in a transaction that is fenced. Transactions in `ignored` are not
+/// waited for.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn step(conn: &mut Conn, work: Work, ignored: &[i64], limits: Limits) -> DbResult<Stepped> {
+    let mut done = Stepped::default();
+    let cursor = lock_cursor(conn).await?;
+    let needs_stream = work.has_rules || work.has_sending;
+    // Without any use for them events are passed over.
+    let max_rows = if needs_stream { limits.events } else { 0 };
+    let stretch = read(conn, cursor.key, ignored, max_rows).await?;
+    done.has_foreign = stretch.has_foreign;
+    done.waits_for = stretch.waits_for;
+    done.is_anew = cursor.server != 0 && cursor.server != stretch.server;
+    // What is passed over is passed over for good: a rule that was made since the look wants to be told of it.
+    if !needs_stream && look(conn).await?.has_rules {
+        done.is_full = true;
+    } else if cursor.server != stretch.server {
+        let begin = if needs_stream { EventKey::before(1) } else { stretch.ends_at };
+        move_to(conn, stretch.server, begin).await?;
+        done.is_full = needs_stream;
+    } else if !stretch.has_foreign {
+        done.events = stretch.read;
+        done.is_full = needs_stream && stretch.read >= limits.events;
+        let upto = if done.is_full { stretch.last.unwrap_or(cursor.key) } else { stretch.ends_at };
+        if work.has_sending {
+            note_fates(conn, cursor.key, upto).await?;
+        }
+        let now = database_clock::now(conn).await?;
+        (done.deliveries, done.held_back) = deliver(conn, stretch.matches, now).await?;
+        move_to(conn, stretch.server, upto).await?;
+    }
+    if work.has_waiting || done.deliveries > 0 {
+        dispatch(conn, limits, &mut done).await?;
+    }
+    Ok(done)
+}
+
+struct Cursor {
+    server: i64,
+    key: EventKey,
+}
+
+async fn lock_cursor(conn: &mut Conn) -> DbResult<Cursor> {
+    use notification_cursor as c;
+    let query = c::table.select((c::server, c::transaction_id, c::event_id)).for_update();
+    let found: Option<(i64, i64, i64)> = query.get_result(conn).await.optional()?;
+    let (server, transaction, id) = found.ok_or_else(|| DbError::Corrupt {
+        what: "notification_cursor".to_owned(),
+        reason: "has no row, although the migration made it".to_owned(),
+    })?;
+    Ok(Cursor { server, key: EventKey { transaction, id } })
+}
+
+async fn move_to(conn: &mut Conn, server: i64, key: EventKey) -> DbResult<()> {
+    use notification_cursor as c;
+    diesel::update(c::table)
+        .set((
+            c::server.eq(server),
+            c::transaction_id.eq(key.transaction),
+            c::event_id.eq(key.id),
+            c::moved_at.eq(database_clock::clock_timestamp()),
+        ))
+        .execute(conn)
+        .await?;
+    Ok(())
+}
+
+/// A stretch of the stream.
+struct Stretch {
+    /// All events before this are settled.
+    ends_at: EventKey,
+    waits_for: Option<i64>,
+    server: i64,
+    has_foreign: bool,
+    /// How many events were read.
+    read: i64,
+    /// The last of them.
+    last: Option<EventKey>,
+    /// In the order of the events.
+    matches: Vec<Match>,
+}
+
+/// An event that a rule wants told.
+struct Match {
+    key: EventKey,
+    at: DateTime<Utc>,
+    tenant: TenantId,
+    rule: (Uuid, String),
+    channel: (Uuid, String),
+    kind: MessageKind,
+    min_interval_seconds: i32,
+    job: Uuid,
+    dispatch: Option<Uuid>,
+    body: Value,
+    kept: Option<Hold>,
+}
+
+#[rustfmt::skip]
+type MatchTypes = (
+    Nullable<BigInt>, Nullable<BigInt>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Text>, Nullable<SqlUuid>,
+    Nullable<Text>, Nullable<Text>, Nullable<Int4>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<Jsonb>, Nullable<Timestamptz>, Nullable<Int4>,
+);
+
+/// The columns of a match: all that it must have, or none of them.
+#[derive(Queryable)]
+struct MatchRow {
+    transaction: Option<i64>,
+    id: Option<i64>,
+    at: Option<DateTime<Utc>>,
+    tenant: Option<TenantId>,
+    rule: Option<Uuid>,
+    rule_name: Option<String>,
+    channel: Option<Uuid>,
+    channel_name: Option<String>,
+    kind: Option<MessageKind>,
+    min_interval_seconds: Option<i32>,
+    job: Option<Uuid>,
+    dispatch: Option<Uuid>,
+    body: Option<Value>,
+    told_at: Option<DateTime<Utc>>,
+    held_back: Option<i32>,
+}
+
+impl MatchRow {
+    fn whole(self) -> Option<Match> {
+        Some(Match {
+            key: EventKey { transaction: self.transaction?, id: self.id? },
+            at: self.at?,
+            tenant: self.tenant?,
+            rule: (self.rule?, self.rule_name?),
+            channel: (self.channel?, self.channel_name?),
+            kind: self.kind?,
+            min_interval_seconds: self.min_interval_seconds?,
+            job: self.job?,
+            dispatch: self.dispatch,
+            body: self.body?,
+            kept: self.told_at.map(|told_at| Hold { told_at, held_back: self.held_back.unwrap_or_default() }),
+        })
+    }
+}
+
+statement! {
+    Matches<'a> = "follow/notifications_match.sql", (
+        transaction: i64 as BigInt,
+        id: i64 as BigInt,
+        ignored: &'a [i64] as Array<BigInt>,
+        limit: i64 as BigInt,
+        never_told: &'a str as Text,
+    ) -> (BigInt, BigInt, BigInt, Bool, BigInt, Nullable<BigInt>, Nullable<BigInt>, MatchTypes)
+}
+
+/// What the stretch is like, and one match.
+type StretchRow = (i64, i64, i64, bool, i64, Option<i64>, Option<i64>, MatchRow);
+
+async fn read(conn: &mut Conn, after: EventKey, ignored: &[i64], limit: i64) -> DbResult<Stretch> {
+    let EventKey { transaction, id } = after;
+    let matches = Matches { transaction, id, ignored, limit, never_told: built_in::NOTIFY };
+    let rows: Vec<StretchRow> = matches.load(conn).await?;
+    let mut stretch = None;
+    let mut found = Vec::new();
+    for (ends_at, next, server, has_foreign, read, last_transaction, last_id, row) in rows {
+        stretch = Some(Stretch {
+            ends_at: EventKey::before(ends_at),
+            waits_for: Some(ends_at).filter(|ends_at| *ends_at < next),
+            server,
+            has_foreign,
+            read,
+            last: last_transaction.zip(last_id).map(|(transaction, id)| EventKey { transaction, id }),
+            matches: Vec::new(),
+        });
+        found.extend(row.whole());
+    }
+    // There is one row at least.
+    Ok(Stretch { matches: found, ..stretch.ok_or(DbError::NotFound)? })
+}
+
+statement! {
+    Deliver<'a> = "follow/notifications_deliver.sql", (
+        tenants: &'a [TenantId] as Array<SqlUuid>,
+        ids: &'a [Uuid] as Array<SqlUuid>,
+        channels: &'a [Uuid] as Array<SqlUuid>,
+        channel_names: &'a [&'a str] as Array<Text>,
+        rules: &'a [Uuid] as Array<SqlUuid>,
+        rule_names: &'a [&'a str] as Array<Text>,
+        kinds: &'a [MessageKind] as Array<Text>,
+        transactions: &'a [i64] as Array<BigInt>,
+        events: &'a [i64] as Array<BigInt>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        dispatches: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
+        bodies: &'a [Value] as Array<Jsonb>,
+        held_back: &'a [i32] as Array<Int4>,
+    ) -> ()
+}
+
+statement! {
+    KeepHolds<'a> = "follow/notifications_hold.sql", (
+        tenants: &'a [TenantId] as Array<SqlUuid>,
+        rules: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+        kinds: &'a [MessageKind] as Array<Text>,
+        told_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        held_back: &'a [i32] as Array<Int4>,
+    ) -> ()
+}
+
+/// Writes the messages of a stretch; says how many, and how many events are only counted.
+async fn deliver(conn: &mut Conn, matches: Vec<Match>, now: DateTime<Utc>) -> DbResult<(usize, usize)> {
+    if matches.is_empty() {
+        return Ok((0, 0));
+    }
+    let (all, mut holding) = (matches.len(), Holding::default());
+    let told: Vec<(Match, Uuid, i32)> = matches
+        .into_iter()
+        .filter_map(|found| {
+            let Match { tenant, kind, job, .. } = found;
+            let key = HoldKey { tenant, rule: found.rule.0, job, kind };
+            let held_back = holding.tell(key, found.kept, found.at, found.min_interval_seconds)?;
+            Some((found, time_ordered(now), held_back))
+        })
+        .collect();
+    let body = |(found, id, held_back): &(Match, Uuid, i32)| {
+        let mut body = found.body.clone();
+        if let Value::Object(fields) = &mut body {
+            fields.insert("id".to_owned(), json!(id));
+            fields.insert("rule".to_owned(), json!(found.rule.1));
+            fields.insert("held_back".to_owned(), json!(held_back));
+        }
+        body
+    };
+    fn column<'a, T>(told: &'a [(Match, Uuid, i32)], value: impl Fn(&'a (Match, Uuid, i32)) -> T) -> Vec<T> {
+        told.iter().map(value).collect()
+    }
+    let deliver = Deliver {
+        tenants: &column(&told, |one| one.0.tenant),
+        ids: &column(&told, |one| one.1),
+        channels: &column(&told, |one| one.0.channel.0),
+        channel_names: &column(&told, |one| one.0.channel.1.as_str()),
+        rules: &column(&told, |one| one.0.rule.0),
+        rule_names: &column(&told, |one| one.0.rule.1.as_str()),
+        kinds: &column(&told, |one| one.0.kind),
+        transactions: &column(&told, |one| one.0.key.transaction),
+        events: &column(&told, |one| one.0.key.id),
+        jobs: &column(&told, |one| one.0.job),
+        dispatches: &column(&told, |one| one.0.dispatch),
+        bodies: &column(&told, body),
+        held_back: &column(&told, |one| one.2),
+    };
+    let written = if told.is_empty() { 0 } else { deliver.execute(conn).await? };
+    keep(conn, &holding.kept()).await?;
+    Ok((written, all - told.len()))
+}
+
+async fn keep(conn: &mut Conn, kept: &[(HoldKey, Hold)]) -> DbResult<()> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let keep = KeepHolds {
+        tenants: &kept.iter().map(|(key, _)| key.tenant).collect::<Vec<_>>(),
+        rules: &kept.iter().map(|(key, _)| key.rule).collect::<Vec<_>>(),
+        jobs: &kept.iter().map(|(key, _)| key.job).collect::<Vec<_>>(),
+        kinds: &kept.iter().map(|(key, _)| key.kind).collect::<Vec<_>>(),
+        told_at: &kept.iter().map(|(_, hold)| hold.told_at).collect::<Vec<_>>(),
+        held_back: &kept.iter().map(|(_, hold)| hold.held_back).collect::<Vec<_>>(),
+    };
+    keep.execute(conn).await?;
+    Ok(())
+}
+
+statement! {
+    Fates<'a> = "follow/notifications_fates.sql", (
+        tenant: TenantId as SqlUuid,
+        job: &'a str as Text,
+        transaction: i64 as BigInt,
+        id: i64 as BigInt,
+        upto_transaction: i64 as BigInt,
+        upto_id: i64 as BigInt,
+    ) -> ()
+}
+
+async fn note_fates(conn: &mut Conn, after: EventKey, upto: EventKey) -> DbResult<()> {
+    let fates = Fates {
+        tenant: DEFAULT_TENANT,
+        job: built_in::NOTIFY,
+        transaction: after.transaction,
+        id: after.id,
+        upto_transaction: upto.transaction,
+        upto_id: upto.id,
+    };
+    fates.execute(conn).await?;
+    Ok(())
+}
+
+statement! {
+    Waiting = "follow/notifications_waiting.sql", (room: i64 as BigInt, limit: i64 as BigInt) -> (SqlUuid, SqlUuid)
+}
+
+statement! {
+    MakeDispatches<'a> = "follow/notifications_dispatch.sql", (
+        tenant: TenantId as SqlUuid,
+        job: &'a str as Text,
+        tenants: &'a [TenantId] as Array<SqlUuid>,
+        deliveries: &'a [Uuid] as Array<SqlUuid>,
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+    ) -> Text
+}
+
+/// Gives messages that wait their dispatches.
+async fn dispatch(conn: &mut Conn, limits: Limits, done: &mut Stepped) -> DbResult<()> {
+    let waiting: Vec<(TenantId, Uuid)> =
+        Waiting { room: limits.room, limit: limits.dispatches }.load(conn).await?;
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let now = database_clock::now(conn).await?;
+    let (tenants, deliveries): (Vec<TenantId>, Vec<Uuid>) = waiting.into_iter().unzip();
+    let dispatches: Vec<Uuid> = deliveries.iter().map(|_| time_ordered(now)).collect();
+    let make = MakeDispatches {
+        tenant: DEFAULT_TENANT,
+        job: built_in::NOTIFY,
+        tenants: &tenants,
+        deliveries: &deliveries,
+        dispatches: &dispatches,
+    };
+    done.queues = make.load(conn).await?;
+    done.dispatched = done.queues.len();
+    done.stuck = deliveries.len() - done.dispatched;
+    done.queues.sort_unstable();
+    done.queues.dedup();
+    Ok(())
+}
+
+statement! {
+    Prune = "follow/notifications_prune.sql", (before: DateTime<Utc> as Timestamptz, limit: i64 as BigInt) -> BigInt
+}
+
+/// Removes up to `limit` messages from before `before` that are over; returns how many.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn prune(conn: &mut Conn, before: DateTime<Utc>, limit: i64) -> DbResult<u64> {
+    let gone: i64 = Prune { before, limit }.get_result(conn).await?;
+    Ok(u64::try_from(gone).unwrap_or(0))
+}
+
+/// How long a message waits for its turn, in seconds: a day. Later it is no news, and the messages of a channel that is dead would be kept for ever.
+const WAITING_SECONDS: f64 = 86_400.0;
+/// How long the stream may take to tell the end of a dispatch before it is looked for, in seconds.
+const SENDING_SECONDS: f64 = 600.0;
+
+statement! {
+    Tidy = "follow/notifications_tidy.sql", (
+        waiting_seconds: f64 as Double,
+        sending_seconds: f64 as Double,
+        limit: i64 as BigInt,
+    ) -> (BigInt, BigInt)
+}
+
+/// What was ended that nothing else would have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Queryable)]
+pub struct Tidied {
+    /// Messages that waited for too long.
+    pub expired: i64,
+    /// Messages whose dispatch was over, or gone, without the stream having told so.
+    pub untold: i64,
+}
+
+/// Ends up to `limit` of the messages of each kind that nothing else would end. Call it in a transaction that is fenced.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn tidy(conn: &mut Conn, limit: i64) -> DbResult<Tidied> {
+    let tidy = Tidy { waiting_seconds: WAITING_SECONDS, sending_seconds: SENDING_SECONDS, limit };
+    Ok(tidy.get_result(conn).await?)
+}

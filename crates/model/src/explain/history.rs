@@ -1,0 +1,395 @@
+//! What is kept of the past of a job, gathered for an explanation.
+//!
+//! Reads only, each kind of row in one bounded statement. The job itself is read first and the clock after it, so that what is
+//! decided in between is found as a record beside an older state, and never the other way round. What the records mean is
+//! [`sched_domain::explain`]'s. That nothing is missing for any job at once is the view `ledger_gaps`'s to say.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use crate::dispatching::dispatches::Dispatch;
+use crate::jobs::Job;
+use crate::{Conn, DbResult, definitions::calendars, explain::blockers};
+use sched_domain::attempt::AttemptOutcome;
+use sched_domain::dispatch::{DispatchStatus, Trigger};
+use sched_domain::explain::{
+    Attempt, Cause, Dispatched, Evidence, InTheWay, KnownCalendar, Lead, MAX_FIRE_TIMES, Skip, Successor,
+    Version,
+};
+use sched_domain::ids::{DispatchId, JobId, TenantId, Term};
+use sched_domain::instance::TermEnd;
+use sched_domain::job::JobSettings;
+use sched_domain::trace::TraceContext;
+use sched_timetable::SkipReason;
+
+/// One row more than an explanation takes, so that it sees when there are too many.
+const MOST_ROWS: i64 = MAX_FIRE_TIMES as i64 + 1;
+
+/// Most attempts told of one window: each dispatch has a few.
+const MOST_ATTEMPTS: i64 = 5 * MOST_ROWS;
+
+/// Most dispatches of one window of which is told what they wait for: those that go first.
+const MOST_WAITING: usize = 50;
+
+/// Most records of overlaps of one window of which is told what was in the way: those that go first.
+const MOST_OVERLAPS: usize = 50;
+
+/// Most records of a job that was disabled by the scheduler.
+const MOST_DISABLED: i64 = 1_000;
+
+type Instant = DateTime<Utc>;
+
+/// What is kept of `job`, which was read before `now`, for the window `from..to`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn evidence(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: &Job,
+    now: Instant,
+    (from, to): (Instant, Instant),
+) -> DbResult<Evidence> {
+    let versions = versions(conn, tenant, job, (from, to)).await?;
+    let mut names: Vec<String> = versions
+        .iter()
+        .filter_map(|version| version.settings.as_ref().ok())
+        .flat_map(|settings| settings.calendars.iter().cloned())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let calendars = calendars::by_names(conn, tenant, &names).await?.into_iter();
+    let skips = skips(conn, tenant, job.id, (from, to)).await?;
+    let disabled_at = Disabled { tenant, job: job.id, to, limit: MOST_DISABLED }.load(conn).await?;
+    Ok(Evidence {
+        tenant,
+        created_at: job.state.created_at,
+        settled_until: job.state.settled_until,
+        cursor: job.state.next_run_at,
+        is_enabled: job.settings.is_enabled,
+        is_paused: job.state.is_paused,
+        paused_until: job.state.paused_until,
+        held_until: job.state.dispatch_lock_until,
+        ledger_starts_at: job.state.ledger_starts_at,
+        now,
+        versions,
+        calendars: calendars
+            .map(|known| KnownCalendar {
+                name: known.name,
+                definition: known.definition,
+                updated_at: known.updated_at,
+            })
+            .collect(),
+        disabled_at,
+        skips,
+        dispatches: dispatched(conn, tenant, job.id, (from, to), true).await?,
+        triggers: dispatched(conn, tenant, job.id, (from, to), false).await?,
+    })
+}
+
+#[derive(Queryable)]
+struct VersionRow {
+    number: i64,
+    change: String,
+    settings: serde_json::Value,
+    changed_at: Instant,
+    changed_by: String,
+    pause_reason: Option<String>,
+    paused_until: Option<Instant>,
+    ended_at: Option<Instant>,
+}
+
+#[rustfmt::skip]
+type VersionColumns = (
+    BigInt, Text, Jsonb, Timestamptz, Text, Nullable<Text>, Nullable<Timestamptz>, Nullable<Timestamptz>,
+);
+
+statement! {
+    Versions = "history/ledger_versions.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        from: Instant as Timestamptz,
+        to: Instant as Timestamptz,
+        limit: i64 as BigInt,
+    ) -> VersionColumns
+}
+
+async fn versions(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: &Job,
+    (from, to): (Instant, Instant),
+) -> DbResult<Vec<Version>> {
+    let rows: Vec<VersionRow> =
+        Versions { tenant, job: job.id, from, to, limit: MOST_ROWS }.load(conn).await?;
+    if rows.is_empty() && from >= job.state.created_at {
+        // Written past this code: what is known are the settings of now.
+        return Ok(vec![Version {
+            number: 1,
+            change: "created".to_owned(),
+            settings: Ok(job.settings.clone()),
+            changed_at: job.state.created_at,
+            changed_by: job.state.created_src.clone(),
+            pause_reason: None,
+            paused_until: None,
+            ended_at: None,
+        }]);
+    }
+    let version = |row: VersionRow| Version {
+        number: row.number,
+        settings: serde_json::from_value(row.settings)
+            .map(|settings| in_effect(&row.change, settings))
+            .map_err(|error| error.to_string()),
+        change: row.change,
+        changed_at: row.changed_at,
+        changed_by: row.changed_by,
+        pause_reason: row.pause_reason,
+        paused_until: row.paused_until,
+        ended_at: row.ended_at,
+    };
+    Ok(rows.into_iter().map(version).collect())
+}
+
+/// The settings of a version as they take effect: of a job that is deleted nothing fires, whatever they say.
+fn in_effect(change: &str, settings: JobSettings) -> JobSettings {
+    JobSettings { is_enabled: settings.is_enabled && change != "deleted", ..settings }
+}
+
+#[derive(Queryable)]
+struct SkipRow {
+    first: Instant,
+    last: Instant,
+    count: i64,
+    is_count_exact: bool,
+    reason: SkipReason,
+    detail: Option<String>,
+    recorded_at: Instant,
+    term: Option<Term>,
+    next_term_at: Option<Instant>,
+    former_ended_at: Option<Instant>,
+    former_end: Option<TermEnd>,
+}
+
+impl SkipRow {
+    fn into_skip(self) -> Skip {
+        let former_end = self.former_ended_at.zip(self.former_end);
+        Skip {
+            first: self.first,
+            last: self.last,
+            count: u64::try_from(self.count).unwrap_or(0),
+            is_count_exact: self.is_count_exact,
+            reason: self.reason,
+            detail: self.detail,
+            recorded_at: self.recorded_at,
+            term: self.term,
+            lead: self.next_term_at.map(|next_at| Lead { next_at, former_end }),
+            in_the_way: Vec::new(),
+        }
+    }
+}
+
+#[rustfmt::skip]
+type SkipColumns = (
+    Timestamptz, Timestamptz, BigInt, Bool, Text, Nullable<Text>, Timestamptz, Nullable<BigInt>,
+    Nullable<Timestamptz>, Nullable<Timestamptz>, Nullable<Text>,
+);
+
+statement! {
+    Skips = "history/ledger_skips.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        from: Instant as Timestamptz,
+        to: Instant as Timestamptz,
+        limit: i64 as BigInt,
+    ) -> SkipColumns
+}
+
+statement! {
+    InTheWayOf<'a> = "history/ledger_in_the_way.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        firsts: &'a [Instant] as Array<Timestamptz>,
+        recorded: &'a [Instant] as Array<Timestamptz>,
+    ) -> (Timestamptz, SqlUuid, Timestamptz, Nullable<Timestamptz>)
+}
+
+/// The records of skipped fires, with what was in their way.
+async fn skips(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    (from, to): (Instant, Instant),
+) -> DbResult<Vec<Skip>> {
+    let rows: Vec<SkipRow> = Skips { tenant, job, from, to, limit: MOST_ROWS }.load(conn).await?;
+    let mut skips: Vec<Skip> = rows.into_iter().map(SkipRow::into_skip).collect();
+    let overlaps = skips.iter().filter(|skip| skip.reason == SkipReason::Overlap).take(MOST_OVERLAPS);
+    let (firsts, recorded): (Vec<_>, Vec<_>) = overlaps.map(|skip| (skip.first, skip.recorded_at)).unzip();
+    if firsts.is_empty() {
+        return Ok(skips);
+    }
+    let found: Vec<(Instant, DispatchId, Instant, Option<Instant>)> =
+        InTheWayOf { tenant, job, firsts: &firsts, recorded: &recorded }.load(conn).await?;
+    let mut in_the_way: HashMap<Instant, Vec<InTheWay>> = HashMap::new();
+    for (first, id, scheduled_for, completed_at) in found {
+        in_the_way.entry(first).or_default().push(InTheWay { id, scheduled_for, completed_at });
+    }
+    for skip in &mut skips {
+        skip.in_the_way = in_the_way.remove(&skip.first).unwrap_or_default();
+    }
+    Ok(skips)
+}
+
+statement! {
+    Disabled = "history/ledger_disabled.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        to: Instant as Timestamptz,
+        limit: i64 as BigInt,
+    ) -> Timestamptz
+}
+
+#[derive(Queryable)]
+struct DispatchRow {
+    id: DispatchId,
+    scheduled_for: Instant,
+    created_at: Instant,
+    available_at: Instant,
+    claimed_at: Option<Instant>,
+    completed_at: Option<Instant>,
+    status: DispatchStatus,
+    queue: String,
+    is_in_line: bool,
+    is_catch_up: bool,
+    triggered_by: Trigger,
+    triggered_by_user: Option<String>,
+    term: Option<Term>,
+    scheduler: Option<String>,
+    attempt: i32,
+    worker: Option<String>,
+    error: Option<String>,
+    cancel_requested_at: Option<Instant>,
+    successor: Option<DispatchId>,
+    successor_for: Option<Instant>,
+    cause: Option<DispatchId>,
+    cause_job: Option<String>,
+    traceparent: Option<String>,
+}
+
+#[rustfmt::skip]
+type DispatchColumns = (
+    SqlUuid, Timestamptz, Timestamptz, Timestamptz, Nullable<Timestamptz>, Nullable<Timestamptz>, Text, Text,
+    Bool, Bool, Text, Nullable<Text>, Nullable<BigInt>, Nullable<Text>, Int4, Nullable<Text>, Nullable<Text>,
+    Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<Text>,
+    Nullable<Text>,
+);
+
+statement! {
+    Dispatches = "history/ledger_dispatches.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        from: Instant as Timestamptz,
+        to: Instant as Timestamptz,
+        is_of_schedule: bool as Bool,
+        limit: i64 as BigInt,
+    ) -> DispatchColumns
+}
+
+#[derive(Queryable)]
+struct AttemptRow {
+    dispatch: DispatchId,
+    number: i32,
+    outcome: AttemptOutcome,
+    started_at: Instant,
+    completed_at: Instant,
+    worker: Option<String>,
+    exit_code: Option<i32>,
+    error: Option<String>,
+}
+
+#[rustfmt::skip]
+type AttemptColumns = (
+    SqlUuid, Int4, Text, Timestamptz, Timestamptz, Nullable<Text>, Nullable<Int4>, Nullable<Text>,
+);
+
+statement! {
+    Attempts<'a> = "history/ledger_attempts.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        from: Instant as Timestamptz,
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+        limit: i64 as BigInt,
+    ) -> AttemptColumns
+}
+
+/// Dispatches of the schedule, or the others, with their attempts.
+async fn dispatched(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    (from, to): (Instant, Instant),
+    is_of_schedule: bool,
+) -> DbResult<Vec<Dispatched>> {
+    let rows: Vec<DispatchRow> =
+        Dispatches { tenant, job, from, to, is_of_schedule, limit: MOST_ROWS }.load(conn).await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id.0).collect();
+    let mut attempts: HashMap<DispatchId, Vec<Attempt>> = HashMap::new();
+    if !ids.is_empty() {
+        let found: Vec<AttemptRow> =
+            Attempts { tenant, job, from, dispatches: &ids, limit: MOST_ATTEMPTS }.load(conn).await?;
+        for row in found {
+            let AttemptRow { dispatch, number, outcome, started_at, completed_at, worker, exit_code, error } =
+                row;
+            let attempt = Attempt { number, outcome, started_at, completed_at, worker, exit_code, error };
+            attempts.entry(dispatch).or_default().push(attempt);
+        }
+    }
+    let waiting = rows.iter().filter(|row| row.status == DispatchStatus::Pending).map(|row| row.id);
+    let waiting: Vec<DispatchId> = waiting.take(MOST_WAITING).collect();
+    let mut waits = blockers::of_dispatches(conn, tenant, &waiting).await?;
+    let dispatched = |row: DispatchRow| Dispatched {
+        attempts: attempts.remove(&row.id).unwrap_or_default(),
+        waits: waits.remove(&row.id).unwrap_or_default(),
+        trace: TraceContext::of_dispatch(row.id, row.traceparent.as_deref()),
+        id: row.id,
+        scheduled_for: row.scheduled_for,
+        created_at: row.created_at,
+        available_at: row.available_at,
+        claimed_at: row.claimed_at,
+        completed_at: row.completed_at,
+        status: row.status,
+        queue: row.queue,
+        is_in_line: row.is_in_line,
+        is_catch_up: row.is_catch_up,
+        triggered_by: row.triggered_by,
+        triggered_by_user: row.triggered_by_user,
+        term: row.term,
+        scheduler: row.scheduler,
+        attempt: row.attempt,
+        worker: row.worker,
+        error: row.error,
+        cancel_requested_at: row.cancel_requested_at,
+        successor: row
+            .successor
+            .zip(row.successor_for)
+            .map(|(id, scheduled_for)| Successor { id, scheduled_for }),
+        cause: row.cause.map(|dispatch| Cause { dispatch, job: row.cause_job }),
+    };
+    Ok(rows.into_iter().map(dispatched).collect())
+}
+
+/// What became of one dispatch, as [`evidence`] tells it among the others of its job; `None` if it has gone since it was read.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn dispatch(conn: &mut Conn, tenant: TenantId, row: &Dispatch) -> DbResult<Option<Dispatched>> {
+    let row = &row.row;
+    // Dispatches of one job and instant are few: as many as were triggered in that microsecond.
+    let window = (row.scheduled_for, row.scheduled_for + TimeDelta::microseconds(1));
+    let found = dispatched(conn, tenant, row.job_id, window, row.trigger_id.is_none()).await?;
+    Ok(found.into_iter().find(|found| found.id == row.id))
+}

@@ -1,0 +1,202 @@
+//! The audit log: who changed what, written in the transaction of the change and never updated.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Jsonb, Nullable, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use serde_json::json;
+
+use crate::events::append::{self, NewEvent};
+use crate::schema::audit_log;
+use crate::{Conn, DbResult};
+use sched_domain::ids::TenantId;
+
+/// One change.
+#[derive(Debug, Clone)]
+pub struct AuditEntry {
+    /// Tenant it happened in.
+    pub tenant_id: Option<TenantId>,
+    /// Who did it.
+    pub actor: String,
+    /// What was done, in `snake_case`.
+    pub action: &'static str,
+    /// Kind of thing it was done to.
+    pub target_type: &'static str,
+    /// Which one.
+    pub target_id: String,
+    /// The thing before, without secrets.
+    pub before: Option<serde_json::Value>,
+    /// The thing after, without secrets.
+    pub after: Option<serde_json::Value>,
+    /// Request that caused it.
+    pub request_id: Option<String>,
+    /// Network address of who sent it; `None` for what no request did.
+    pub address: Option<String>,
+}
+
+/// Writes entries, and the events of those changes that others follow along.
+///
+/// # Errors
+/// When the database cannot be asked; the change is then rolled back with it.
+pub async fn write(conn: &mut Conn, entries: &[AuditEntry]) -> DbResult<()> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    insert(conn, entries).await?;
+    append::append(conn, &entries.iter().filter_map(told).collect::<Vec<_>>()).await
+}
+
+statement! {
+    /// Raw because the query builder writes rows out anew each time, as statements that are never prepared.
+    Insert<'a> = "audit/audit_write.sql", (
+        tenants: &'a [Option<TenantId>] as Array<Nullable<SqlUuid>>,
+        actors: &'a [&'a str] as Array<Text>,
+        actions: &'a [&'a str] as Array<Text>,
+        target_types: &'a [&'a str] as Array<Text>,
+        targets: &'a [&'a str] as Array<Text>,
+        before: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        after: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        requests: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        addresses: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+    ) -> ()
+}
+
+async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<usize> {
+    fn column<'a, T>(entries: &'a [AuditEntry], value: impl Fn(&'a AuditEntry) -> T) -> Vec<T> {
+        entries.iter().map(value).collect()
+    }
+    Insert {
+        tenants: &column(entries, |entry| entry.tenant_id),
+        actors: &column(entries, |entry| entry.actor.as_str()),
+        actions: &column(entries, |entry| entry.action),
+        target_types: &column(entries, |entry| entry.target_type),
+        targets: &column(entries, |entry| entry.target_id.as_str()),
+        before: &column(entries, |entry| entry.before.as_ref()),
+        after: &column(entries, |entry| entry.after.as_ref()),
+        requests: &column(entries, |entry| entry.request_id.as_deref()),
+        addresses: &column(entries, |entry| entry.address.as_deref()),
+    }
+    .execute(conn)
+    .await
+}
+
+/// An entry as it is kept.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct AuditRecord {
+    pub id: i64,
+    pub created_at: DateTime<Utc>,
+    pub tenant_id: Option<TenantId>,
+    pub actor: String,
+    pub action: String,
+    pub target_type: String,
+    pub target_id: String,
+    pub before: Option<serde_json::Value>,
+    pub after: Option<serde_json::Value>,
+    pub request_id: Option<String>,
+    pub address: Option<String>,
+}
+
+/// Which entries to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Of this tenant.
+    pub tenant: TenantId,
+    /// Those of the installation too.
+    pub with_installation: bool,
+    /// Only by whom.
+    pub actor: Option<String>,
+    /// Only what was done.
+    pub action: Option<String>,
+    /// Only to this kind of thing.
+    pub target_type: Option<String>,
+    /// Only to this thing.
+    pub target_id: Option<String>,
+    /// Only at this instant or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only before this instant.
+    pub until: Option<DateTime<Utc>>,
+    /// Only entries behind this one: the last of the page before.
+    pub after: Option<i64>,
+    /// The oldest first, and not the newest.
+    pub oldest_first: bool,
+}
+
+/// Entries in the order that is asked for, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, filter: &AuditFilter, limit: i64) -> DbResult<Vec<AuditRecord>> {
+    use audit_log as a;
+    let mut query = a::table.limit(limit).into_boxed();
+    query = if filter.oldest_first { query.order(a::id.asc()) } else { query.order(a::id.desc()) };
+    query = if filter.with_installation {
+        query.filter(a::tenant_id.eq(filter.tenant).or(a::tenant_id.is_null()))
+    } else {
+        query.filter(a::tenant_id.eq(filter.tenant))
+    };
+    if let Some(actor) = &filter.actor {
+        query = query.filter(a::actor.eq(actor));
+    }
+    if let Some(action) = &filter.action {
+        query = query.filter(a::action.eq(action));
+    }
+    if let Some(target_type) = &filter.target_type {
+        query = query.filter(a::target_type.eq(target_type));
+    }
+    if let Some(target) = &filter.target_id {
+        query = query.filter(a::target_id.eq(target));
+    }
+    if let Some(since) = filter.since {
+        query = query.filter(a::created_at.ge(since));
+    }
+    if let Some(until) = filter.until {
+        query = query.filter(a::created_at.lt(until));
+    }
+    query = match (filter.after, filter.oldest_first) {
+        (Some(after), true) => query.filter(a::id.gt(after)),
+        (Some(after), false) => query.filter(a::id.lt(after)),
+        (None, _) => query,
+    };
+    Ok(query.load(conn).await?)
+}
+
+/// The entry with this id, if it is of the tenant, or of the installation and that may be seen.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(
+    conn: &mut Conn,
+    tenant: TenantId,
+    with_installation: bool,
+    id: i64,
+) -> DbResult<Option<AuditRecord>> {
+    use audit_log as a;
+    let mut query = a::table.filter(a::id.eq(id)).into_boxed();
+    query = if with_installation {
+        query.filter(a::tenant_id.eq(tenant).or(a::tenant_id.is_null()))
+    } else {
+        query.filter(a::tenant_id.eq(tenant))
+    };
+    Ok(query.get_result(conn).await.optional()?)
+}
+
+/// The event of a change of a queue. Others are told by what makes them, with more to say.
+fn told(entry: &AuditEntry) -> Option<NewEvent> {
+    let event_type = match entry.action {
+        "create_queue" => append::QUEUE_CREATED,
+        "update_queue" => append::QUEUE_UPDATED,
+        _ => return None,
+    };
+    let name = entry.after.as_ref().or(entry.before.as_ref()).and_then(|shown| shown.get("name"));
+    // Who, as they are known to others: an address, or the public part of a key.
+    let by = entry.actor.split_once(" via ").map_or(entry.actor.as_str(), |(who, _)| who);
+    Some(NewEvent {
+        tenant_id: entry.tenant_id,
+        project_id: None,
+        job_id: None,
+        dispatch_id: None,
+        event_type,
+        payload: json!({"name": name, "by": by}),
+    })
+}

@@ -1,0 +1,216 @@
+//! Tenants and their projects.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use crate::definitions::resources::{ChangeError, Expected};
+use crate::dispatching::quotas::Quotas;
+use crate::schema::{projects, queues, tenants};
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::ids::{ProjectId, TenantId};
+
+/// Slug of the tenant that every installation has.
+pub const DEFAULT_TENANT: &str = "default";
+/// Name of the queue that every tenant has.
+pub const DEFAULT_QUEUE: &str = "default";
+/// Name of the project that every tenant has.
+pub(crate) const DEFAULT_PROJECT: &str = "default";
+
+/// The tenant with this slug.
+///
+/// # Errors
+/// [`crate::DbError::NotFound`] when there is none.
+pub async fn by_slug(conn: &mut Conn, slug: &str) -> DbResult<TenantId> {
+    Ok(tenants::table.filter(tenants::slug.eq(slug)).select(tenants::id).get_result(conn).await?)
+}
+
+/// The project with this name, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<ProjectId>> {
+    let project = projects::table.filter(projects::tenant_id.eq(tenant)).filter(projects::name.eq(name));
+    Ok(project
+        .filter(projects::deleted_at.is_null())
+        .select(projects::id)
+        .get_result(conn)
+        .await
+        .optional()?)
+}
+
+/// What is told of a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = tenants, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct TenantRecord {
+    pub id: TenantId,
+    pub slug: String,
+    pub name: String,
+    pub is_paused: bool,
+    pub pause_reason: Option<String>,
+    pub quotas: serde_json::Value,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+impl TenantRecord {
+    /// Its quotas.
+    ///
+    /// # Errors
+    /// When they were written past the constraint that checks them.
+    pub fn quotas(&self) -> DbResult<Quotas> {
+        Quotas::stored(self.quotas.clone())
+    }
+}
+
+/// Makes a tenant, with the queue and the project of functions and jobs that name none. Call it in a transaction.
+///
+/// # Errors
+/// A constraint when the slug is taken (`tenants_slug_key`).
+pub async fn create(conn: &mut Conn, slug: &str, name: &str) -> DbResult<TenantRecord> {
+    let tenant: TenantRecord = diesel::insert_into(tenants::table)
+        .values((tenants::slug.eq(slug), tenants::name.eq(name)))
+        .returning(TenantRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    let queue = (queues::tenant_id.eq(tenant.id), queues::name.eq(DEFAULT_QUEUE));
+    diesel::insert_into(queues::table).values(queue).execute(conn).await?;
+    let project = (
+        projects::tenant_id.eq(tenant.id),
+        projects::name.eq(DEFAULT_PROJECT),
+        projects::display_name.eq("Default"),
+    );
+    diesel::insert_into(projects::table).values(project).execute(conn).await?;
+    Ok(tenant)
+}
+
+/// What is told of the tenant with this id.
+///
+/// # Errors
+/// [`crate::DbError::NotFound`] when there is none.
+pub async fn by_id(conn: &mut Conn, id: TenantId) -> DbResult<TenantRecord> {
+    Ok(tenants::table.find(id).select(TenantRecord::as_select()).get_result(conn).await?)
+}
+
+/// Tenants after the slug, at most `limit`, by slug.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<TenantRecord>> {
+    let rows = tenants::table.filter(tenants::slug.gt(after.unwrap_or_default())).order(tenants::slug);
+    Ok(rows.limit(limit).select(TenantRecord::as_select()).load(conn).await?)
+}
+
+/// What is told of the tenant with this slug, if there is one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn find(conn: &mut Conn, slug: &str) -> DbResult<Option<TenantRecord>> {
+    let found = tenants::table.filter(tenants::slug.eq(slug)).select(TenantRecord::as_select());
+    Ok(found.get_result(conn).await.optional()?)
+}
+
+/// What is to be different about a tenant; what is not named stays.
+#[derive(Debug, Clone, Default)]
+pub struct TenantPatch<'a> {
+    /// Name shown to people.
+    pub name: Option<&'a str>,
+    /// Quotas by name; `None` for no limit.
+    pub quotas: &'a [(&'static str, Option<i64>)],
+}
+
+/// Changes a tenant; returns it as it was and as it is. Call it in a transaction.
+///
+/// # Errors
+/// When there is none, or it has another version, or a quota is out of bounds (`tenants_known_quotas_check`).
+pub async fn patch(
+    conn: &mut Conn,
+    slug: &str,
+    patch: &TenantPatch<'_>,
+    expected: Expected,
+) -> Result<(TenantRecord, TenantRecord), ChangeError> {
+    let found: Option<TenantRecord> = tenants::table
+        .filter(tenants::slug.eq(slug))
+        .select(TenantRecord::as_select())
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    let before = found.ok_or(ChangeError::NotFound)?;
+    expected.of_present(before.updated_at)?;
+    let mut after = before.clone();
+    if let Some(name) = patch.name {
+        name.clone_into(&mut after.name);
+    }
+    if let serde_json::Value::Object(quotas) = &mut after.quotas {
+        for (name, limit) in patch.quotas {
+            match limit {
+                Some(limit) => quotas.insert((*name).to_owned(), (*limit).into()),
+                None => quotas.remove(*name),
+            };
+        }
+    }
+    if after == before {
+        return Ok((before, after));
+    }
+    let after = diesel::update(tenants::table.find(before.id))
+        .set((
+            tenants::name.eq(&after.name),
+            tenants::quotas.eq(&after.quotas),
+            tenants::updated_at.eq(database_clock::clock_timestamp()),
+        ))
+        .returning(TenantRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok((before, after))
+}
+
+/// Most dispatches of the past that go with a tenant: more would hold everybody up. Retention takes them away in time.
+const MOST_DISPATCHES: i64 = 10_000;
+
+statement! {
+    /// Raw because it is a door.
+    Delete = "tenants/tenants_delete.sql", (tenant: TenantId as SqlUuid, most: i64 as BigInt) -> Text
+}
+
+/// What became of a tenant that was to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deletion {
+    /// It is gone; this was it.
+    Done(TenantRecord),
+    /// It has jobs.
+    HasJobs,
+    /// Something of jobs that were deleted waits or runs.
+    HasWork,
+    /// It has more than [`MOST_DISPATCHES`] dispatches of the past.
+    HasHistory {
+        /// That number.
+        most: i64,
+    },
+}
+
+/// Deletes a tenant that has no jobs any more, with all definitions, members and keys in it. Its history stays as long as that of others. Call it in
+/// a transaction.
+///
+/// # Errors
+/// When there is none, or it has another version, or every installation has it.
+pub async fn delete(conn: &mut Conn, slug: &str, expected: Expected) -> Result<Deletion, ChangeError> {
+    let found = find(conn, slug).await?.ok_or(ChangeError::NotFound)?;
+    expected.of_present(found.updated_at)?;
+    if found.slug == DEFAULT_TENANT {
+        return Err(ChangeError::BuiltIn);
+    }
+    let verdict: String = Delete { tenant: found.id, most: MOST_DISPATCHES }.get_result(conn).await?;
+    match verdict.as_str() {
+        "deleted" => Ok(Deletion::Done(found)),
+        "has_jobs" => Ok(Deletion::HasJobs),
+        "has_work" => Ok(Deletion::HasWork),
+        "has_history" => Ok(Deletion::HasHistory { most: MOST_DISPATCHES }),
+        other => {
+            let what = "deletion of a tenant".to_owned();
+            Err(DbError::Corrupt { what, reason: format!("its end is {other:?}") }.into())
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! Users, of the whole installation, and what they are in tenants.
+//!
+//! A tenant that has an owner keeps one: whoever changes owners holds the tenant's row while looking at the others, so that two
+//! owners cannot dismiss each other at the same moment.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+
+use crate::schema::{memberships, tenants, users};
+use crate::{Conn, DbError, DbResult, connection::database_clock};
+use sched_domain::identity::Role;
+use sched_domain::ids::{TenantId, UserId};
+
+diesel::define_sql_function! {
+    /// The server's own lower case, by which addresses are unique.
+    fn lower(text: diesel::sql_types::Text) -> diesel::sql_types::Text;
+}
+
+/// What is told of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = users, check_for_backend(diesel::pg::Pg))]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct UserRecord {
+    pub id: UserId,
+    pub email: String,
+    pub display_name: String,
+    pub is_active: bool,
+    pub is_system_operator: bool,
+    pub last_login_at: Option<DateTime<Utc>>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A user to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewUser<'a> {
+    /// Address to sign in with.
+    pub email: &'a str,
+    /// Name for people.
+    pub display_name: &'a str,
+    /// Hash of the password; `None` for a user who signs in by other means.
+    pub password_hash: Option<&'a str>,
+    /// Whether the user operates the installation.
+    pub is_system_operator: bool,
+}
+
+/// Makes a user.
+///
+/// # Errors
+/// A constraint when the address is taken (`users_email_key`).
+pub async fn create(conn: &mut Conn, new: NewUser<'_>) -> DbResult<UserRecord> {
+    let values = (
+        users::email.eq(new.email),
+        users::display_name.eq(new.display_name),
+        users::password_hash.eq(new.password_hash),
+        users::is_system_operator.eq(new.is_system_operator),
+    );
+    let made = diesel::insert_into(users::table).values(values).returning(UserRecord::as_returning());
+    Ok(made.get_result(conn).await?)
+}
+
+/// The user with this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_email(conn: &mut Conn, email: &str) -> DbResult<Option<UserRecord>> {
+    let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
+    Ok(found.first(conn).await.optional()?)
+}
+
+/// Users after the address, at most `limit`, by address.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &mut Conn, after: Option<&str>, limit: i64) -> DbResult<Vec<UserRecord>> {
+    let after = after.unwrap_or_default();
+    let rows = users::table.filter(lower(users::email).gt(lower(after))).order(lower(users::email));
+    Ok(rows.limit(limit).select(UserRecord::as_select()).load(conn).await?)
+}
+
+/// Why a user may not be shut out. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum ActiveError {
+    /// Nobody could say any more who is what in a tenant.
+    #[error("this is the last active owner of the tenant {0:?}; make somebody else an owner first")]
+    LastOwner(String),
+    /// Nobody could operate the installation any more.
+    #[error("this is the last active system operator; make another one first")]
+    LastOperator,
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for ActiveError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl crate::connection::transaction::TransactionError for ActiveError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+/// Lets a user sign in, or refuses every sign-in and every key of theirs; `None` when there is no such user, and the user as they were and
+/// as they are otherwise. Call it in a transaction.
+///
+/// # Errors
+/// It is the last active owner of a tenant, or the last active system operator.
+pub async fn set_active(
+    conn: &mut Conn,
+    email: &str,
+    is_active: bool,
+) -> Result<Option<(UserRecord, UserRecord)>, ActiveError> {
+    let same = || users::table.filter(lower(users::email).eq(lower(email)));
+    let Some(id) = same().select(users::id).first::<UserId>(conn).await.optional()? else {
+        return Ok(None);
+    };
+    if !is_active {
+        keep_active_owners(conn, id).await?;
+        keep_an_operator(conn, id).await?;
+    }
+    let found = same().select(UserRecord::as_select());
+    let Some(before) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    if before.is_active == is_active {
+        return Ok(Some((before.clone(), before)));
+    }
+    let after = diesel::update(users::table.find(before.id))
+        .set((users::is_active.eq(is_active), users::updated_at.eq(database_clock::clock_timestamp())))
+        .returning(UserRecord::as_returning())
+        .get_result(conn)
+        .await?;
+    Ok(Some((before, after)))
+}
+
+/// Gives a user another name or password; returns them as they were and as they are, or `None` if there is no such user.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn patch(
+    conn: &mut Conn,
+    email: &str,
+    display_name: Option<&str>,
+    password_hash: Option<&str>,
+) -> DbResult<Option<(UserRecord, UserRecord)>> {
+    let found = users::table.filter(lower(users::email).eq(lower(email))).select(UserRecord::as_select());
+    let Some(before) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    let user = users::table.find(before.id);
+    if let Some(name) = display_name.filter(|name| *name != before.display_name) {
+        diesel::update(user)
+            .set((users::display_name.eq(name), users::updated_at.eq(database_clock::clock_timestamp())))
+            .execute(conn)
+            .await?;
+    }
+    if let Some(hash) = password_hash {
+        diesel::update(user)
+            .set((users::password_hash.eq(hash), users::updated_at.eq(database_clock::clock_timestamp())))
+            .execute(conn)
+            .await?;
+    }
+    let after = user.select(UserRecord::as_select()).get_result(conn).await?;
+    Ok(Some((before, after)))
+}
+
+/// Has a user operate the installation, or not any more; returns them as they were and as they are, or `None` if there is no such user. Call it
+/// in a transaction.
+///
+/// # Errors
+/// It is the last active system operator.
+pub async fn set_operator(
+    conn: &mut Conn,
+    email: &str,
+    is_system_operator: bool,
+) -> Result<Option<(UserRecord, UserRecord)>, ActiveError> {
+    let Some(user) = by_email(conn, email).await? else { return Ok(None) };
+    if !is_system_operator {
+        keep_an_operator(conn, user.id).await?;
+    }
+    let found = users::table.find(user.id).select(UserRecord::as_select());
+    let Some(before) = found.for_update().first(conn).await.optional()? else { return Ok(None) };
+    if before.is_system_operator == is_system_operator {
+        return Ok(Some((before.clone(), before)));
+    }
+    let written = (
+        users::is_system_operator.eq(is_system_operator),
+        users::updated_at.eq(database_clock::clock_timestamp()),
+    );
+    let changed =
+        diesel::update(users::table.find(before.id)).set(written).returning(UserRecord::as_returning());
+    let after = changed.get_result(conn).await?;
+    Ok(Some((before, after)))
+}
+
+/// Deletes a user, and with them what they are in tenants, their keys and their sessions.
+///
+/// Returns who they were, or `None` if there is no such user. What they did stays in the audit log under their address. Call it in a transaction.
+///
+/// # Errors
+/// It is the last active owner of a tenant, or the last active system operator.
+pub async fn delete(conn: &mut Conn, email: &str) -> Result<Option<UserRecord>, ActiveError> {
+    let Some(user) = by_email(conn, email).await? else { return Ok(None) };
+    keep_active_owners(conn, user.id).await?;
+    keep_an_operator(conn, user.id).await?;
+    let deleted = diesel::delete(users::table.find(user.id)).returning(UserRecord::as_returning());
+    Ok(deleted.get_result(conn).await.optional()?)
+}
+
+/// A user in a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct Member {
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// Their name.
+    pub display_name: String,
+    /// Whether they may sign in.
+    pub is_active: bool,
+    /// What they are.
+    pub role: Role,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+/// Members of the tenant after the address, at most `limit`, by address.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn members(
+    conn: &mut Conn,
+    tenant: TenantId,
+    after: Option<&str>,
+    limit: i64,
+) -> DbResult<Vec<Member>> {
+    let after = after.unwrap_or_default();
+    let rows = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(lower(users::email).gt(lower(after)))
+        .order(lower(users::email))
+        .limit(limit)
+        .select(MEMBER)
+        .load(conn)
+        .await?;
+    Ok(rows)
+}
+
+type MemberColumns = (
+    users::id,
+    users::email,
+    users::display_name,
+    users::is_active,
+    memberships::role,
+    memberships::created_at,
+);
+const MEMBER: MemberColumns = (
+    users::id,
+    users::email,
+    users::display_name,
+    users::is_active,
+    memberships::role,
+    memberships::created_at,
+);
+
+/// The member of the tenant with this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn member(conn: &mut Conn, tenant: TenantId, email: &str) -> DbResult<Option<Member>> {
+    let found = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(lower(users::email).eq(lower(email)))
+        .select(MEMBER);
+    Ok(found.first(conn).await.optional()?)
+}
+
+/// A member, with all that decides what they may do.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable)]
+pub struct FoundMember {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The user.
+    pub user: UserId,
+    /// Their address.
+    pub email: String,
+    /// What they are in the tenant.
+    pub role: Role,
+    /// Whether they operate the installation.
+    pub is_system_operator: bool,
+    /// Whether they may sign in.
+    pub is_active: bool,
+}
+
+statement! {
+    /// Raw because it is a door: the tenant is not known yet.
+    FindMember<'a> = "users/users_find_member.sql", (email: &'a str as Text, slug: &'a str as Text)
+        -> (SqlUuid, SqlUuid, Text, Text, Bool, Bool)
+}
+
+statement! {
+    /// Raw because it is a door: the user may be in no tenant that the caller sees.
+    FindUser<'a> = "users/users_find.sql", (email: &'a str as Text) -> SqlUuid
+}
+
+/// The member of the tenant with this slug who has this address, whatever its case.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn member_of(conn: &mut Conn, email: &str, slug: &str) -> DbResult<Option<FoundMember>> {
+    Ok(FindMember { email, slug }.get_result(conn).await.optional()?)
+}
+
+/// Why a membership was not changed. Nothing was written then.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    /// Nobody has this address, or nobody in this tenant.
+    #[error("there is no user {0:?}")]
+    NoSuchUser(String),
+    /// Nobody would be left who can say who is what.
+    #[error("this is the last active owner of the tenant; make somebody else an owner first")]
+    LastOwner,
+    /// The database said no.
+    #[error(transparent)]
+    Database(#[from] DbError),
+}
+
+impl From<diesel::result::Error> for MemberError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
+impl crate::connection::transaction::TransactionError for MemberError {
+    fn is_retryable(&self) -> bool {
+        matches!(self, Self::Database(error) if error.is_retryable())
+    }
+}
+
+/// A membership that was written.
+#[derive(Debug, Clone)]
+pub struct SavedMember {
+    /// The role before; `None` for a new member.
+    pub before: Option<Role>,
+    /// The member now.
+    pub member: Member,
+}
+
+/// Makes a user a member of the tenant, or changes what they are there. Call it in a transaction.
+///
+/// # Errors
+/// No such user, or the last owner would be none any more.
+pub async fn put_member(
+    conn: &mut Conn,
+    tenant: TenantId,
+    email: &str,
+    role: Role,
+) -> Result<SavedMember, MemberError> {
+    use memberships as m;
+    lock_tenant(conn, tenant).await?;
+    let no_such_user = || MemberError::NoSuchUser(email.to_owned());
+    let found: Option<UserId> = FindUser { email }.get_result(conn).await.optional()?;
+    let user = found.ok_or_else(no_such_user)?;
+    let before = member(conn, tenant, email).await?.map(|member| member.role);
+    if before == Some(Role::Owner) && role != Role::Owner && active_owners(conn, tenant, user).await? == 0 {
+        return Err(MemberError::LastOwner);
+    }
+    diesel::insert_into(m::table)
+        .values((m::tenant_id.eq(tenant), m::user_id.eq(user), m::role.eq(role)))
+        .on_conflict((m::tenant_id, m::user_id))
+        .do_update()
+        .set(m::role.eq(role))
+        .execute(conn)
+        .await?;
+    let member = member(conn, tenant, email).await?.ok_or_else(no_such_user)?;
+    Ok(SavedMember { before, member })
+}
+
+/// Ends a membership, and with it the keys that the user has in the tenant. Call it in a transaction.
+///
+/// # Errors
+/// No such member, or the last owner.
+pub async fn remove_member(conn: &mut Conn, tenant: TenantId, email: &str) -> Result<Member, MemberError> {
+    lock_tenant(conn, tenant).await?;
+    let found = member(conn, tenant, email).await?;
+    let found = found.ok_or_else(|| MemberError::NoSuchUser(email.to_owned()))?;
+    if found.role == Role::Owner && active_owners(conn, tenant, found.user).await? == 0 {
+        return Err(MemberError::LastOwner);
+    }
+    diesel::delete(memberships::table.find((tenant, found.user))).execute(conn).await?;
+    Ok(found)
+}
+
+/// Refuses when a tenant would be left without an owner who may sign in. Holds the tenants' rows, as whoever changes owners does.
+async fn keep_active_owners(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
+    let owned = memberships::table
+        .filter(memberships::user_id.eq(user))
+        .filter(memberships::role.eq(Role::Owner))
+        .select(memberships::tenant_id);
+    let owned: Vec<(TenantId, String)> = tenants::table
+        .filter(tenants::id.eq_any(owned))
+        .order(tenants::id)
+        .select((tenants::id, tenants::slug))
+        .for_no_key_update()
+        .load(conn)
+        .await?;
+    for (tenant, slug) in owned {
+        if active_owners(conn, tenant, user).await? == 0 {
+            return Err(ActiveError::LastOwner(slug));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses when nobody else could operate the installation. Holds the rows of all who can, so that two do not shut out each other.
+async fn keep_an_operator(conn: &mut Conn, user: UserId) -> Result<(), ActiveError> {
+    let operators: Vec<UserId> = users::table
+        .filter(users::is_system_operator.and(users::is_active))
+        .order(users::id)
+        .select(users::id)
+        .for_no_key_update()
+        .load(conn)
+        .await?;
+    if operators == [user] { Err(ActiveError::LastOperator) } else { Ok(()) }
+}
+
+/// Owners of the tenant besides the user who may sign in.
+async fn active_owners(conn: &mut Conn, tenant: TenantId, besides: UserId) -> DbResult<i64> {
+    let others = memberships::table
+        .inner_join(users::table.on(users::id.eq(memberships::user_id)))
+        .filter(memberships::tenant_id.eq(tenant))
+        .filter(memberships::role.eq(Role::Owner))
+        .filter(users::is_active.and(users::id.ne(besides)));
+    Ok(others.count().get_result(conn).await?)
+}
+
+async fn lock_tenant(conn: &mut Conn, tenant: TenantId) -> DbResult<()> {
+    // Without the key, so that nobody waits who only writes rows of this tenant.
+    let row = tenants::table.find(tenant).select(tenants::id).for_no_key_update();
+    row.first::<TenantId>(conn).await?;
+    Ok(())
+}

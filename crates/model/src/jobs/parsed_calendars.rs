@@ -1,0 +1,32 @@
+//! Calendars that were read from their definitions, for one piece of work over many jobs.
+//!
+//! Lives as long as that work; nothing depends on what is in it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use uuid::Uuid;
+
+use crate::definitions::calendars::CalendarRecord;
+use sched_timetable::{Calendar, ScheduleError};
+
+/// Calendars parsed once per version: reading one with many recurrence rules takes far longer than asking it.
+#[derive(Debug, Default)]
+pub struct ParsedCalendars(Mutex<HashMap<(Uuid, i64), Calendar>>);
+
+impl ParsedCalendars {
+    pub(super) fn all(&self, records: &[CalendarRecord]) -> Result<Vec<Calendar>, ScheduleError> {
+        records.iter().map(|record| self.one(record)).collect()
+    }
+
+    fn one(&self, record: &CalendarRecord) -> Result<Calendar, ScheduleError> {
+        // A panic in between leaves whole entries only.
+        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(calendar) = parsed.get(&(record.id, record.version)) {
+            return Ok(calendar.clone());
+        }
+        let calendar = Calendar::parse(&record.definition)?;
+        parsed.insert((record.id, record.version), calendar.clone());
+        Ok(calendar)
+    }
+}

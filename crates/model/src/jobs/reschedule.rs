@@ -1,0 +1,80 @@
+//! New cursors for jobs whose settings stay as they are, while what they count on changes: their calendars.
+//!
+//! Runs in the transaction of the change, which holds the calendar against everybody who writes a job; each job is locked before
+//! its cursor is computed, and the leader's tick, which holds the jobs it works on, is waited for.
+
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::super::Conn;
+use super::super::schema::scheduled_jobs;
+use super::{Job, ParsedCalendars, SaveError, by_id, cursor};
+use crate::connection::database_clock;
+use crate::definitions::calendars::{self, CalendarRecord};
+use sched_domain::ids::{JobId, TenantId};
+use sched_timetable::{Calendar, Timetable};
+
+/// Reschedules the jobs that name a calendar whose definition has just been changed from `before`.
+///
+/// In the transaction of the change: their next fires follow the new definition, and what the old one excluded until now is
+/// recorded. Jobs whose timetable cannot be computed are left to the scheduler, which disables them with the reason. Returns
+/// how many were moved.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn reschedule_users_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+    before: &serde_json::Value,
+) -> Result<usize, SaveError> {
+    let parsed = ParsedCalendars::default();
+    let timetable =
+        |job: &Job, calendars: &[CalendarRecord]| stored_timetable(tenant, job, &parsed.all(calendars).ok()?);
+    let mut moved = 0;
+    for id in calendars::jobs_using(conn, tenant, name).await? {
+        let locked: Option<JobId> = scheduled_jobs::table
+            .find((tenant, id))
+            .filter(scheduled_jobs::deleted_at.is_null())
+            .select(scheduled_jobs::id)
+            .for_no_key_update()
+            .get_result(conn)
+            .await
+            .optional()?;
+        let Some(job) = (if locked.is_some() { by_id(conn, tenant, id).await? } else { None }) else {
+            continue;
+        };
+        let mut calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
+        let new = timetable(&job, &calendars);
+        for calendar in calendars.iter_mut().filter(|calendar| calendar.name == name) {
+            calendar.definition = before.clone();
+            calendar.version -= 1;
+        }
+        let (Some(new), true) = (new, job.settings.is_enabled) else { continue };
+        let old = timetable(&job, &calendars);
+        let now = database_clock::now(conn).await?;
+        let cursor = match cursor::after_change(conn, &job, old.as_ref(), &job.settings, &new, now).await {
+            // The next fire cannot be computed: the leader, coming by at once, disables the job and says why.
+            Err(SaveError::Schedule(_)) => cursor::Cursor::visit(&job, now),
+            cursor => cursor?,
+        };
+        diesel::update(scheduled_jobs::table.find((tenant, id)))
+            .set((
+                scheduled_jobs::next_run_at.eq(cursor.next_run_at),
+                scheduled_jobs::settled_until.eq(cursor.settled_until),
+                scheduled_jobs::tzdata_version.eq(new.schedule().tzdata_version()),
+                // The settings are the same; setting the version to itself tells the leader to look.
+                scheduled_jobs::version.eq(scheduled_jobs::version),
+            ))
+            .execute(conn)
+            .await?;
+        cursor.record(conn, tenant, id, job.state.last_fire_at).await?;
+        moved += 1;
+    }
+    Ok(moved)
+}
+
+/// When a stored job fires, given the calendars it names; `None` if that cannot be computed.
+pub(super) fn stored_timetable(tenant: TenantId, job: &Job, calendars: &[Calendar]) -> Option<Timetable> {
+    job.settings.timetable(tenant, job.state.created_at, calendars).ok()
+}

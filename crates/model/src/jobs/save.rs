@@ -1,0 +1,459 @@
+//! Writing jobs: their settings, the version these make, and the cursor that follows.
+//!
+//! A write locks the calendars the job is to name and then the job's row, compares, and if anything differs stores the
+//! settings, the version they make, and, when the timetable is touched, a new cursor with what the change skips. All of it is one
+//! transaction, the caller's: a process that dies in between leaves the job as it was.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+
+use super::super::schema::{scheduled_job_versions, scheduled_jobs};
+use super::super::{Conn, DbError, DbResult};
+use super::cursor::{self, Cursor};
+use super::parsed_calendars::ParsedCalendars;
+use super::refusal::{SaveError, refused};
+use super::reschedule::stored_timetable;
+use super::switch::Pause;
+use super::{Job, by_id};
+use crate::definitions::calendars;
+use crate::definitions::dependencies::{self, Dependent};
+use crate::definitions::functions::Change;
+use crate::{
+    connection::database_clock,
+    definitions::{functions, job_types, projects},
+    dispatching::quotas,
+    identity::tenants,
+};
+use sched_domain::args_schema;
+use sched_domain::dependency::AfterMode;
+use sched_domain::ids::{FunctionId, JobId, ProjectId, TenantId, time_ordered};
+use sched_domain::job::{JobSettings, MisfireKind, OverlapPolicy, Scope};
+use sched_timetable::{Calendar, CalendarRoll, DstGap, DstOverlap, JobType, Timetable};
+
+/// Whether a job of that name may exist already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveMode {
+    /// It must not.
+    Create,
+    /// If it does, it is changed.
+    Upsert,
+}
+
+/// A job that was written.
+#[derive(Debug, Clone)]
+pub struct SavedJob {
+    /// The job after the write.
+    pub job: Job,
+    /// Its settings before; `None` when it is new.
+    pub before: Option<JobSettings>,
+    /// What the write did.
+    pub change: Change,
+}
+
+impl SavedJob {
+    /// The job, if what it runs after is not what it was before, so that its edges are to be written
+    /// ([`dependencies::replace`]).
+    #[must_use]
+    pub fn new_dependent(&self) -> Option<Dependent<'_>> {
+        let settings = &self.job.settings;
+        let is_new = match &self.before {
+            Some(before) => before.after != settings.after || before.after_mode != settings.after_mode,
+            None => !settings.after.is_empty(),
+        };
+        is_new.then_some(Dependent { job: self.job.id, settings })
+    }
+}
+
+#[derive(Insertable, AsChangeset)]
+#[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg), treat_none_as_null = true)]
+struct Write<'a> {
+    tenant_id: TenantId,
+    scope: Scope,
+    project_id: Option<ProjectId>,
+    name: &'a str,
+    description: &'a str,
+    task_function_id: FunctionId,
+    task_args: &'a serde_json::Value,
+    job_type: JobType,
+    schedule_config: &'a serde_json::Value,
+    timezone: &'a str,
+    dst_gap: Option<DstGap>,
+    dst_overlap: Option<DstOverlap>,
+    start_at: Option<DateTime<Utc>>,
+    end_at: Option<DateTime<Utc>>,
+    max_runs: Option<i64>,
+    jitter_seconds: i32,
+    calendars: &'a [String],
+    calendar_roll: CalendarRoll,
+    expected_duration_seconds: Option<i32>,
+    after: serde_json::Value,
+    after_mode: AfterMode,
+    misfire_policy: MisfireKind,
+    misfire_grace_seconds: Option<i32>,
+    misfire_cap: i32,
+    max_instances: i32,
+    overlap_policy: OverlapPolicy,
+    queue: Option<&'a str>,
+    priority: Option<i16>,
+    timeout_seconds: Option<i32>,
+    start_within_seconds: Option<i32>,
+    retry_policy: Option<serde_json::Value>,
+    is_enabled: bool,
+    disabled_reason: Option<&'a str>,
+    next_run_at: Option<DateTime<Utc>>,
+    settled_until: DateTime<Utc>,
+    tzdata_version: Option<&'a str>,
+    version: i64,
+    updated_src: &'a str,
+}
+
+/// Writes a job under its name, what it runs after, and the version this makes.
+///
+/// `source` says which component or whose e-mail writes. The settings have been checked ([`JobSettings::check`]). Call it in a transaction.
+///
+/// # Errors
+/// When something the job names does not exist, or it may not be written; nothing is written then.
+pub async fn save(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    mode: SaveMode,
+    source: &str,
+) -> Result<SavedJob, SaveError> {
+    let quota = quotas::hold_jobs(conn, tenant).await?;
+    dependencies::serialise(conn, tenant, [settings]).await?;
+    dependencies::lock_jobs(conn, tenant, &[settings]).await?;
+    let saved = save_with(conn, tenant, settings, mode, source, &ParsedCalendars::default()).await?;
+    dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
+    quota.check(conn, usize::from(saved.change == Change::Created)).await?;
+    Ok(saved)
+}
+
+/// [`save`](fn@save) of settings that a job had before: the version this makes says so.
+///
+/// # Errors
+/// As [`save`](fn@save).
+pub async fn roll_back(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    source: &str,
+) -> Result<SavedJob, SaveError> {
+    dependencies::serialise(conn, tenant, [settings]).await?;
+    dependencies::lock_jobs(conn, tenant, &[settings]).await?;
+    let parsed = ParsedCalendars::default();
+    let writing = Writing { mode: SaveMode::Upsert, source, change: Some("rolled_back") };
+    let saved = write(conn, tenant, settings, writing, &parsed).await?;
+    dependencies::replace(conn, tenant, saved.new_dependent().as_slice()).await?;
+    Ok(saved)
+}
+
+/// [`save`](fn@save) with the calendars read so far, for writing many jobs that name the same ones or run after each other.
+///
+/// The caller takes the locks before ([`quotas::hold_jobs`], [`dependencies::serialise`], [`dependencies::lock_jobs`]), and when all jobs are
+/// written writes the edges ([`dependencies::replace`]) and checks the quota.
+///
+/// # Errors
+/// As [`save`](fn@save).
+pub async fn save_with(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    mode: SaveMode,
+    source: &str,
+    parsed: &ParsedCalendars,
+) -> Result<SavedJob, SaveError> {
+    write(conn, tenant, settings, Writing { mode, source, change: None }, parsed).await
+}
+
+/// How settings are written.
+#[derive(Clone, Copy)]
+pub(super) struct Writing<'a> {
+    pub(super) mode: SaveMode,
+    pub(super) source: &'a str,
+    /// What the version is to say that this is; what the settings say when `None`.
+    pub(super) change: Option<&'static str>,
+}
+
+async fn write(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    writing: Writing<'_>,
+    parsed: &ParsedCalendars,
+) -> Result<SavedJob, SaveError> {
+    let mode = writing.mode;
+    // Calendars first, then jobs: whoever changes a calendar locks in this order too.
+    let calendars = calendars_of(conn, tenant, settings, parsed).await?;
+    let existing = lock_by_name(conn, tenant, &settings.name).await?;
+    match existing {
+        Some(_) if mode == SaveMode::Create => Err(SaveError::Exists(settings.name.clone())),
+        Some(job) if job.settings == *settings => {
+            Ok(SavedJob { before: Some(job.settings.clone()), job, change: Change::Unchanged })
+        }
+        existing => {
+            let saving = Saving { tenant, settings, calendars: &calendars, parsed, writing };
+            saving.write(conn, existing).await
+        }
+    }
+}
+
+async fn lock_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> DbResult<Option<Job>> {
+    // Two statements: an outer join cannot be locked. The lock keeps the row as the second statement reads it.
+    let id: Option<JobId> = scheduled_jobs::table
+        .filter(scheduled_jobs::tenant_id.eq(tenant))
+        .filter(scheduled_jobs::name.eq(name))
+        .filter(scheduled_jobs::deleted_at.is_null())
+        .select(scheduled_jobs::id)
+        .for_no_key_update()
+        .get_result(conn)
+        .await
+        .optional()?;
+    match id {
+        Some(id) => by_id(conn, tenant, id).await,
+        None => Ok(None),
+    }
+}
+
+/// A job being written.
+#[derive(Clone, Copy)]
+pub(super) struct Saving<'a> {
+    pub(super) tenant: TenantId,
+    pub(super) settings: &'a JobSettings,
+    /// Those the settings name.
+    pub(super) calendars: &'a [Calendar],
+    pub(super) parsed: &'a ParsedCalendars,
+    pub(super) writing: Writing<'a>,
+}
+
+impl Saving<'_> {
+    /// Writes over a job that is locked, or a new one.
+    pub(super) async fn write(&self, conn: &mut Conn, existing: Option<Job>) -> Result<SavedJob, SaveError> {
+        let Self { tenant, settings, calendars, writing: Writing { mode, source, change }, .. } = *self;
+        let named = resolve_names(conn, tenant, settings, existing.as_ref()).await?;
+        let now = database_clock::now(conn).await?;
+        let created_at = existing.as_ref().map_or(now, |job| job.state.created_at);
+        let timetable = settings.timetable(tenant, created_at, calendars)?;
+        let cursor = match &existing {
+            None => cursor::of_new(settings, &timetable, now)?,
+            Some(job) => self.changed_cursor(conn, job, &timetable, now).await?,
+        };
+        let version = existing.as_ref().map_or(1, |job| job.state.version + 1);
+        let row = Write {
+            tenant_id: tenant,
+            scope: settings.scope,
+            project_id: named.project,
+            name: &settings.name,
+            description: &settings.description,
+            task_function_id: named.function,
+            task_args: &settings.task_args,
+            job_type: settings.job_type,
+            schedule_config: &settings.schedule_config,
+            timezone: &settings.timezone,
+            dst_gap: settings.dst_gap,
+            dst_overlap: settings.dst_overlap,
+            start_at: settings.start_at,
+            end_at: settings.end_at,
+            max_runs: settings.max_runs,
+            jitter_seconds: settings.jitter_seconds,
+            calendars: &settings.calendars,
+            calendar_roll: settings.calendar_roll,
+            expected_duration_seconds: settings.expected_duration_seconds,
+            after: json_of(&settings.after)?,
+            after_mode: settings.after_mode,
+            misfire_policy: settings.misfire_policy,
+            misfire_grace_seconds: settings.misfire_grace_seconds,
+            misfire_cap: settings.misfire_cap,
+            max_instances: settings.max_instances,
+            overlap_policy: settings.overlap_policy,
+            queue: settings.queue.as_deref(),
+            priority: settings.priority,
+            timeout_seconds: settings.timeout_seconds,
+            start_within_seconds: settings.start_within_seconds,
+            retry_policy: settings.retry_policy.as_ref().and_then(|policy| serde_json::to_value(policy).ok()),
+            is_enabled: settings.is_enabled,
+            disabled_reason: match &existing {
+                Some(job) if !settings.is_enabled => job.state.disabled_reason.as_deref(),
+                _ => None,
+            },
+            next_run_at: cursor.next_run_at,
+            settled_until: cursor.settled_until,
+            tzdata_version: match &existing {
+                Some(job) if !cursor.is_computed => job.state.tzdata_version.as_deref(),
+                _ => timetable.schedule().tzdata_version(),
+            },
+            version,
+            updated_src: source,
+        };
+        let id = match &existing {
+            Some(job) => {
+                diesel::update(scheduled_jobs::table.find((tenant, job.id)))
+                    .set((&row, scheduled_jobs::updated_at.eq(now)))
+                    .execute(conn)
+                    .await
+                    .map_err(|error| refused(error, settings, mode))?;
+                job.id
+            }
+            None => {
+                let id = JobId(time_ordered(now));
+                diesel::insert_into(scheduled_jobs::table)
+                    .values((
+                        &row,
+                        scheduled_jobs::id.eq(id),
+                        scheduled_jobs::created_at.eq(now),
+                        scheduled_jobs::updated_at.eq(now),
+                        scheduled_jobs::created_src.eq(source),
+                    ))
+                    .execute(conn)
+                    .await
+                    .map_err(|error| refused(error, settings, mode))?;
+                id
+            }
+        };
+        let last = existing.as_ref().and_then(|job| job.state.last_fire_at);
+        cursor.record(conn, tenant, id, last).await?;
+        let before = existing.map(|job| job.settings);
+        let kept = NewVersion {
+            version,
+            change: change.unwrap_or_else(|| change_of(before.as_ref(), settings)),
+            settings,
+            changed_at: now,
+            source,
+            pause: None,
+        };
+        kept.keep(conn, tenant, id).await?;
+        let job = by_id(conn, tenant, id).await?.ok_or(DbError::NotFound)?;
+        let change = if before.is_some() { Change::Updated } else { Change::Created };
+        Ok(SavedJob { job, before, change })
+    }
+
+    /// The cursor after a job becomes `settings`: as it was, if that changes nothing about its fires.
+    async fn changed_cursor(
+        &self,
+        conn: &mut Conn,
+        job: &Job,
+        timetable: &Timetable,
+        now: DateTime<Utc>,
+    ) -> Result<Cursor, SaveError> {
+        let Self { tenant, settings, parsed, .. } = *self;
+        if settings.is_enabled && job.settings.is_enabled && job.settings.has_same_timetable(settings) {
+            return Ok(Cursor::unchanged(job));
+        }
+        let calendars = calendars::by_names(conn, tenant, &job.settings.calendars).await?;
+        let old = parsed.all(&calendars).ok().and_then(|calendars| stored_timetable(tenant, job, &calendars));
+        cursor::after_change(conn, job, old.as_ref(), settings, timetable, now).await
+    }
+}
+
+/// The calendars that settings name, held to the end of the transaction.
+pub(super) async fn calendars_of(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    parsed: &ParsedCalendars,
+) -> Result<Vec<Calendar>, SaveError> {
+    let found = calendars::lock_named(conn, tenant, &settings.calendars).await?;
+    let missing =
+        settings.calendars.iter().find(|name| !found.iter().any(|calendar| calendar.name == **name));
+    if let Some(name) = missing {
+        return Err(SaveError::Missing { field: "calendars", kind: "calendar", name: name.clone() });
+    }
+    Ok(parsed.all(&found)?)
+}
+
+struct Named {
+    function: FunctionId,
+    project: Option<ProjectId>,
+}
+
+async fn resolve_names(
+    conn: &mut Conn,
+    tenant: TenantId,
+    settings: &JobSettings,
+    existing: Option<&Job>,
+) -> Result<Named, SaveError> {
+    let missing = |field, kind, name: &str| SaveError::Missing { field, kind, name: name.to_owned() };
+    let is_new_to_job = existing.is_none_or(|job| job.settings.function != settings.function);
+    // What the job has had so far cannot be deleted while it has it.
+    let function = match is_new_to_job {
+        true => functions::hold(conn, tenant, &settings.function).await?,
+        false => functions::by_name(conn, tenant, &settings.function).await?,
+    };
+    let function = function.ok_or_else(|| missing("function", "task function", &settings.function))?;
+    if is_new_to_job && !function.is_active {
+        return Err(SaveError::Inactive { field: "function", name: settings.function.clone() });
+    }
+    let misfits = args_schema::misfits(function.settings.args_schema.as_ref(), &settings.task_args);
+    if !misfits.is_empty() {
+        return Err(SaveError::Args(misfits));
+    }
+    if existing.is_none_or(|job| job.settings.job_type != settings.job_type)
+        && !job_types::accepts_jobs(conn, settings.job_type).await?
+    {
+        return Err(SaveError::TypeInactive(settings.job_type));
+    }
+    let project = match &settings.project {
+        Some(name) => {
+            let found = match existing.is_none_or(|job| job.settings.project != settings.project) {
+                true => projects::hold(conn, tenant, name).await?,
+                false => tenants::project_by_name(conn, tenant, name).await?,
+            };
+            Some(found.ok_or_else(|| missing("project", "project", name))?)
+        }
+        None => None,
+    };
+    Ok(Named { function: function.id, project })
+}
+
+fn json_of(settings: &impl Serialize) -> DbResult<serde_json::Value> {
+    serde_json::to_value(settings)
+        .map_err(|error| DbError::Corrupt { what: "settings of a job".into(), reason: error.to_string() })
+}
+
+/// What kind of change makes these settings of those before.
+fn change_of(before: Option<&JobSettings>, after: &JobSettings) -> &'static str {
+    match before {
+        None => "created",
+        Some(before) if before.is_enabled && !after.is_enabled => "disabled",
+        Some(before) if !before.is_enabled && after.is_enabled => "enabled",
+        Some(_) => "updated",
+    }
+}
+
+/// A version of a job, to be kept.
+pub(super) struct NewVersion<'a> {
+    pub(super) version: i64,
+    pub(super) change: &'static str,
+    pub(super) settings: &'a JobSettings,
+    /// The instant at which the cursor was computed: fires after it are those of these settings.
+    pub(super) changed_at: DateTime<Utc>,
+    pub(super) source: &'a str,
+    pub(super) pause: Option<&'a Pause<'a>>,
+}
+
+impl NewVersion<'_> {
+    pub(super) async fn keep(&self, conn: &mut Conn, tenant: TenantId, id: JobId) -> DbResult<()> {
+        use scheduled_job_versions as v;
+        let settings = serde_json::to_value(self.settings).map_err(|error| DbError::Corrupt {
+            what: format!("settings of job {id}"),
+            reason: error.to_string(),
+        })?;
+        diesel::insert_into(v::table)
+            .values((
+                v::tenant_id.eq(tenant),
+                v::job_id.eq(id),
+                v::version.eq(self.version),
+                v::change.eq(self.change),
+                v::settings.eq(settings),
+                v::changed_at.eq(self.changed_at),
+                v::changed_src.eq(self.source),
+                v::pause_reason.eq(self.pause.and_then(|pause| pause.reason)),
+                v::paused_until.eq(self.pause.and_then(|pause| pause.until)),
+            ))
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+}

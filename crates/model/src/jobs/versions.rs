@@ -1,0 +1,73 @@
+//! What a job was: its settings after every change, newest first.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use diesel_async::RunQueryDsl;
+
+use super::super::schema::scheduled_job_versions as v;
+use super::super::{Conn, DbResult};
+use sched_domain::ids::{JobId, TenantId};
+
+/// A version of a job as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
+#[diesel(table_name = super::super::schema::scheduled_job_versions, check_for_backend(diesel::pg::Pg))]
+pub struct JobVersion {
+    /// Its number.
+    pub version: i64,
+    /// What kind of change made it.
+    pub change: String,
+    /// The settings after the change, as this release or an earlier one wrote them.
+    pub settings: serde_json::Value,
+    /// When.
+    pub changed_at: DateTime<Utc>,
+    /// Which component or whose e-mail made the change.
+    pub changed_src: String,
+    /// Why the job was paused, where the change is a pause.
+    pub pause_reason: Option<String>,
+    /// When the pause ends by itself, where the change is a pause.
+    pub paused_until: Option<DateTime<Utc>>,
+}
+
+/// Versions of a job before `before` (`None` for the newest on), newest first, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+    before: Option<i64>,
+    limit: i64,
+) -> DbResult<Vec<JobVersion>> {
+    Ok(v::table
+        .filter(v::tenant_id.eq(tenant))
+        .filter(v::job_id.eq(job))
+        .filter(v::version.lt(before.unwrap_or(i64::MAX)))
+        .order(v::version.desc())
+        .limit(limit)
+        .select(JobVersion::as_select())
+        .load(conn)
+        .await?)
+}
+
+/// The latest deletion of a job: when, and the name it had.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn last_deletion(
+    conn: &mut Conn,
+    tenant: TenantId,
+    job: JobId,
+) -> DbResult<Option<(DateTime<Utc>, Option<String>)>> {
+    let found: Option<(DateTime<Utc>, serde_json::Value)> = v::table
+        .filter(v::tenant_id.eq(tenant))
+        .filter(v::job_id.eq(job))
+        .filter(v::change.eq("deleted"))
+        .order(v::version.desc())
+        .select((v::changed_at, v::settings))
+        .first(conn)
+        .await
+        .optional()?;
+    Ok(found
+        .map(|(at, settings)| (at, settings.get("name").and_then(|name| name.as_str()).map(str::to_owned))))
+}

@@ -1,0 +1,4 @@
+//! Removal and archiving of old history.
+
+pub mod archive;
+pub mod retain;

@@ -1,0 +1,335 @@
+//! Ending attempts: the state of the dispatch, its history, its output and the job's counters, in one transaction.
+//!
+//! Any number of attempts is ended at once, set-based. Each is fenced by its claim token: one that lost its claim
+//! changes nothing and is told so. The rows of the jobs are locked first and in order, so that two workers ending
+//! attempts of the same jobs cannot deadlock.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use diesel::sql_types::{Array, BigInt, Bool, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use crate::{
+    Conn, DbError, DbResult,
+    connection::{notify, transaction},
+    dispatching::overlap_queue,
+};
+use sched_domain::attempt::{AttemptOutcome, Verdict};
+use sched_domain::dispatch::{DispatchEvent, DispatchStatus};
+use sched_domain::ids::{ClaimToken, DispatchId, ExecutionId, JobId, TenantId};
+
+/// An attempt that has ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// The dispatch.
+    pub dispatch_id: DispatchId,
+    /// Owner.
+    pub tenant_id: TenantId,
+    /// The job.
+    pub job_id: JobId,
+    /// Token of the claim it ran under.
+    pub token: ClaimToken,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// What that does to the dispatch.
+    pub verdict: Verdict,
+    /// What is kept of it.
+    pub record: Record,
+}
+
+impl Ended {
+    /// Whether anything of the attempt ran. One that was handed back without a moment's work was never started: it keeps its number and its
+    /// place in history, but its dispatch can still come too late.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.outcome != AttemptOutcome::Released || !self.record.duration.is_zero()
+    }
+}
+
+/// What history keeps of an attempt.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Identifier of the attempt.
+    pub execution_id: ExecutionId,
+    /// When it started, by the database's clock.
+    pub started_at: DateTime<Utc>,
+    /// How long it ran, by a monotonic clock; zero if it was handed back before it was started.
+    pub duration: Duration,
+    /// Exit code of a process, or HTTP status.
+    pub exit_code: Option<i32>,
+    /// What the handler returned.
+    pub result: Option<serde_json::Value>,
+    /// Kind of error, stable for programs.
+    pub error_class: Option<String>,
+    /// What went wrong, for people.
+    pub error_message: Option<String>,
+    /// Where it went wrong, if the handler could tell.
+    pub traceback: Option<String>,
+    /// Numbers the handler reported: an object.
+    pub metrics: Option<serde_json::Value>,
+    /// What it wrote.
+    pub output: Vec<OutputChunk>,
+    /// How much it wrote in all, kept or not.
+    pub output_bytes: i64,
+}
+
+/// A piece of output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputChunk {
+    /// `stdout`, `stderr` or `log`.
+    pub stream: &'static str,
+    /// Position in the stream, from 0.
+    pub chunk: i32,
+    /// The text, without NUL.
+    pub content: String,
+    /// Bytes between this chunk and the one before that were not kept.
+    pub dropped_bytes: i64,
+}
+
+statement! {
+    /// Locks jobs in order, and reads what history and the dependents need of them.
+    LockJobs<'a> = "attempts/attempts_lock_jobs.sql", (
+        tenants: &'a [Uuid] as Array<SqlUuid>,
+        jobs: &'a [Uuid] as Array<SqlUuid>,
+    ) -> (SqlUuid, SqlUuid, Nullable<SqlUuid>, Bool, Bool, Text)
+}
+
+statement! {
+    End<'a> = "attempts/attempts_end.sql", (
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+        tokens: &'a [i64] as Array<BigInt>,
+        statuses: &'a [&'static str] as Array<Text>,
+        waits_ms: &'a [i64] as Array<BigInt>,
+        is_retry: &'a [bool] as Array<Bool>,
+        outcomes: &'a [&'static str] as Array<Text>,
+        executions: &'a [Uuid] as Array<SqlUuid>,
+        started_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+        durations_ms: &'a [i64] as Array<BigInt>,
+        exit_codes: &'a [Option<i32>] as Array<Nullable<Int4>>,
+        results: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+        error_classes: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        error_messages: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        output_bytes: &'a [i64] as Array<BigInt>,
+        projects: &'a [Option<Uuid>] as Array<Nullable<SqlUuid>>,
+        is_apart: &'a [bool] as Array<Bool>,
+        has_dependents: &'a [bool] as Array<Bool>,
+        has_started: &'a [bool] as Array<Bool>,
+        job_names: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        tracebacks: &'a [Option<&'a str>] as Array<Nullable<Text>>,
+        metrics: &'a [Option<&'a serde_json::Value>] as Array<Nullable<Jsonb>>,
+    ) -> (Nullable<SqlUuid>, Nullable<BigInt>, SqlUuid, SqlUuid, Bool, Bool, Nullable<Text>)
+}
+
+statement! {
+    KeepOutput<'a> = "attempts/attempts_keep_output.sql", (
+        executions: &'a [Uuid] as Array<SqlUuid>,
+        streams: &'a [&'static str] as Array<Text>,
+        chunks: &'a [i32] as Array<Int4>,
+        contents: &'a [&'a str] as Array<Text>,
+        dropped: &'a [i64] as Array<BigInt>,
+        dispatches: &'a [Uuid] as Array<SqlUuid>,
+        started_at: &'a [DateTime<Utc>] as Array<Timestamptz>,
+    ) -> SqlUuid
+}
+
+statement! {
+    ReleaseClaims<'a> = "attempts/attempts_release_claims.sql", (claims: &'a [i64] as Array<BigInt>) -> BigInt
+}
+
+/// Ends attempts, and forgets claims of which every dispatch has ended. Returns the dispatches whose claim held; the
+/// others had been taken away, and nothing of their attempt was written.
+///
+/// Ending an attempt twice is harmless: the second time its claim does not hold. So after an unknown outcome the
+/// caller simply calls again, and asks [`was_ended`] about those that are not returned.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn end(conn: &mut Conn, ended: &[Ended], finished_claims: &[i64]) -> DbResult<Vec<DispatchId>> {
+    let written = transaction::transact(conn, "end_attempts", async |conn: &mut Conn| {
+        let written = end_in_transaction(conn, ended).await?;
+        if !finished_claims.is_empty() {
+            release_claims(conn, finished_claims).await?;
+        }
+        Ok::<_, DbError>(written)
+    })
+    .await?;
+    if let Err(error) = notify::dispatches_waiting(conn, &written.released_queues).await {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Notifying the workers failed; they find the work when they poll."
+        );
+    }
+    if written.has_dependents
+        && let Err(error) = notify::jobs_ended(conn).await
+    {
+        tracing::debug!(
+            error = error.with_causes(),
+            "Notifying the leader failed; it finds the ends when it looks."
+        );
+    }
+    Ok(written.held)
+}
+
+/// Forgets claims of which every dispatch has ended.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn release_claims(conn: &mut Conn, claims: &[i64]) -> DbResult<()> {
+    ReleaseClaims { claims }.execute(conn).await?;
+    Ok(())
+}
+
+/// What became of attempts that were ended.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Dispatches whose claim held.
+    pub(crate) held: Vec<DispatchId>,
+    /// What they are now, which a wish to cancel them has a say in.
+    pub(crate) states: Vec<(DispatchId, DispatchStatus)>,
+    /// Queues in which dispatches wait now that had stood in line behind these.
+    pub(crate) released_queues: Vec<String>,
+    /// Whether other jobs may run after these.
+    pub(crate) has_dependents: bool,
+}
+
+/// The same within a transaction of the caller's, which may hold locks on schedulers but not yet on jobs.
+pub(crate) async fn end_in_transaction(conn: &mut Conn, ended: &[Ended]) -> DbResult<Written> {
+    if ended.is_empty() {
+        return Ok(Written::default());
+    }
+    let jobs = lock_jobs(conn, ended).await?;
+    let rows = write_ends(conn, ended, &jobs).await?;
+    let held: HashSet<(DispatchId, ClaimToken)> = rows.iter().filter_map(|row| row.0.zip(row.1)).collect();
+    keep_output(conn, ended, &held).await?;
+    let lines: Vec<(TenantId, JobId)> = rows.iter().filter(|row| row.4).map(|row| (row.2, row.3)).collect();
+    let released_queues = overlap_queue::release(conn, &lines).await?;
+    Ok(Written {
+        states: rows.iter().filter_map(|row| row.0.zip(row.6)).collect(),
+        held: held.into_iter().map(|(id, _)| id).collect(),
+        released_queues,
+        has_dependents: rows.iter().any(|row| row.5),
+    })
+}
+
+/// What is read of a job when it is locked.
+#[derive(Debug, Clone)]
+struct LockedJob {
+    name: String,
+    project_id: Option<Uuid>,
+    /// Whether its history lies in schema `maintenance`.
+    is_apart: bool,
+    has_dependents: bool,
+}
+
+/// Locks the jobs of the attempts, in order, before anything else is locked.
+async fn lock_jobs(conn: &mut Conn, ended: &[Ended]) -> DbResult<HashMap<(Uuid, Uuid), LockedJob>> {
+    let named: BTreeSet<(Uuid, Uuid)> = ended.iter().map(|e| (e.tenant_id.0, e.job_id.0)).collect();
+    let (tenants, jobs): (Vec<Uuid>, Vec<Uuid>) = named.into_iter().unzip();
+    let rows: Vec<(Uuid, Uuid, Option<Uuid>, bool, bool, String)> =
+        LockJobs { tenants: &tenants, jobs: &jobs }.load(conn).await?;
+    let locked = rows.into_iter().map(|(tenant, id, project_id, is_apart, has_dependents, name)| {
+        ((tenant, id), LockedJob { name, project_id, is_apart, has_dependents })
+    });
+    Ok(locked.collect())
+}
+
+/// Dispatch, token and new state of the dispatch of an attempt that was ended; or none of them, and whether others of the job stand in line
+/// and whether other jobs run after it.
+type EndedRow = (Option<DispatchId>, Option<ClaimToken>, TenantId, JobId, bool, bool, Option<DispatchStatus>);
+
+async fn write_ends(
+    conn: &mut Conn,
+    ended: &[Ended],
+    jobs: &HashMap<(Uuid, Uuid), LockedJob>,
+) -> DbResult<Vec<EndedRow>> {
+    let records = || ended.iter().map(|e| &e.record);
+    // A job that is gone took its dispatches along: nothing is written for them, whatever stands here.
+    let of_jobs: Vec<Option<&LockedJob>> =
+        ended.iter().map(|e| jobs.get(&(e.tenant_id.0, e.job_id.0))).collect();
+    let rows = End {
+        dispatches: &ended.iter().map(|e| e.dispatch_id.0).collect::<Vec<_>>(),
+        tokens: &ended.iter().map(|e| e.token.0).collect::<Vec<_>>(),
+        statuses: &ended.iter().map(|e| status_after(e.verdict.event).as_str()).collect::<Vec<_>>(),
+        waits_ms: &ended.iter().map(|e| milliseconds(e.verdict.wait.unwrap_or_default())).collect::<Vec<_>>(),
+        is_retry: &ended.iter().map(|e| e.verdict.event == DispatchEvent::Retry).collect::<Vec<_>>(),
+        outcomes: &ended.iter().map(|e| e.outcome.as_str()).collect::<Vec<_>>(),
+        executions: &records().map(|r| r.execution_id.0).collect::<Vec<_>>(),
+        started_at: &records().map(|r| r.started_at).collect::<Vec<_>>(),
+        durations_ms: &records().map(|r| milliseconds(r.duration)).collect::<Vec<_>>(),
+        exit_codes: &records().map(|r| r.exit_code).collect::<Vec<_>>(),
+        results: &records().map(|r| r.result.as_ref()).collect::<Vec<_>>(),
+        error_classes: &records().map(|r| r.error_class.as_deref()).collect::<Vec<_>>(),
+        error_messages: &records().map(|r| r.error_message.as_deref()).collect::<Vec<_>>(),
+        output_bytes: &records().map(|r| r.output_bytes).collect::<Vec<_>>(),
+        projects: &of_jobs.iter().map(|job| job.and_then(|job| job.project_id)).collect::<Vec<_>>(),
+        is_apart: &of_jobs.iter().map(|job| job.is_some_and(|job| job.is_apart)).collect::<Vec<_>>(),
+        has_dependents: &of_jobs
+            .iter()
+            .map(|job| job.is_some_and(|job| job.has_dependents))
+            .collect::<Vec<_>>(),
+        has_started: &ended.iter().map(Ended::has_started).collect::<Vec<_>>(),
+        job_names: &of_jobs.iter().map(|job| job.map(|job| job.name.as_str())).collect::<Vec<_>>(),
+        tracebacks: &records().map(|r| r.traceback.as_deref()).collect::<Vec<_>>(),
+        metrics: &records().map(|r| r.metrics.as_ref()).collect::<Vec<_>>(),
+    }
+    .load(conn)
+    .await?;
+    Ok(rows)
+}
+
+async fn keep_output(
+    conn: &mut Conn,
+    ended: &[Ended],
+    held: &HashSet<(DispatchId, ClaimToken)>,
+) -> DbResult<()> {
+    let kept: Vec<(&Ended, &OutputChunk)> = ended
+        .iter()
+        .filter(|e| held.contains(&(e.dispatch_id, e.token)))
+        .flat_map(|e| e.record.output.iter().map(move |chunk| (e, chunk)))
+        .collect();
+    if kept.is_empty() {
+        return Ok(());
+    }
+    KeepOutput {
+        executions: &kept.iter().map(|(e, _)| e.record.execution_id.0).collect::<Vec<_>>(),
+        streams: &kept.iter().map(|(_, c)| c.stream).collect::<Vec<_>>(),
+        chunks: &kept.iter().map(|(_, c)| c.chunk).collect::<Vec<_>>(),
+        contents: &kept.iter().map(|(_, c)| c.content.as_str()).collect::<Vec<_>>(),
+        dropped: &kept.iter().map(|(_, c)| c.dropped_bytes).collect::<Vec<_>>(),
+        dispatches: &kept.iter().map(|(e, _)| e.dispatch_id.0).collect::<Vec<_>>(),
+        started_at: &kept.iter().map(|(e, _)| e.record.started_at).collect::<Vec<_>>(),
+    }
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+statement! {
+    WasEnded<'a> = "attempts/attempts_was_ended.sql", (executions: &'a [Uuid] as Array<SqlUuid>, since: DateTime<Utc> as Timestamptz) -> SqlUuid
+}
+
+/// Which of these attempts history knows: asked after [`end`] failed with an unknown outcome and then reported that the
+/// claim no longer holds. `since` is not later than any of their starts.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn was_ended(
+    conn: &mut Conn,
+    executions: &[ExecutionId],
+    since: DateTime<Utc>,
+) -> DbResult<Vec<ExecutionId>> {
+    let executions: Vec<Uuid> = executions.iter().map(|id| id.0).collect();
+    Ok(WasEnded { executions: &executions, since }.load(conn).await?)
+}
+
+/// The state of a running dispatch after an event. A verdict never holds an event that a running dispatch refuses.
+pub(crate) fn status_after(event: DispatchEvent) -> DispatchStatus {
+    DispatchStatus::InProgress.apply(event).unwrap_or(DispatchStatus::DeadLetter)
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

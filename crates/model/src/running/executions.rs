@@ -1,0 +1,268 @@
+//! Reading history: attempts and their output, wherever the scope of the job keeps them.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Int4, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel_async::RunQueryDsl;
+use uuid::Uuid;
+
+use crate::schema::job_dispatch;
+use crate::{Conn, DbResult};
+use sched_domain::attempt::AttemptOutcome;
+use sched_domain::dispatch::Trigger;
+use sched_domain::ids::{
+    DispatchId, ExecutionId, FunctionId, JobId, ProjectId, TenantId, WorkerId, first_of,
+};
+use sched_domain::trace::TraceContext;
+
+/// Longer than any time between a claim and the start of what was claimed, and than any step of a clock between the two.
+const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
+
+/// A finished attempt as it is kept, with the name of its job.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Execution {
+    pub id: ExecutionId,
+    pub job_id: JobId,
+    /// `None` when the job was purged.
+    pub job_name: Option<String>,
+    pub dispatch_id: DispatchId,
+    pub attempt: i32,
+    pub status: AttemptOutcome,
+    pub scheduled_for: DateTime<Utc>,
+    pub started_at: DateTime<Utc>,
+    pub completed_at: DateTime<Utc>,
+    pub duration_ms: i64,
+    pub exit_code: Option<i32>,
+    pub result: Option<serde_json::Value>,
+    pub error_class: Option<String>,
+    pub error_message: Option<String>,
+    pub output_bytes: i64,
+    pub worker_id: Option<WorkerId>,
+    pub triggered_by: Trigger,
+    /// That of its dispatch, empty if it has none; `None` when the dispatch was one of the scheduler's, or is gone.
+    pub traceparent: Option<String>,
+    pub metrics: Option<serde_json::Value>,
+    /// Only of one that is asked for by itself: it may be long.
+    pub traceback: Option<String>,
+}
+
+impl Execution {
+    /// Which span it was of which trace; `None` when its dispatch is gone, and with it what asked for it.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        let is_known = self.traceparent.is_some() || self.triggered_by == Trigger::Scheduler;
+        let dispatch = TraceContext::of_dispatch(self.dispatch_id, self.traceparent.as_deref());
+        is_known.then(|| dispatch.attempt(self.id))
+    }
+}
+
+#[rustfmt::skip]
+type Columns = (
+    SqlUuid, SqlUuid, Nullable<Text>, SqlUuid, Int4, Text, Timestamptz, Timestamptz, Timestamptz, BigInt, Nullable<Int4>,
+    Nullable<Jsonb>, Nullable<Text>, Nullable<Text>, BigInt, Nullable<SqlUuid>, Text, Nullable<Text>,
+    Nullable<Jsonb>, Nullable<Text>,
+);
+
+/// Which attempts to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only of this job.
+    pub job: Option<JobId>,
+    /// Only of this dispatch.
+    pub dispatch: Option<DispatchId>,
+    /// Only those that ended so.
+    pub status: Option<AttemptOutcome>,
+    /// Only those that this worker ran.
+    pub worker: Option<WorkerId>,
+    /// Only of jobs that were of this project when they ran.
+    pub project: Option<ProjectId>,
+    /// Only of jobs that run this function now.
+    pub function: Option<FunctionId>,
+    /// Only of dispatches that this has made.
+    pub triggered_by: Option<Trigger>,
+    /// Only those that started then or later.
+    pub since: Option<DateTime<Utc>>,
+    /// Only those that started before then.
+    pub until: Option<DateTime<Utc>>,
+    /// Only those that follow this one in the order: the last of the page before.
+    pub after: Option<ExecutionId>,
+    /// The oldest first, by when they were claimed.
+    pub oldest_first: bool,
+}
+
+/// Declares a page of attempts, of a tenant or of a job of it, in one order.
+macro_rules! list {
+    ($name:ident = $file:literal $(, of a $job:ident)?) => {
+        statement! {
+            $name = $file after "executions/executions_page.sql", (
+                tenant: TenantId as SqlUuid,
+                $($job: JobId as SqlUuid,)?
+                beyond: ExecutionId as SqlUuid,
+                since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+                status: Option<AttemptOutcome> as Nullable<Text>,
+                dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+                worker: Option<WorkerId> as Nullable<SqlUuid>,
+                project: Option<ProjectId> as Nullable<SqlUuid>,
+                function: Option<FunctionId> as Nullable<SqlUuid>,
+                triggered_by: Option<Trigger> as Nullable<Text>,
+                limit: i64 as BigInt,
+            ) -> Columns
+        }
+    };
+}
+
+list!(List = "executions/executions_list.sql");
+list!(OldestFirst = "executions/executions_list_oldest.sql");
+list!(ListOfJob = "executions/executions_of_job.sql", of a job);
+list!(OldestOfJobFirst = "executions/executions_of_job_oldest.sql", of a job);
+
+/// Finished attempts of the tenant, newest first unless the filter says otherwise, at most `limit`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn list(conn: &Conn, tenant: TenantId, filter: &Filter, limit: i64) -> DbResult<Vec<Execution>> {
+    let job = job_of(conn, tenant, filter).await?;
+    let (above, below) = bounds(filter);
+    let beyond = if filter.oldest_first { above } else { below };
+    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let conn = &mut { conn };
+    macro_rules! page {
+        ($statement:ident $(, $job:ident)?) => {
+            $statement {
+                tenant, $($job,)? beyond, since, until, status, dispatch, worker, project, function, triggered_by, limit,
+            }
+            .load(conn)
+            .await?
+        };
+    }
+    Ok(match (job, filter.oldest_first) {
+        (Some(job), true) => page!(OldestOfJobFirst, job),
+        (Some(job), false) => page!(ListOfJob, job),
+        (None, true) => page!(OldestFirst),
+        (None, false) => page!(List),
+    })
+}
+
+/// Between which ids what a filter means lies: ids are of the time of the claim, shortly before the start, so that what is older or newer
+/// need not be read.
+fn bounds(filter: &Filter) -> (ExecutionId, ExecutionId) {
+    let since_claim = filter.since.and_then(|since| since.checked_sub_signed(CLAIM_TO_START));
+    let until_claim = filter.until.and_then(|until| until.checked_add_signed(CLAIM_TO_START));
+    let above = ExecutionId(since_claim.map_or(Uuid::nil(), first_of));
+    let below = ExecutionId(until_claim.map_or(Uuid::max(), first_of));
+    match filter.after {
+        Some(after) if filter.oldest_first => (above.max(after), below),
+        Some(after) => (above, below.min(after)),
+        None => (above, below),
+    }
+}
+
+/// The job whose attempts a filter means. The attempts of a dispatch are found among those of its job, as long as it is there.
+async fn job_of(conn: &Conn, tenant: TenantId, filter: &Filter) -> DbResult<Option<JobId>> {
+    match (filter.job, filter.dispatch) {
+        (None, Some(dispatch)) => Ok(job_dispatch::table
+            .filter(job_dispatch::tenant_id.eq(tenant))
+            .filter(job_dispatch::id.eq(dispatch))
+            .select(job_dispatch::job_id)
+            .get_result(&mut { conn })
+            .await
+            .optional()?),
+        (job, _) => Ok(job),
+    }
+}
+
+statement! {
+    Count = "executions/executions_count.sql", (
+        tenant: TenantId as SqlUuid,
+        above: ExecutionId as SqlUuid,
+        below: ExecutionId as SqlUuid,
+        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        worker: Option<WorkerId> as Nullable<SqlUuid>,
+        project: Option<ProjectId> as Nullable<SqlUuid>,
+        function: Option<FunctionId> as Nullable<SqlUuid>,
+        triggered_by: Option<Trigger> as Nullable<Text>,
+        most: i64 as BigInt,
+    ) -> BigInt
+}
+
+statement! {
+    CountOfJob = "executions/executions_count_of_job.sql", (
+        tenant: TenantId as SqlUuid,
+        job: JobId as SqlUuid,
+        above: ExecutionId as SqlUuid,
+        below: ExecutionId as SqlUuid,
+        since: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        until: Option<DateTime<Utc>> as Nullable<Timestamptz>,
+        status: Option<AttemptOutcome> as Nullable<Text>,
+        dispatch: Option<DispatchId> as Nullable<SqlUuid>,
+        worker: Option<WorkerId> as Nullable<SqlUuid>,
+        project: Option<ProjectId> as Nullable<SqlUuid>,
+        function: Option<FunctionId> as Nullable<SqlUuid>,
+        triggered_by: Option<Trigger> as Nullable<Text>,
+        most: i64 as BigInt,
+    ) -> BigInt
+}
+
+/// How many attempts of the tenant a filter means in all, counted up to `most`.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn count(conn: &Conn, tenant: TenantId, filter: &Filter, most: i64) -> DbResult<usize> {
+    let job = job_of(conn, tenant, filter).await?;
+    let (above, below) = bounds(&Filter { after: None, ..*filter });
+    let Filter { dispatch, status, worker, project, function, triggered_by, since, until, .. } = *filter;
+    let conn = &mut { conn };
+    macro_rules! count {
+        ($statement:ident $(, $job:ident)?) => {
+            $statement {
+                tenant, $($job,)? above, below, since, until, status, dispatch, worker, project, function, triggered_by, most,
+            }
+            .get_result(conn)
+            .await?
+        };
+    }
+    let found: i64 = match job {
+        Some(job) => count!(CountOfJob, job),
+        None => count!(Count),
+    };
+    Ok(usize::try_from(found).unwrap_or(0))
+}
+
+statement! {
+    ById = "executions/executions_by_id.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> Columns
+}
+
+/// The attempt with this id, if the tenant has one.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn by_id(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Option<Execution>> {
+    Ok(ById { tenant, id }.get_result(&mut { conn }).await.optional()?)
+}
+
+/// A kept piece of output.
+#[derive(Debug, Clone, Queryable)]
+#[expect(missing_docs, reason = "the columns are documented in the schema")]
+pub struct Output {
+    pub stream: String,
+    pub chunk: i32,
+    pub content: String,
+    pub dropped_bytes: i64,
+}
+
+statement! {
+    OutputOf = "executions/executions_output.sql", (tenant: TenantId as SqlUuid, id: ExecutionId as SqlUuid) -> (Text, Int4, Text, BigInt)
+}
+
+/// What an attempt wrote, by stream and position.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn output(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<Vec<Output>> {
+    Ok(OutputOf { tenant, id }.load(&mut { conn }).await?)
+}

@@ -1,0 +1,128 @@
+//! Configuration of a program: flags, environment, one TOML file and defaults, in that order of strength.
+//!
+//! A program lists its settings in tables of [`Setting`]; [`load`] merges what was said about them into [`Values`], and
+//! the program reads those once into a struct of its own. All mistakes are reported together. Loading reads the command
+//! line, the given [`Source`] and at most one file; it writes and connects nowhere and keeps no global state.
+//!
+//! Design notes. A table instead of a derived parser: the same row must make a flag, a variable, a key of the file, a
+//! line of `--check-config` and an error text, each naming the origin of the value. A deserialiser stops at the first
+//! mistake and no longer knows where a value came from. An environment variable that is set but empty counts as not
+//! set: service managers and container files cannot remove a variable, only empty it.
+
+mod file;
+mod flags;
+mod groups;
+mod parse;
+pub mod redact;
+mod setting;
+mod source;
+mod values;
+
+mod field_error;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+
+pub use crate::config::field_error::{ConfigError, LoadError, Mistake, Origin};
+pub use flags::arguments;
+pub use groups::{
+    DATABASE, DatabaseSettings, HEALTH, HealthSettings, LOGGING, PROCESS, ProcessSettings, SECRETS,
+    SecretsSettings,
+};
+pub use setting::{Program, Sensitivity, Setting};
+pub use source::{MapSource, ProcessEnvironment, Source};
+pub use values::Values;
+
+use values::Row;
+
+/// The variable that names the configuration file when the flag does not.
+pub const CONFIG_VARIABLE: &str = "SCHED_CONFIG";
+
+/// Merges everything said about the settings of `groups`. `args` starts with the program's own name.
+///
+/// # Errors
+/// When the command line or the file cannot be understood at all, and for `--help` and `--version`.
+pub fn load<A>(
+    program: &Program,
+    groups: &[&[Setting]],
+    args: A,
+    source: &dyn Source,
+) -> Result<Values, LoadError>
+where
+    A: IntoIterator,
+    A::Item: Into<OsString> + Clone,
+{
+    let matches = flags::parse(program, groups, args)?;
+    resolve(program, groups, &matches, source)
+}
+
+/// As [`load`], for a program that mounted the [`arguments`] in a command of its own.
+///
+/// # Errors
+/// When the file cannot be understood at all.
+pub fn resolve(
+    program: &Program,
+    groups: &[&[Setting]],
+    matches: &ArgMatches,
+    source: &dyn Source,
+) -> Result<Values, LoadError> {
+    let settings: Vec<Setting> = groups.iter().flat_map(|group| group.iter().copied()).collect();
+    let mut values = Values {
+        rows: Vec::with_capacity(settings.len()),
+        mistakes: unknown_defaults(program, &settings),
+        // A command of the program's own need not have the flag.
+        check_requested: matches.try_get_one::<bool>(flags::CHECK).ok().flatten().copied().unwrap_or(false),
+    };
+    let mut file = file::FileValues::default();
+    if let Some((path, origin)) = config_file(matches, source) {
+        file = file::read(&path, origin, program, &settings)?;
+    }
+    values.mistakes.append(&mut file.mistakes);
+    for setting in settings {
+        let stronger = flag(matches, setting.name)
+            .map(|text| (text, Origin::Flag(setting.name)))
+            .or_else(|| variable(source, setting.env).map(|text| (text, Origin::Variable(setting.env))));
+        let in_file = file.entries.iter().rfind(|entry| entry.setting == setting.name);
+        let given = match (stronger, in_file) {
+            (Some(given), _) => Some(given),
+            (None, Some(entry)) => match &entry.value {
+                Ok(text) => Some((text.clone(), entry.origin.clone())),
+                Err(fault) => {
+                    let text = format!("{} ({}) {fault}", setting.name, entry.origin);
+                    values.mistakes.push(Mistake::new(setting.name, text));
+                    None
+                }
+            },
+            (None, None) => program.default_of(&setting).map(|text| (text.to_owned(), Origin::Default)),
+        };
+        values.rows.push(Row { setting, given });
+    }
+    Ok(values)
+}
+
+fn config_file(matches: &ArgMatches, source: &dyn Source) -> Option<(PathBuf, Origin)> {
+    let flag = flag(matches, flags::CONFIG).map(|path| (path.into(), Origin::Flag(flags::CONFIG)));
+    flag.or_else(|| {
+        variable(source, CONFIG_VARIABLE).map(|path| (path.into(), Origin::Variable(CONFIG_VARIABLE)))
+    })
+}
+
+fn flag(matches: &ArgMatches, name: &str) -> Option<String> {
+    // An error means that the program's own command does not have this flag: then nobody gave it.
+    matches.try_get_one::<String>(name).ok().flatten().cloned()
+}
+
+fn variable(source: &dyn Source, name: &str) -> Option<String> {
+    source.get(name).filter(|text| !text.trim().is_empty())
+}
+
+fn unknown_defaults(program: &Program, settings: &[Setting]) -> Vec<Mistake> {
+    let known = |name: &str| settings.iter().any(|setting| setting.name == name);
+    let unknown = program.defaults.iter().filter(|(name, _)| !known(name));
+    let text = "has a default but is not in the table of settings, which is a fault of the program";
+    unknown.map(|(name, _)| Mistake::new(*name, format!("{name} {text}"))).collect()
+}

@@ -1,0 +1,225 @@
+//! Tasks that run periodically and when woken.
+//!
+//! An [`Activation`] looks at stored state, acts on it and reports counts; it takes no input, so that the first run after
+//! a start or a failover is like any other. A [`Driver`] decides when it runs: at once, then after each period, earlier
+//! when the report asks for it, and soon after a [`Wake`]. One run at a time; a wake-up during a run causes one more, and
+//! any number of them no more than one. Interest in wake-ups is registered before a run, so none is lost between looking
+//! and waiting.
+//!
+//! A run that fails is logged once, counted, and repeated after a growing wait, during which wake-ups do not count: what
+//! is broken is not mended by asking more often. A panic is a failure like any other; an activation must therefore leave
+//! nothing half-done in memory, as it must leave nothing half-done in the database. Asked to stop, the driver lets a run
+//! end; an activation with long runs watches the token itself.
+//!
+//! Design note: wake-ups are hints. Whoever relies on them instead of the period is late by the whole period when one
+//! is lost, and that is the intended worst case.
+
+mod backoff;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+pub use backoff::Backoff;
+pub use status::{TaskState, TaskStatus};
+
+use crate::exit::{self, BoxError};
+use crate::tasks::panic_message;
+
+/// Work that can be done again at any time and does what is to be done.
+pub trait Activation: Send {
+    /// The name in logs, metrics and status: `snake_case`, unique within a process.
+    fn name(&self) -> &'static str;
+
+    /// Does what is to be done now.
+    fn run_once(&mut self) -> impl Future<Output = Result<Report, BoxError>> + Send;
+}
+
+/// What a run did.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// Whether anything was done; only then the run is logged at `info`.
+    pub worked: bool,
+    /// Counts of what was done, an object.
+    pub counts: Value,
+    /// When to run again if that is before the period ends; zero is at once.
+    pub next_in: Option<Duration>,
+}
+
+impl Report {
+    /// There was nothing to do.
+    #[must_use]
+    pub fn idle() -> Self {
+        Self::default()
+    }
+
+    /// Something was done.
+    #[must_use]
+    pub fn worked(counts: Value) -> Self {
+        Self { worked: true, counts, next_in: None }
+    }
+
+    /// Asks for the next run after `delay` instead of a whole period.
+    #[must_use]
+    pub fn next_in(mut self, delay: Duration) -> Self {
+        self.next_in = Some(delay);
+        self
+    }
+}
+
+/// Wakes a driven task. Level-triggered: it need not be waiting.
+#[derive(Debug, Clone, Default)]
+pub struct Wake(Arc<Notify>);
+
+impl Wake {
+    /// Asks for a run that begins after this call.
+    pub fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Decides when one task runs.
+#[derive(Debug)]
+pub struct Driver<A> {
+    task: A,
+    period: Duration,
+    backoff: Backoff,
+    wake: Wake,
+    status: watch::Sender<TaskStatus>,
+}
+
+impl<A: Activation> Driver<A> {
+    /// A driver that runs `task` at least every `period`.
+    #[must_use]
+    pub fn new(task: A, period: Duration) -> Self {
+        let (status, _) = watch::channel(TaskStatus::new(task.name()));
+        Self { task, period, backoff: Backoff::default(), wake: Wake::default(), status }
+    }
+
+    /// With other waits after errors.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// A handle that wakes the task.
+    #[must_use]
+    pub fn wake_handle(&self) -> Wake {
+        self.wake.clone()
+    }
+
+    /// The published status.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<TaskStatus> {
+        self.status.subscribe()
+    }
+
+    /// Drives the task until `cancel` is cancelled; fits [`TaskGroup::spawn`](crate::tasks::TaskGroup::spawn).
+    ///
+    /// # Errors
+    /// Never: a failing task is run again.
+    pub async fn run(mut self, cancel: CancellationToken) -> Result<(), BoxError> {
+        // Shown before the first of each: the growth of a counter from nothing is not seen.
+        for outcome in ["ok", "error"] {
+            metrics::counter!("sched_task_runs_total", "task" => self.task.name(), "outcome" => outcome)
+                .increment(0);
+        }
+        while !cancel.is_cancelled() {
+            // Takes back a wake-up from before this run, which the run will have served. One that comes later stays.
+            let _served = self.wake.0.notified().now_or_never();
+            let pause = self.run_and_record().await;
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => break,
+                () = self.wake.0.notified(), if pause.can_be_woken => {}
+                () = tokio::time::sleep(pause.delay) => {}
+            }
+        }
+        self.status.send_modify(|status| status.state = TaskState::Stopped);
+        Ok(())
+    }
+
+    async fn run_and_record(&mut self) -> Pause {
+        let name = self.task.name();
+        let started = crate::monotonic_clock::monotonic();
+        self.status.send_modify(|status| {
+            status.state = TaskState::Running;
+            status.last_started = Some(started);
+        });
+        let result = AssertUnwindSafe(self.task.run_once()).catch_unwind().await;
+        let result =
+            result.unwrap_or_else(|panic| Err(format!("panicked: {}", panic_message(panic.as_ref())).into()));
+        let duration = crate::monotonic_clock::monotonic().saturating_duration_since(started);
+        metrics::histogram!("sched_task_duration_seconds", "task" => name).record(duration);
+        match result {
+            Ok(report) => self.record_success(name, started, duration, report),
+            Err(error) => self.record_failure(name, duration, &error),
+        }
+    }
+
+    fn record_success(
+        &self,
+        name: &'static str,
+        started: Instant,
+        duration: Duration,
+        report: Report,
+    ) -> Pause {
+        metrics::counter!("sched_task_runs_total", "task" => name, "outcome" => "ok").increment(1);
+        let (duration_ms, counts) = (status::millis(duration), &report.counts);
+        if report.worked {
+            tracing::info!(task.name = name, task.duration_ms = duration_ms, task.report = %counts, "Task did its work.");
+        } else {
+            tracing::debug!(task.name = name, task.duration_ms = duration_ms, "Task had nothing to do.");
+        }
+        let delay = report.next_in.map_or(self.period, |delay| delay.min(self.period));
+        self.status.send_modify(|status| {
+            status.state = TaskState::Idle;
+            status.iterations += 1;
+            status.consecutive_failures = 0;
+            status.last_success = Some(started);
+            status.last_duration_ms = Some(duration_ms);
+            status.last_report = Some(report.counts);
+        });
+        Pause { delay, can_be_woken: true }
+    }
+
+    fn record_failure(&self, name: &'static str, duration: Duration, error: &BoxError) -> Pause {
+        metrics::counter!("sched_task_runs_total", "task" => name, "outcome" => "error").increment(1);
+        let text = exit::describe(error.as_ref());
+        let failures = self.status.borrow().consecutive_failures.saturating_add(1);
+        let delay = self.backoff.delay(failures, rand::random());
+        let delay_ms = status::millis(delay);
+        tracing::warn!(
+            task.name = name,
+            task.consecutive_failures = failures,
+            task.retry_in_ms = delay_ms,
+            error = text,
+            "Task failed and will be run again."
+        );
+        self.status.send_modify(|status| {
+            status.state = TaskState::Idle;
+            status.iterations += 1;
+            status.failures += 1;
+            status.consecutive_failures = failures;
+            status.last_duration_ms = Some(status::millis(duration));
+            status.last_error = Some(text);
+        });
+        Pause { delay, can_be_woken: false }
+    }
+}
+
+/// The time until the next run.
+struct Pause {
+    delay: Duration,
+    can_be_woken: bool,
+}

@@ -1,0 +1,210 @@
+//! `functions`: listing, showing and deleting task functions, and their switches; `writing` makes and changes them, as `jobs apply` does with many.
+
+mod writing;
+
+use clap::Subcommand;
+use sched_runtime::exit;
+use sched_wire::{Function, FunctionsQuery, HandlerType, ReasonRequest};
+use serde_json::{Map, Value};
+
+use self::writing::CreateArgs;
+use crate::commands::{Session, tell_of_more};
+use crate::failure::CommandResult;
+use crate::output::{Column, or_dash, tell, time};
+use crate::values::at_least_one;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FunctionsCommand {
+    /// List task functions by name
+    List {
+        /// Only those whose name begins so
+        #[arg(long, value_name = "TEXT")]
+        prefix: Option<String>,
+        /// Only those whose dispatches wait in this queue unless the job names another
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        /// Only those that are run so: process, http, native and others
+        #[arg(long, value_name = "TYPE")]
+        handler: Option<HandlerType>,
+        /// Only those that accept no jobs
+        #[arg(long)]
+        inactive: bool,
+        /// Most functions to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
+        limit: usize,
+    },
+    /// Show one task function
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Make a task function, from flags, from a file or from both; refused if there is one of that name
+    ///
+    /// `schedctl functions create tidy -- /usr/bin/tidy --all` makes one of the type process, `--url` one of the type http.
+    Create(Box<CreateArgs>),
+    /// Change a task function in an editor (`VISUAL` or `EDITOR`), as YAML
+    ///
+    /// Nothing is written over a change that somebody else makes in the meantime; the text is kept then, and when it is refused.
+    Edit {
+        /// Its name
+        name: String,
+    },
+    /// Stop dispatching and claiming any job of a task function; fire times meanwhile are skipped
+    Pause {
+        /// Its name
+        name: String,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// End the pause of a task function
+    Resume {
+        /// Its name
+        name: String,
+    },
+    /// Have a task function accept jobs; those it disabled are to be enabled one by one
+    Activate {
+        /// Its name
+        name: String,
+    },
+    /// Have a task function accept no jobs and no triggers; the jobs it has are disabled as they come due
+    Deactivate {
+        /// Its name
+        name: String,
+    },
+    /// Delete a task function that no job runs
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+const COLUMNS: &[Column<Function>] = &[
+    Column::new("NAME", |function| function.name.clone()),
+    Column::new("HANDLER", |function| function.handler_type.clone()),
+    Column::wide("RUNS", |function| or_dash(runs(&function.handler_config))),
+    Column::new("QUEUE", |function| function.queue.clone()),
+    Column::new("TIMEOUT", |function| format!("{}s", function.default_timeout_seconds)),
+    Column::new("ATTEMPTS", |function| {
+        or_dash(function.retry_policy.as_ref().map(|policy| policy.max_attempts))
+    }),
+    Column::new("ACTIVE", |function| function.is_active.to_string()),
+    Column::new("PAUSED", |function| function.is_paused.to_string()),
+    Column::wide("REASON", |function| or_dash(function.pause_reason.clone())),
+    Column::wide("ARGS SCHEMA", |function| or_dash(function.args_schema.as_ref().map(schema))),
+    Column::wide("DESCRIPTION", |function| function.description.clone()),
+    Column::wide("UPDATED", |function| time(function.updated_at)),
+    Column::wide("ID", |function| function.id.to_string()),
+];
+
+/// What is run: the program or shell command with its arguments, the method and the address, or the name of the native handler.
+fn runs(config: &Map<String, Value>) -> Option<String> {
+    let text = |field: &str| config.get(field).and_then(Value::as_str);
+    if let Some(url) = text("url") {
+        return Some(format!("{} {url}", text("method").unwrap_or("POST")));
+    }
+    if let Some(handler) = text("handler") {
+        return Some(handler.to_owned());
+    }
+    let command = text("command").map(|command| format!("sh -c {}", quoted(command)));
+    let program = command.or_else(|| text("program").map(quoted))?;
+    let arguments = config.get("args").and_then(Value::as_array).into_iter().flatten();
+    let arguments = arguments.filter_map(Value::as_str).map(quoted);
+    Some([program].into_iter().chain(arguments).collect::<Vec<_>>().join(" "))
+}
+
+/// A word as a shell takes it, so that its borders are seen.
+fn quoted(word: &str) -> String {
+    let is_plain = |one: char| one.is_alphanumeric() || "-_./:=@%+,".contains(one);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A schema in few words: which arguments it has, those that are required with a star.
+fn schema(schema: &Map<String, Value>) -> String {
+    let required = |name: &str| {
+        let names = schema.get("required").and_then(Value::as_array);
+        names.is_some_and(|names| names.iter().any(|required| required == name))
+    };
+    let named = schema.get("properties").and_then(Value::as_object);
+    let names: Vec<String> = named
+        .into_iter()
+        .flat_map(Map::keys)
+        .map(|name| if required(name) { format!("{name}*") } else { name.clone() })
+        .collect();
+    if names.is_empty() { "yes".to_owned() } else { names.join(", ") }
+}
+
+pub(crate) async fn run(command: FunctionsCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    let nothing = ReasonRequest::default();
+    let function: Function = match command {
+        FunctionsCommand::List { prefix, queue, handler, inactive, limit } => {
+            let query = |limit, cursor| FunctionsQuery {
+                name_prefix: prefix.clone(),
+                queue: queue.clone(),
+                handler_type: handler,
+                is_active: inactive.then_some(false),
+                limit: Some(limit),
+                cursor,
+            };
+            let functions = api.list(&["task-functions"], limit, query).await?;
+            session.output.page(&functions, COLUMNS, "there are no such task functions")?;
+            tell_of_more(&functions, limit);
+            return Ok(exit::OK);
+        }
+        FunctionsCommand::Create(args) => return writing::create(*args, session).await,
+        FunctionsCommand::Edit { name } => return writing::edit(&name, session).await,
+        FunctionsCommand::Delete { name } => {
+            api.delete(&["task-functions", &name], &()).await?;
+            tell(&format!("deleted task function {name}"));
+            return Ok(exit::OK);
+        }
+        FunctionsCommand::Get { name } => {
+            let function: Function = api.get(&["task-functions", &name], &()).await?;
+            session.output.whole(&function, COLUMNS)?;
+            return Ok(exit::OK);
+        }
+        FunctionsCommand::Pause { name, reason } => {
+            api.post(&["task-functions", &name, "pause"], None, &ReasonRequest { reason }).await?
+        }
+        FunctionsCommand::Resume { name } => {
+            api.post(&["task-functions", &name, "resume"], None, &nothing).await?
+        }
+        FunctionsCommand::Activate { name } => {
+            api.post(&["task-functions", &name, "activate"], None, &nothing).await?
+        }
+        FunctionsCommand::Deactivate { name } => {
+            api.post(&["task-functions", &name, "deactivate"], None, &nothing).await?
+        }
+    };
+    session.output.record(&function, COLUMNS)?;
+    Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_function_runs_is_told_on_one_line() {
+        for (config, told) in [
+            (
+                json!({"program": "/bin/tidy", "args": ["--all", "two words", "it's", ""]}),
+                r"/bin/tidy --all 'two words' 'it'\''s' ''",
+            ),
+            (json!({"shell": true, "command": "a | b", "args": ["x"]}), "sh -c 'a | b' x"),
+            (json!({"url": "https://example.com/"}), "POST https://example.com/"),
+            (json!({"url": "https://example.com/", "method": "GET"}), "GET https://example.com/"),
+            (json!({"handler": "tidy"}), "tidy"),
+        ] {
+            assert_eq!(runs(config.as_object().unwrap()).as_deref(), Some(told));
+        }
+        assert_eq!(runs(&Map::new()), None);
+    }
+}

@@ -1,0 +1,338 @@
+//! `notifications`: where they go, what they are sent for, and what became of them.
+//!
+//! `set` says all of a channel or a rule: what is not said of one that exists is as if it were new.
+
+use clap::{Args, Subcommand};
+use sched_runtime::exit;
+use sched_wire::{
+    ChannelKind, DeliveryStatus, NotificationChannel, NotificationChannelSpec, NotificationDeliveriesQuery,
+    NotificationDelivery, NotificationRule, NotificationRuleSpec, Occasion, PageQuery, UnknownWord,
+};
+
+use crate::commands::{Session, tell_of_more};
+use crate::failure::CommandResult;
+use crate::output::{Column, or_dash, tell, time};
+use crate::values::at_least_one;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum NotificationsCommand {
+    /// List, show, set and delete channels: where notifications go
+    #[command(subcommand)]
+    Channels(ChannelsCommand),
+    /// List, show, set and delete rules: what is told, and where
+    #[command(subcommand)]
+    Rules(RulesCommand),
+    /// Have a test message sent to a channel; `notifications deliveries` shows what becomes of it
+    Test {
+        /// Name of the channel
+        channel: String,
+    },
+    /// List notifications that were sent or are to be, newest first
+    Deliveries(DeliveriesArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChannelsCommand {
+    /// List channels by name
+    List {
+        /// Most channels to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
+        limit: usize,
+    },
+    /// Show one channel
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Make a channel, or write over the one of that name
+    Set(ChannelArgs),
+    /// Delete a channel that no rule uses
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChannelArgs {
+    /// Its name
+    name: String,
+    /// How it is reached: webhook, chat or email
+    #[arg(long, value_name = "KIND", value_parser = channel_kind)]
+    kind: ChannelKind,
+    /// Where a webhook is sent
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Secret that signs webhooks (`whsec_…`), or that is the URL of a chat
+    #[arg(long, value_name = "NAME")]
+    secret: Option<String>,
+    /// To whom e-mail goes; may be repeated
+    #[arg(long = "address", value_name = "ADDRESS")]
+    addresses: Vec<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Let no rule use it
+    #[arg(long)]
+    inactive: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCommand {
+    /// List rules by name
+    List {
+        /// Most rules to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
+        limit: usize,
+    },
+    /// Show one rule
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Make a rule, or write over the one of that name
+    Set(RuleArgs),
+    /// Delete a rule; what it has told already is sent all the same
+    Delete {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RuleArgs {
+    /// Its name
+    name: String,
+    /// Channel to which it tells
+    #[arg(long, value_name = "NAME")]
+    channel: String,
+    /// What it tells, separated by commas: failure, `dead_letter`, missed, recovery
+    #[arg(long, value_name = "WHAT", required = true, value_delimiter = ',', value_parser = occasion)]
+    on: Vec<Occasion>,
+    /// Only of jobs of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Only of this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Shortest time between two messages of one kind about one job; what happens meanwhile is counted in the next one
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    min_interval: i32,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Let it tell nothing
+    #[arg(long)]
+    inactive: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeliveriesArgs {
+    /// Only those that have come so far: waiting, sending, sent or failed
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    status: Option<DeliveryStatus>,
+    /// Only those to this channel
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+    /// Only those of this rule
+    #[arg(long, value_name = "NAME")]
+    rule: Option<String>,
+    /// Most notifications to list
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
+    limit: usize,
+}
+
+const CHANNELS: &[Column<NotificationChannel>] = &[
+    Column::new("NAME", |channel| channel.name.clone()),
+    Column::new("KIND", |channel| channel.kind.to_string()),
+    Column::new("TARGET", target),
+    Column::new("ACTIVE", |channel| yes_or_no(channel.is_active)),
+    Column::new("UPDATED", |channel| time(channel.updated_at)),
+    Column::wide("DESCRIPTION", |channel| channel.description.clone()),
+    Column::wide("ID", |channel| channel.id.to_string()),
+];
+
+const CHANNEL: &[Column<NotificationChannel>] = &[
+    Column::new("Name", |channel| channel.name.clone()),
+    Column::new("Description", |channel| channel.description.clone()),
+    Column::new("Kind", |channel| channel.kind.to_string()),
+    Column::new("Target", target),
+    Column::new("Secret", |channel| or_dash(channel.secret.as_deref())),
+    Column::new("Active", |channel| yes_or_no(channel.is_active)),
+    Column::new("Version", |channel| channel.version.to_string()),
+    Column::new("Created", |channel| format!("{} by {}", time(channel.created_at), channel.created_by)),
+    Column::new("Updated", |channel| format!("{} by {}", time(channel.updated_at), channel.updated_by)),
+    Column::new("Id", |channel| channel.id.to_string()),
+];
+
+const RULES: &[Column<NotificationRule>] = &[
+    Column::new("NAME", |rule| rule.name.clone()),
+    Column::new("CHANNEL", |rule| rule.channel.clone()),
+    Column::new("ON", |rule| words(&rule.on)),
+    Column::new("PROJECT", |rule| or_dash(rule.project.as_deref())),
+    Column::new("JOB", |rule| or_dash(rule.job.as_deref())),
+    Column::new("MIN INTERVAL", |rule| format!("{}s", rule.min_interval_seconds)),
+    Column::new("ACTIVE", |rule| yes_or_no(rule.is_active)),
+    Column::wide("DESCRIPTION", |rule| rule.description.clone()),
+    Column::wide("ID", |rule| rule.id.to_string()),
+];
+
+const RULE: &[Column<NotificationRule>] = &[
+    Column::new("Name", |rule| rule.name.clone()),
+    Column::new("Description", |rule| rule.description.clone()),
+    Column::new("Channel", |rule| rule.channel.clone()),
+    Column::new("On", |rule| words(&rule.on)),
+    Column::new("Project", |rule| or_dash(rule.project.as_deref())),
+    Column::new("Job", |rule| or_dash(rule.job.as_deref())),
+    Column::new("Min interval", |rule| format!("{}s", rule.min_interval_seconds)),
+    Column::new("Active", |rule| yes_or_no(rule.is_active)),
+    Column::new("Version", |rule| rule.version.to_string()),
+    Column::new("Created", |rule| format!("{} by {}", time(rule.created_at), rule.created_by)),
+    Column::new("Updated", |rule| format!("{} by {}", time(rule.updated_at), rule.updated_by)),
+    Column::new("Id", |rule| rule.id.to_string()),
+];
+
+const DELIVERIES: &[Column<NotificationDelivery>] = &[
+    Column::new("AT", |delivery| time(delivery.created_at)),
+    Column::new("KIND", |delivery| delivery.kind.to_string()),
+    Column::new("JOB", |delivery| or_dash(delivery.body.get("job").and_then(|job| job.as_str()))),
+    Column::new("CHANNEL", |delivery| delivery.channel.clone()),
+    Column::new("RULE", |delivery| or_dash(delivery.rule.as_deref())),
+    Column::new("STATUS", |delivery| delivery.status.to_string()),
+    Column::new("ATTEMPTS", |delivery| delivery.attempts.to_string()),
+    Column::new("ERROR", |delivery| or_dash(delivery.error.as_deref())),
+    Column::wide("HELD BACK", |delivery| delivery.held_back.to_string()),
+    Column::wide("RUN", |delivery| or_dash(delivery.dispatch_id)),
+    Column::wide("ID", |delivery| delivery.id.to_string()),
+];
+
+pub(crate) async fn run(command: NotificationsCommand, session: &Session) -> CommandResult {
+    match command {
+        NotificationsCommand::Channels(command) => channels(command, session).await,
+        NotificationsCommand::Rules(command) => rules(command, session).await,
+        NotificationsCommand::Test { channel } => {
+            let path = ["notification-channels", &channel, "test"];
+            let delivery: NotificationDelivery =
+                session.api()?.post(&path, None, &serde_json::json!({})).await?;
+            session.output.row(&delivery, DELIVERIES)?;
+            Ok(exit::OK)
+        }
+        NotificationsCommand::Deliveries(args) => {
+            let DeliveriesArgs { status, channel, rule, limit } = args;
+            let query = |limit, cursor| NotificationDeliveriesQuery {
+                status,
+                channel: channel.clone(),
+                rule: rule.clone(),
+                limit: Some(limit),
+                cursor,
+            };
+            let deliveries = session.api()?.list(&["notification-deliveries"], limit, query).await?;
+            session.output.page(&deliveries, DELIVERIES, "there are no notifications")?;
+            tell_of_more(&deliveries, limit);
+            Ok(exit::OK)
+        }
+    }
+}
+
+async fn channels(command: ChannelsCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    match command {
+        ChannelsCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let channels = api.list(&["notification-channels"], limit, query).await?;
+            session.output.page(&channels, CHANNELS, "there are no notification channels")?;
+            tell_of_more(&channels, limit);
+        }
+        ChannelsCommand::Get { name } => {
+            let channel: NotificationChannel = api.get(&["notification-channels", &name], &()).await?;
+            session.output.record(&channel, CHANNEL)?;
+        }
+        ChannelsCommand::Set(args) => {
+            let spec = NotificationChannelSpec {
+                name: args.name,
+                description: args.description,
+                kind: args.kind,
+                url: args.url,
+                secret: args.secret,
+                addresses: args.addresses,
+                is_active: !args.inactive,
+            };
+            let channel: NotificationChannel =
+                api.put(&["notification-channels", &spec.name], &(), &spec).await?;
+            session.output.row(&channel, CHANNELS)?;
+        }
+        ChannelsCommand::Delete { name } => {
+            api.delete(&["notification-channels", &name], &()).await?;
+            tell(&format!("deleted notification channel {name}"));
+        }
+    }
+    Ok(exit::OK)
+}
+
+async fn rules(command: RulesCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    match command {
+        RulesCommand::List { limit } => {
+            let query = |limit, cursor| PageQuery { limit: Some(limit), cursor };
+            let rules = api.list(&["notification-rules"], limit, query).await?;
+            session.output.page(&rules, RULES, "there are no notification rules")?;
+            tell_of_more(&rules, limit);
+        }
+        RulesCommand::Get { name } => {
+            let rule: NotificationRule = api.get(&["notification-rules", &name], &()).await?;
+            session.output.record(&rule, RULE)?;
+        }
+        RulesCommand::Set(args) => {
+            let spec = NotificationRuleSpec {
+                name: args.name,
+                description: args.description,
+                channel: args.channel,
+                on: args.on,
+                project: args.project,
+                job: args.job,
+                min_interval_seconds: args.min_interval,
+                is_active: !args.inactive,
+            };
+            let rule: NotificationRule = api.put(&["notification-rules", &spec.name], &(), &spec).await?;
+            session.output.row(&rule, RULES)?;
+        }
+        RulesCommand::Delete { name } => {
+            api.delete(&["notification-rules", &name], &()).await?;
+            tell(&format!("deleted notification rule {name}"));
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Where a channel leads; of a chat the name of the secret.
+fn target(channel: &NotificationChannel) -> String {
+    match channel.kind {
+        ChannelKind::Webhook => or_dash(channel.url.as_deref()),
+        ChannelKind::Chat => {
+            channel.secret.as_ref().map_or_else(String::new, |name| format!("secret {name}"))
+        }
+        ChannelKind::Email => channel.addresses.join(", "),
+    }
+}
+
+fn words(on: &[Occasion]) -> String {
+    on.iter().map(|occasion| occasion.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn yes_or_no(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
+}
+
+fn channel_kind(word: &str) -> Result<ChannelKind, UnknownWord> {
+    word.parse()
+}
+
+fn occasion(word: &str) -> Result<Occasion, UnknownWord> {
+    word.parse()
+}
+
+fn status(word: &str) -> Result<DeliveryStatus, UnknownWord> {
+    word.parse()
+}

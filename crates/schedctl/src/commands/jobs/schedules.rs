@@ -1,0 +1,148 @@
+//! `schedules`: what a schedule will do, before any job has it; and what those of whole files will do together.
+//!
+//! Everything is computed here, with the code the scheduler uses; no API and no database is needed. One question comes
+//! from flags; with `--stdin` there is one on every line (`lines`); files are for `simulate`. Where nothing says after which
+//! instant to look, it is this host's present: the question is about a schedule that runs nowhere yet, so no database has a
+//! clock for it.
+
+mod args;
+mod lines;
+mod question;
+mod simulate;
+
+use std::io::{self, BufReader, BufWriter};
+
+use chrono::{DateTime, FixedOffset, Utc};
+use sched_model::domain::timetable::{FireTime, Preview};
+use sched_runtime::exit;
+use serde::Serialize;
+
+use crate::commands::Session;
+use crate::failure::{CommandResult, failure, usage};
+use crate::output::{Column, PrintError, neutral, or_dash, tell};
+
+use args::PreviewArgs;
+
+pub(crate) use args::SchedulesCommand;
+pub(in crate::commands) use args::{kind, period};
+pub(in crate::commands) use question::cron_config;
+
+/// A preview as it is printed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Shown {
+    fire_times: Vec<Fire>,
+    description: String,
+    warnings: Vec<String>,
+}
+
+/// A fire time as it is printed: RFC 3339, the local one with the offset of the zone.
+#[derive(Debug, Serialize)]
+struct Fire {
+    utc: String,
+    local: String,
+    note: Option<&'static str>,
+    /// The fire time that a calendar moved here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved_from: Option<String>,
+}
+
+const FIRES: &[Column<Fire>] = &[
+    Column::new("UTC", |fire| fire.utc.clone()),
+    Column::new("LOCAL", |fire| fire.local.clone()),
+    Column::new("NOTE", |fire| or_dash(fire.note)),
+];
+
+impl From<Preview> for Shown {
+    fn from(preview: Preview) -> Self {
+        Self {
+            fire_times: preview.fire_times.iter().map(Fire::from).collect(),
+            description: preview.description,
+            warnings: preview.warnings,
+        }
+    }
+}
+
+impl From<sched_wire::Preview> for Shown {
+    fn from(preview: sched_wire::Preview) -> Self {
+        Self {
+            fire_times: preview.fire_times.iter().map(Fire::from).collect(),
+            description: preview.description,
+            warnings: preview.warnings,
+        }
+    }
+}
+
+impl From<&sched_wire::FireTime> for Fire {
+    fn from(fire: &sched_wire::FireTime) -> Self {
+        Self::at(fire.utc, fire.local, fire.note.map(|note| note.as_str()), fire.moved_from)
+    }
+}
+
+impl From<&FireTime> for Fire {
+    fn from(fire: &FireTime) -> Self {
+        Self::at(fire.utc, fire.local, fire.note.map(|note| note.as_str()), fire.moved_from)
+    }
+}
+
+impl Fire {
+    fn at(
+        utc: DateTime<Utc>,
+        local: DateTime<FixedOffset>,
+        note: Option<&'static str>,
+        moved_from: Option<DateTime<Utc>>,
+    ) -> Self {
+        let format = chrono::SecondsFormat::AutoSi;
+        Self {
+            utc: utc.to_rfc3339_opts(format, true),
+            local: local.to_rfc3339_opts(format, false),
+            note,
+            moved_from: moved_from.map(|from| from.to_rfc3339_opts(format, true)),
+        }
+    }
+}
+
+pub(crate) fn run(command: SchedulesCommand, session: &Session) -> CommandResult {
+    match command {
+        SchedulesCommand::Preview(args) => preview(&args, session),
+        SchedulesCommand::Simulate(args) => simulate::run(&args, present(), session),
+    }
+}
+
+fn preview(args: &PreviewArgs, session: &Session) -> CommandResult {
+    if args.stdin {
+        return stream(&args.settings(present()));
+    }
+    let question = args.question(present()).map_err(usage)?;
+    show(&question.answer().map_err(usage)?.into(), session)
+}
+
+/// Prints what a schedule will do.
+pub(crate) fn show(shown: &Shown, session: &Session) -> CommandResult {
+    if !session.output.is_table() {
+        session.output.record(shown, &[])?;
+        return Ok(exit::OK);
+    }
+    session.output.print(&format!("{}\n\n", neutral::line(&shown.description)))?;
+    session.output.list(&shown.fire_times, FIRES, "nothing fires after that instant")?;
+    for warning in &shown.warnings {
+        tell(&format!("warning: {}", neutral::line(warning)));
+    }
+    Ok(exit::OK)
+}
+
+fn stream(settings: &question::Settings) -> CommandResult {
+    let input = BufReader::new(io::stdin().lock());
+    match lines::answer_all(input, BufWriter::new(io::stdout().lock()), settings) {
+        // A reader that has seen enough ends the output and is no error.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(PrintError::Io(error))),
+        _ => Ok(exit::OK),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a person asks about schedules that nobody runs; only their default instant comes from here"
+)]
+fn present() -> DateTime<Utc> {
+    Utc::now()
+}

@@ -1,0 +1,131 @@
+//! One question about a schedule, its answer, and what is wrong with it in the words of the one who asks.
+//!
+//! The model speaks of `schedule_config.expression`; somebody who wrote `--cron`, or a line with `expr`, is told of that.
+//! Pure.
+
+use chrono::{DateTime, Utc};
+use sched_model::domain::ids::DEFAULT_TENANT;
+use sched_model::domain::timetable::{
+    CronOptions, CronSpec, DstGap, DstOverlap, JobType, Preview, ScheduleError, ScheduleSource, hash_key,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// How the model says that an expression with seconds is to be asked for.
+const SECONDS_IN_CONFIG: &str = "set `\"seconds\": true` beside the expression";
+
+/// What a preview needs to know beside the schedule.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) timezone: String,
+    pub(super) after: DateTime<Utc>,
+    pub(super) count: usize,
+    pub(super) dst_gap: Option<DstGap>,
+    pub(super) dst_overlap: Option<DstOverlap>,
+    /// Name of the job whose `H` is meant.
+    pub(super) job: Option<String>,
+    /// Crontab expressions begin with a field for the second.
+    pub(super) seconds: bool,
+}
+
+/// What the asker calls the places of a question.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names {
+    pub(super) schedule: &'static str,
+    pub(super) timezone: &'static str,
+}
+
+/// A question that can be answered.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) job_type: JobType,
+    pub(super) config: Value,
+    pub(super) settings: Settings,
+    pub(super) names: Names,
+}
+
+/// What is wrong with a question.
+#[derive(Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{field}: {message}")]
+pub(super) struct Mistake {
+    /// Where.
+    pub(super) field: String,
+    /// What, and what is allowed.
+    pub(super) message: String,
+}
+
+impl Mistake {
+    /// What begins with the name of its flag.
+    pub(super) fn told(text: &str) -> Self {
+        let (field, message) = text.split_once(": ").unwrap_or(("--at", text));
+        Self::new(field, message)
+    }
+
+    pub(super) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl Question {
+    /// The preview. An interval without an anchor is counted from where the preview begins.
+    pub(super) fn answer(&self) -> Result<Preview, Mistake> {
+        let Settings { timezone, after, count, dst_gap, dst_overlap, job, seconds: _ } = &self.settings;
+        let source = ScheduleSource {
+            job_type: self.job_type,
+            config: &self.config,
+            timezone,
+            dst_gap: *dst_gap,
+            dst_overlap: *dst_overlap,
+            created_at: *after,
+            hash_key: &hash_key_of(job.as_deref()),
+        };
+        Preview::of(&source.into(), *after, *count).map_err(|error| self.mistake(&error))
+    }
+
+    fn mistake(&self, error: &ScheduleError) -> Mistake {
+        if error.field() == "timezone" {
+            return Mistake::new(self.names.timezone, error.message());
+        }
+        let Some(field) = error.field().strip_prefix("schedule_config.") else {
+            return Mistake::new(self.names.schedule, error.message());
+        };
+        // Asked by itself, the expression says which of its fields is wrong.
+        let expression = self.config.get("expression").and_then(Value::as_str);
+        let seconds = self.config.get("seconds") == Some(&Value::Bool(true));
+        let key = hash_key_of(self.settings.job.as_deref());
+        let parse = |text| CronSpec::parse_with(text, &CronOptions { hash_key: &key, seconds });
+        match expression.filter(|_| field == "expression").map(parse) {
+            Some(Err(inner)) if self.names.schedule == "--cron" => Mistake::new(
+                self.names.part(inner.field()),
+                inner.message().replace(SECONDS_IN_CONFIG, "give --seconds"),
+            ),
+            Some(Err(inner)) => Mistake::new(self.names.part(inner.field()), inner.message()),
+            _ => Mistake::new(self.names.part(field), error.message()),
+        }
+    }
+}
+
+impl Names {
+    /// A field of the schedule: after a flag in parentheses, after the key of an object as a path.
+    fn part(self, field: &str) -> String {
+        match self.schedule {
+            flag if flag.starts_with("--") => format!("{flag} ({field})"),
+            key if field == "expression" => key.to_owned(),
+            key => format!("{key}.{field}"),
+        }
+    }
+}
+
+/// What `H` is computed from: the job's, in the tenant that every installation has; nothing makes it an example.
+fn hash_key_of(job: Option<&str>) -> String {
+    job.map(|name| hash_key(DEFAULT_TENANT.0, name)).unwrap_or_default()
+}
+
+/// A crontab expression as `schedule_config`.
+pub(in crate::commands) fn cron_config(expression: &str, seconds: bool) -> Value {
+    if seconds {
+        json!({ "expression": expression, "seconds": true })
+    } else {
+        json!({ "expression": expression })
+    }
+}

@@ -1,0 +1,51 @@
+//! `schedules simulate`: what all jobs of some files would do together over a window.
+//!
+//! Reads the files as `jobs apply` does, so mistakes are told at their places; the arithmetic is the model's
+//! (`domain::simulation`), and no API and no database is asked. Jobs that are disabled or only triggered are counted and left
+//! out. Nothing is printed unless the whole simulation succeeded.
+
+mod args;
+mod jobs;
+mod shown;
+mod tables;
+
+use anyhow::anyhow;
+use chrono::{DateTime, Utc};
+use sched_model::domain::simulation::{MOST_STARTS, Options, SimulationError, Window, simulate};
+use sched_model::domain::timetable::Zone;
+use sched_runtime::exit::{self, ExitError};
+
+use crate::commands::Session;
+use crate::failure::{CommandResult, failure, usage};
+use crate::manifest::Files;
+use crate::output::tell;
+
+pub(crate) use args::SimulateArgs;
+use shown::Shown;
+
+pub(super) fn run(args: &SimulateArgs, now: DateTime<Utc>, session: &Session) -> CommandResult {
+    let (from, to) = args.window(now);
+    let window = Window::new(from, to).map_err(|error| usage(anyhow!("--to: {error}")))?;
+    Zone::parse(&args.timezone).map_err(|error| usage(anyhow!("--timezone: {}", error.message())))?;
+    let files = Files::read(&args.file)?;
+    let chosen = jobs::choose(&files, &args.timezone, window)?;
+    let options = Options { peaks: args.peaks, most_starts: MOST_STARTS };
+    let report = simulate(&chosen.jobs, window, options).map_err(refused)?;
+    let shown = Shown::new(&report, &chosen);
+    if session.output.is_table() {
+        tables::print(&shown, session.output)?;
+        return Ok(exit::OK);
+    }
+    if shown.starts_per_minute.is_none() {
+        tell("starts_per_minute is left out, for it would be very long; a shorter window has it");
+    }
+    session.output.record(&shown, &[])?;
+    Ok(exit::OK)
+}
+
+fn refused(error: SimulationError) -> ExitError {
+    match error {
+        SimulationError::Schedule { .. } => failure(error),
+        _ => usage(error),
+    }
+}

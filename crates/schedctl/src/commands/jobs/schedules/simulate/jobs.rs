@@ -1,0 +1,200 @@
+//! From the jobs of the files to what the model simulates.
+//!
+//! Jobs are judged by the rules the API judges by, all of them before anything is simulated, and mistakes are told at their
+//! places in the files. Pure; the files have been read.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::domain::ids::DEFAULT_TENANT;
+use sched_model::domain::job::JobSettings;
+use sched_model::domain::simulation::{Simulated, Spread, Timing, Window, spread_expression};
+use sched_model::domain::timetable::{
+    Calendar, DstGap, DstOverlap, JobType, Schedule, ScheduleError, Timetable, hash_key,
+};
+use sched_runtime::exit::ExitError;
+use sched_wire::{JobSpec, Problem, ProblemError};
+use serde_json::{Map, Value, json};
+
+use crate::failure::{failure, usage};
+use crate::manifest::Files;
+
+/// The jobs to simulate, and how many are left out.
+#[derive(Debug, Default)]
+pub(super) struct Chosen<'a> {
+    pub(super) jobs: Vec<Simulated<'a>>,
+    /// Without a schedule.
+    pub(super) manual: usize,
+    /// With one that does not fire.
+    pub(super) disabled: usize,
+}
+
+/// The jobs of the files that fire by themselves.
+pub(super) fn choose<'a>(files: &'a Files, timezone: &str, window: Window) -> Result<Chosen<'a>, ExitError> {
+    let mut chosen = Chosen::default();
+    let mut mistakes = Vec::new();
+    let reading = Reading { calendars: calendars(files, &mut mistakes), window };
+    for (index, spec) in files.jobs().enumerate() {
+        let settings = settings(spec, timezone).map_err(failure)?;
+        let wrong = settings.check();
+        if !wrong.is_empty() {
+            mistakes.extend(wrong.into_iter().map(|error| mistake(index, &error.field, error.message)));
+        } else if !settings.is_enabled {
+            chosen.disabled += 1;
+        } else if settings.job_type == JobType::Manual {
+            chosen.manual += 1;
+        } else {
+            match reading.simulated(&spec.name, &settings) {
+                Ok(job) => chosen.jobs.push(job),
+                Err(refusal) => mistakes.push(mistake(index, &refusal.field, refusal.message)),
+            }
+        }
+    }
+    if mistakes.is_empty() { Ok(chosen) } else { Err(refuse(files, mistakes)) }
+}
+
+/// The settings as the API would complete them: the words and fields of a file are those of the model.
+fn settings(spec: &JobSpec, timezone: &str) -> Result<JobSettings, serde_json::Error> {
+    let mut value = serde_json::to_value(spec)?;
+    if let Some(fields) = value.as_object_mut() {
+        for (field, absent) in [
+            ("description", json!("")),
+            ("project", json!(spec.project_or_default())),
+            ("timezone", json!(timezone)),
+        ] {
+            fields.entry(field).or_insert(absent);
+        }
+    }
+    serde_json::from_value(value)
+}
+
+/// The calendars of the files, by name; what is wrong with the others joins the mistakes.
+fn calendars<'a>(files: &'a Files, mistakes: &mut Vec<ProblemError>) -> HashMap<&'a str, Calendar> {
+    let mut found = HashMap::new();
+    for (index, spec) in files.calendars().enumerate() {
+        match Calendar::parse(&Value::Object(spec.clone().into_definition())) {
+            Ok(calendar) => {
+                found.insert(spec.name.as_str(), calendar);
+            }
+            Err(error) => {
+                let field =
+                    error.field().trim_start_matches("definition").trim_start_matches('.').replace('.', "/");
+                let pointer = format!("/calendars/{index}/{field}").trim_end_matches('/').to_owned();
+                mistakes.push(ProblemError { pointer, message: error.message().to_owned() });
+            }
+        }
+    }
+    found
+}
+
+/// What jobs are read with.
+struct Reading<'a> {
+    calendars: HashMap<&'a str, Calendar>,
+    /// Where it begins, intervals without an anchor are counted from, as if the jobs were created then.
+    window: Window,
+}
+
+impl Reading<'_> {
+    fn simulated<'n>(&self, name: &'n str, settings: &JobSettings) -> Result<Simulated<'n>, Refusal> {
+        let seconds = settings.expected_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        Ok(Simulated {
+            name,
+            timing: self.timing(settings)?,
+            jitter_seconds: u32::try_from(settings.jitter_seconds).unwrap_or(0),
+            duration: seconds.map(Duration::from_secs),
+            max_instances: u32::try_from(settings.max_instances).unwrap_or(1),
+            overlap_policy: settings.overlap_policy,
+            spread: self.spread(name, settings)?,
+        })
+    }
+
+    /// When a job with these settings fires. `H` is resolved as in the tenant that every installation has.
+    fn timetable(&self, settings: &JobSettings) -> Result<Timetable, Refusal> {
+        let named = settings.calendars.iter().enumerate().map(|(index, name)| {
+            self.calendars.get(name.as_str()).cloned().ok_or_else(|| Refusal {
+                field: format!("calendars.{index}"),
+                message: format!(
+                    "{name:?} is not in the files; a simulation asks no database, so give its file too"
+                ),
+            })
+        });
+        let named: Vec<Calendar> = named.collect::<Result<_, _>>()?;
+        Ok(settings.timetable(DEFAULT_TENANT, self.window.from(), &named)?)
+    }
+
+    fn timing<'n>(&self, settings: &JobSettings) -> Result<Timing<'n>, Refusal> {
+        let timetable = self.timetable(settings)?;
+        let last = match settings.max_runs {
+            Some(most) => self.last_of(&timetable, most)?,
+            None => None,
+        };
+        Ok(Timing::new(move |after| {
+            Ok(timetable.next_after(after)?.filter(|at| last.is_none_or(|last| *at <= last)))
+        }))
+    }
+
+    /// The last of the first `most` fires, if the window has more: with it the job ends.
+    fn last_of(&self, timetable: &Timetable, most: i64) -> Result<Option<DateTime<Utc>>, Refusal> {
+        let mut at = self.window.from() - TimeDelta::microseconds(1);
+        for _ in 0..most {
+            match timetable.next_after(at)?.filter(|next| *next < self.window.to()) {
+                Some(next) => at = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The same schedule at minutes of its own, if it is a cron expression that has such a form.
+    fn spread<'n>(&self, name: &str, settings: &JobSettings) -> Result<Option<Spread<'n>>, Refusal> {
+        let timetable = self.timetable(settings)?;
+        let Schedule::Cron(cron) = timetable.schedule() else { return Ok(None) };
+        // As the user wrote it, unless that has no fields: nicknames, and the form with a key for each field.
+        let written = settings.schedule_config.get("expression").and_then(Value::as_str);
+        let written = written.filter(|text| !text.trim_start().starts_with('@'));
+        let expression = written.unwrap_or_else(|| cron.spec().canonical());
+        let Some(spread) = spread_expression(expression, &hash_key(DEFAULT_TENANT.0, name)) else {
+            return Ok(None);
+        };
+        let mut moved = settings.clone();
+        if cron.spec().wildcard_time() {
+            // `H/n` follows elapsed time as `*/n` does; what it is resolved to does not begin with a star.
+            moved.dst_gap.get_or_insert(DstGap::Skip);
+            moved.dst_overlap.get_or_insert(DstOverlap::Both);
+        }
+        let mut config = Map::new();
+        config.insert("expression".to_owned(), spread.resolved.into());
+        config.extend(settings.schedule_config.get("seconds").map(|set| ("seconds".to_owned(), set.clone())));
+        moved.schedule_config = Value::Object(config);
+        Ok(Some(Spread { expression: spread.expression, timing: self.timing(&moved)? }))
+    }
+}
+
+/// Why a job cannot be simulated.
+struct Refusal {
+    field: String,
+    message: String,
+}
+
+impl From<ScheduleError> for Refusal {
+    fn from(error: ScheduleError) -> Self {
+        Self { field: error.field().to_owned(), message: error.message().to_owned() }
+    }
+}
+
+/// A mistake of job `index`; fields are paths with dots.
+fn mistake(index: usize, field: &str, message: String) -> ProblemError {
+    ProblemError { pointer: format!("/jobs/{index}/{}", field.replace('.', "/")), message }
+}
+
+/// Tells mistakes at their places, in the words of this command.
+fn refuse(files: &Files, mistakes: Vec<ProblemError>) -> ExitError {
+    let mut problem = Problem::new(422, "", "", "");
+    problem.errors = mistakes;
+    let explained = files.explain(&problem).to_string();
+    // The first line speaks of applying; a line for each mistake follows.
+    let places = explained.split_once('\n').map_or(explained.as_str(), |(_, places)| places);
+    usage(anyhow!("the jobs cannot be simulated:\n{places}"))
+}

@@ -1,0 +1,11 @@
+//! Commands for operators: workers, leader, health, status, maintenance, migrations, events, audit log.
+
+pub(crate) mod audit;
+pub(crate) mod events;
+pub(crate) mod fleet;
+pub(crate) mod health;
+pub(crate) mod leader;
+pub(crate) mod maintenance;
+pub(crate) mod migrate;
+pub(crate) mod status;
+pub(crate) mod workers;

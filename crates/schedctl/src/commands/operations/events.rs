@@ -1,0 +1,351 @@
+//! `events`: what happens, as it happens; what has happened; and waiting for it.
+//!
+//! A stream that breaks off is taken up again after the last message, so nothing is missed whatever happens to the connection or to the
+//! API. To wait begins with the opening of the stream: what happens from then on counts, and what happened before does with `--since`, or
+//! for a dispatch, of which all events count. Nothing is kept.
+
+mod shown;
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use sched_runtime::exit;
+use sched_wire::{DispatchStatus, Event, EventStreamQuery, EventType, EventsQuery, Page, StreamMessage};
+use uuid::Uuid;
+
+use self::shown::LIST;
+use crate::api::{Api, ApiError, Events};
+use crate::commands::{Session, tell_of_more};
+use crate::failure::{CommandResult, failure};
+use crate::output::{neutral, tell};
+use crate::values::{at_least_one, duration, id};
+
+/// Time before a stream that broke off is taken up again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often in a row that may fail.
+const TRIES: u32 = 30;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EventsCommand {
+    /// List events, newest first
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Only those before then
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        until: Option<String>,
+        /// Most events to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
+        limit: usize,
+    },
+    /// Print events as they happen, until Ctrl-C; with `-o wide` also their ids, which --after takes
+    Tail {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Go on after the event with this id
+        #[arg(long, value_name = "ID", conflicts_with = "since")]
+        after: Option<String>,
+    },
+    /// Wait until a run of a job, or a dispatch, has ended
+    ///
+    /// Exit code 0 if it ended as was asked for, 8 if it ended otherwise, 9 if it did not end in time. A run that is tried again has not
+    /// ended.
+    #[command(group = clap::ArgGroup::new("what").required(true).args(["job", "dispatch"]))]
+    Wait {
+        /// Name or id of the job; the next run of it that ends from now on is meant
+        #[arg(long, value_name = "NAME")]
+        job: Option<String>,
+        /// Id of a dispatch; it may have ended already
+        #[arg(long, value_name = "ID", value_parser = id)]
+        dispatch: Option<Uuid>,
+        /// How it is to end, such as completed or `dead_letter`
+        #[arg(long, value_name = "STATUS", default_value = "completed", value_parser = final_status)]
+        status: DispatchStatus,
+        /// Longest wait
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+        timeout: Duration,
+        /// Count what has ended since then, too
+        #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+        since: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FilterArgs {
+    /// Only of this job, by name or id
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Only of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Only of this dispatch
+    #[arg(long, value_name = "ID", value_parser = id)]
+    dispatch: Option<Uuid>,
+    /// Only of these types, such as `job_paused`; may be repeated
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = event_type)]
+    types: Vec<EventType>,
+    /// From then on: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<String>,
+}
+
+fn event_type(text: &str) -> Result<EventType, sched_wire::UnknownWord> {
+    text.parse()
+}
+
+fn final_status(text: &str) -> Result<DispatchStatus, String> {
+    let status: DispatchStatus = text.to_ascii_uppercase().parse().map_err(|error| format!("{error}"))?;
+    if status.is_final() { Ok(status) } else { Err(format!("{status} is not how a run ends")) }
+}
+
+impl FilterArgs {
+    fn types(&self) -> Option<String> {
+        let words: Vec<&str> = self.types.iter().map(|word| word.as_str()).collect();
+        (!words.is_empty()).then(|| words.join(","))
+    }
+}
+
+pub(crate) async fn run(command: EventsCommand, session: &Session) -> CommandResult {
+    match command {
+        EventsCommand::List { filter, until, limit } => list(&filter, until.as_deref(), limit, session).await,
+        EventsCommand::Tail { filter, after } => {
+            let query = EventStreamQuery {
+                event_type: filter.types(),
+                job: filter.job,
+                project: filter.project,
+                dispatch: filter.dispatch,
+                since: filter.since,
+                after,
+            };
+            tail(query, session).await
+        }
+        EventsCommand::Wait { job, dispatch, status, timeout, since } => {
+            let since = since.or_else(|| dispatch.and_then(made_at));
+            let types = [
+                EventType::ScheduleExecutionCompleted,
+                EventType::ScheduleExecutionLost,
+                EventType::DispatchDeadLetter,
+                EventType::DispatchCancelled,
+                EventType::DispatchExpired,
+            ];
+            let event_type = Some(types.map(EventType::as_str).join(","));
+            let query = EventStreamQuery { job, dispatch, event_type, since, ..EventStreamQuery::default() };
+            match tokio::time::timeout(timeout, wait(query, session)).await {
+                Ok(ended) => told(&ended?, status, session),
+                Err(_) => {
+                    tell(&format!("nothing ended within {}", humantime::format_duration(timeout)));
+                    Ok(exit::TOO_LATE)
+                }
+            }
+        }
+    }
+}
+
+async fn list(filter: &FilterArgs, until: Option<&str>, limit: usize, session: &Session) -> CommandResult {
+    let page = |limit, cursor| EventsQuery {
+        job: filter.job.clone(),
+        project: filter.project.clone(),
+        dispatch: filter.dispatch,
+        event_type: filter.types(),
+        since: filter.since.clone(),
+        until: until.map(str::to_owned),
+        limit: Some(limit),
+        cursor,
+    };
+    let events: Page<Event> = session.api()?.list(&["events"], limit, page).await?;
+    session.output.page(&events, LIST, "nothing has happened")?;
+    tell_of_more(&events, limit);
+    Ok(exit::OK)
+}
+
+/// A moment before a dispatch was made, which its id tells.
+fn made_at(dispatch: Uuid) -> Option<String> {
+    let (seconds, _) = dispatch.get_timestamp()?.to_unix();
+    let at =
+        chrono::DateTime::from_timestamp(i64::try_from(seconds).ok()?, 0)? - chrono::TimeDelta::minutes(1);
+    Some(at.to_rfc3339())
+}
+
+async fn tail(query: EventStreamQuery, session: &Session) -> CommandResult {
+    let mut stream = Stream::new(session.api()?, query);
+    let mut lines = session.output.is_table().then(|| session.output.lines(LIST));
+    loop {
+        let event = stream.next().await?;
+        let line = match &mut lines {
+            Some(lines) => lines.item(&event),
+            None => format!("{}\n", neutral::json(&serde_json::to_string(&event).map_err(failure)?)),
+        };
+        let mut output = io::stdout().lock();
+        match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(exit::OK),
+            printed => printed.map_err(failure)?,
+        }
+    }
+}
+
+/// The event with which a run ends, and how it does.
+async fn wait(
+    query: EventStreamQuery,
+    session: &Session,
+) -> Result<(Event, DispatchStatus), sched_runtime::exit::ExitError> {
+    let mut stream = Stream::new(session.api()?, query);
+    loop {
+        let event = stream.next().await?;
+        if let Some(status) = ended(&event) {
+            return Ok((event, status));
+        }
+    }
+}
+
+/// How the dispatch of an event has ended, if the event tells that it has.
+fn ended(event: &Event) -> Option<DispatchStatus> {
+    match event.event_type.parse().ok()? {
+        EventType::ScheduleExecutionCompleted | EventType::ScheduleExecutionLost => {
+            let status = event.data.get("dispatch_status")?.as_str()?.parse::<DispatchStatus>().ok()?;
+            status.is_final().then_some(status)
+        }
+        EventType::DispatchDeadLetter => Some(DispatchStatus::DeadLetter),
+        EventType::DispatchCancelled => Some(DispatchStatus::Cancelled),
+        EventType::DispatchExpired => Some(DispatchStatus::Failed),
+        _ => None,
+    }
+}
+
+fn told(
+    (event, found): &(Event, DispatchStatus),
+    wanted: DispatchStatus,
+    session: &Session,
+) -> CommandResult {
+    session.output.record(event, LIST)?;
+    if *found == wanted {
+        return Ok(exit::OK);
+    }
+    tell(&format!("it ended as {found}, not as {wanted}"));
+    Ok(exit::ENDED_OTHERWISE)
+}
+
+/// A stream that goes on after whatever breaks it off.
+struct Stream {
+    api: Api,
+    query: EventStreamQuery,
+    open: Option<Events>,
+    failures: u32,
+}
+
+impl Stream {
+    fn new(api: Api, query: EventStreamQuery) -> Self {
+        Self { api, query, open: None, failures: 0 }
+    }
+
+    /// The next event.
+    async fn next(&mut self) -> Result<Event, sched_runtime::exit::ExitError> {
+        loop {
+            let Some(events) = &mut self.open else {
+                self.open = self.again().await?;
+                continue;
+            };
+            // How it broke off makes no difference: it is taken up again.
+            let Ok(Some((_, message))) = events.next::<StreamMessage>().await else {
+                if let Some(position) = events.position() {
+                    self.query.after = Some(position.to_owned());
+                }
+                self.open = None;
+                tokio::time::sleep(AGAIN_AFTER).await;
+                continue;
+            };
+            self.failures = 0;
+            if let Some(id) = message.id() {
+                // From now on the position says all that `since` said.
+                self.query.after = Some(id.to_owned());
+            }
+            match message {
+                StreamMessage::Event(event) => return Ok(event),
+                StreamMessage::HeldBack { seconds } => {
+                    tell(&format!("events are held back by something in the database for {seconds} s"));
+                }
+                StreamMessage::Reset { reason, .. } => {
+                    tell(&format!("events may have been missed: the position is none any more ({reason})"));
+                }
+                StreamMessage::Open { .. } | StreamMessage::KeepAlive { .. } | StreamMessage::End { .. } => {}
+            }
+        }
+    }
+
+    /// The stream, opened again; `None` when that may succeed later.
+    async fn again(&mut self) -> Result<Option<Events>, sched_runtime::exit::ExitError> {
+        match self.api.events(&["events", "stream"], &self.query).await {
+            Ok(events) => Ok(Some(events)),
+            Err(error) if error.is_passing() && self.failures < TRIES => {
+                // The first try is that of somebody who waits for an answer.
+                if self.query.after.is_none() && matches!(error, ApiError::Unreachable { .. }) {
+                    return Err(error.into());
+                }
+                self.failures += 1;
+                tokio::time::sleep(AGAIN_AFTER).await;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(event_type: &str, data: serde_json::Value) -> Event {
+        Event {
+            id: "1".into(),
+            event_type: event_type.into(),
+            at: chrono::DateTime::UNIX_EPOCH,
+            project_id: None,
+            job_id: None,
+            dispatch_id: None,
+            is_installation: false,
+            data: data.as_object().cloned().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_run_has_ended_when_its_dispatch_has() {
+        for (event_type, data, expected) in [
+            (
+                "schedule_execution_completed",
+                json!({"dispatch_status": "COMPLETED"}),
+                Some(DispatchStatus::Completed),
+            ),
+            ("schedule_execution_completed", json!({"dispatch_status": "PENDING"}), None),
+            (
+                "schedule_execution_completed",
+                json!({"dispatch_status": "DEAD_LETTER"}),
+                Some(DispatchStatus::DeadLetter),
+            ),
+            ("schedule_execution_completed", json!({}), None),
+            ("schedule_execution_lost", json!({"dispatch_status": "TIMEOUT"}), Some(DispatchStatus::Timeout)),
+            (
+                "schedule_execution_lost",
+                json!({"dispatch_status": "CANCELLED"}),
+                Some(DispatchStatus::Cancelled),
+            ),
+            ("schedule_execution_lost", json!({"dispatch_status": "PENDING"}), None),
+            ("dispatch_dead_letter", json!({}), Some(DispatchStatus::DeadLetter)),
+            ("dispatch_cancelled", json!({}), Some(DispatchStatus::Cancelled)),
+            ("dispatch_expired", json!({}), Some(DispatchStatus::Failed)),
+            ("job_paused", json!({}), None),
+            ("of_a_newer_api", json!({}), None),
+        ] {
+            assert_eq!(ended(&event(event_type, data.clone())), expected, "{event_type} {data}");
+        }
+    }
+
+    #[test]
+    fn a_dispatch_tells_when_it_was_made() {
+        let id: Uuid = "019aa8f2-1d80-7000-8000-000000000000".parse().unwrap();
+        assert!(made_at(id).is_some_and(|at| at.starts_with("2025-11-2")), "{:?}", made_at(id));
+        assert_eq!(made_at(Uuid::nil()), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! `leader`: which scheduler leads, and having another one lead.
+//!
+//! Stepping down is asked for over the API and done by the leader. What is told of it is what the list of schedulers shows
+//! afterwards: a later term, held by another. A wait that is given up takes nothing back.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Subcommand;
+use sched_runtime::exit;
+use sched_wire::{LeaderState, Page, SchedulerInstance, StepDownRequest};
+use serde::Serialize;
+
+use crate::api::{Api, ApiError};
+use crate::commands::Session;
+use crate::failure::{CommandResult, failure};
+use crate::output::{Column, offset, or_dash, tell, time};
+use crate::values::duration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeaderCommand {
+    /// Show who leads, since when, and who stands by; exit code 0 only if somebody does
+    ///
+    /// Fit for monitoring: the exit code is 1 when nobody leads, and also when the leader has not renewed its lease and nobody has taken
+    /// over; 6 when the API cannot be asked. The API knows the lease as `LEADER_LEASE`.
+    Status,
+    /// Ask the leader to hand over to a standby, and wait until one leads; exit code 1 when none does
+    ///
+    /// The leader finishes the transaction it is in, stops, and is replaced at once. It goes on as a standby. Refused, with exit code 7, when no
+    /// other scheduler stands by.
+    StepDown {
+        /// Also without a standby: nothing is dispatched for two leases, then the same scheduler leads again
+        #[arg(long)]
+        force: bool,
+        /// Longest wait for another leader
+        #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+        wait_timeout: Duration,
+    },
+}
+
+/// Pause between two looks at who leads.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Who leads, and who would take over.
+#[derive(Debug, Serialize)]
+struct LeaderStatus {
+    leader_state: LeaderState,
+    /// How many seconds ago the lease has expired, if it has.
+    lease_expired_seconds: Option<u64>,
+    /// The one that leads, or led last and whom nobody has followed yet.
+    leader: Option<SchedulerInstance>,
+    standbys: Vec<SchedulerInstance>,
+}
+
+const STATUS: &[Column<LeaderStatus>] = &[
+    Column::new("State", |status| match status.lease_expired_seconds {
+        Some(seconds) => format!("{} {seconds}s ago", status.leader_state),
+        None => status.leader_state.to_string(),
+    }),
+    Column::new("Leader", |status| or_dash(status.leader.as_ref().map(process))),
+    Column::new("ID", |status| or_dash(status.leader.as_ref().map(|leader| leader.id))),
+    Column::new("Term", |status| or_dash(status.leader.as_ref().and_then(|leader| leader.term))),
+    Column::new("Leads since", |status| {
+        or_dash(status.leader.as_ref().and_then(|leader| leader.leader_since).map(time))
+    }),
+    Column::new("Heartbeat", |status| {
+        or_dash(status.leader.as_ref().map(|leader| time(leader.last_heartbeat)))
+    }),
+    Column::new("Clock offset", |status| {
+        or_dash(status.leader.as_ref().and_then(|leader| leader.clock_offset_seconds).map(offset))
+    }),
+    Column::new("Stepping down", |status| {
+        let asked_at = status.leader.as_ref().and_then(|leader| leader.step_down_requested_at);
+        asked_at.map_or_else(|| "no".to_owned(), |at| format!("asked at {}", time(at)))
+    }),
+    Column::new("Standbys", |status| match status.standbys.as_slice() {
+        [] => "none".to_owned(),
+        standbys => standbys.iter().map(process).collect::<Vec<_>>().join(", "),
+    }),
+];
+
+/// A hand-over.
+#[derive(Debug, Serialize)]
+struct HandOver {
+    stepped_down: SchedulerInstance,
+    leader: SchedulerInstance,
+}
+
+const HAND_OVER: &[Column<HandOver>] = &[
+    Column::new("Stepped down", |hand_over| process(&hand_over.stepped_down)),
+    Column::new("Its term", |hand_over| or_dash(hand_over.stepped_down.term)),
+    Column::new("Leads now", |hand_over| process(&hand_over.leader)),
+    Column::new("Term", |hand_over| or_dash(hand_over.leader.term)),
+    Column::new("Leads since", |hand_over| or_dash(hand_over.leader.leader_since.map(time))),
+    Column::wide("ID of the former", |hand_over| hand_over.stepped_down.id.to_string()),
+    Column::wide("ID of the leader", |hand_over| hand_over.leader.id.to_string()),
+];
+
+pub(crate) async fn run(command: LeaderCommand, session: &Session) -> CommandResult {
+    match command {
+        LeaderCommand::Status => status(session).await,
+        LeaderCommand::StepDown { force, wait_timeout } => step_down(force, wait_timeout, session).await,
+    }
+}
+
+async fn status(session: &Session) -> CommandResult {
+    let (leader, standbys) = schedulers(&session.api()?).await?;
+    let status = LeaderStatus::of(leader, standbys);
+    session.output.record(&status, STATUS)?;
+    match trouble(status.leader_state, status.lease_expired_seconds) {
+        None => Ok(exit::OK),
+        Some(trouble) => {
+            tell(&trouble);
+            Ok(exit::FAILURE)
+        }
+    }
+}
+
+impl LeaderStatus {
+    fn of(leader: Option<SchedulerInstance>, standbys: Vec<SchedulerInstance>) -> Self {
+        let lease_expired_seconds = leader.as_ref().and_then(|leader| leader.lease_expired_seconds);
+        let leader_state = match (&leader, lease_expired_seconds) {
+            (None, _) => LeaderState::None,
+            (Some(_), Some(_)) => LeaderState::Expired,
+            (Some(_), None) => LeaderState::Live,
+        };
+        Self { leader_state, lease_expired_seconds, leader, standbys }
+    }
+}
+
+/// What there is to say unless somebody leads.
+pub(crate) fn trouble(state: LeaderState, expired_seconds: Option<u64>) -> Option<String> {
+    match state {
+        LeaderState::Live => None,
+        LeaderState::Expired => Some(format!(
+            "no scheduler leads: the lease of the last one expired {}s ago, and nobody has taken over yet",
+            expired_seconds.unwrap_or(0)
+        )),
+        LeaderState::None => {
+            Some("no scheduler leads: no job fires until one is started or takes over".to_owned())
+        }
+    }
+}
+
+async fn step_down(force: bool, wait_timeout: Duration, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    let path = ["scheduler-instances", "leader", "step-down"];
+    let stepped_down: SchedulerInstance = api.post(&path, None, &StepDownRequest { force }).await?;
+    let asked = process(&stepped_down);
+    let Ok(found) = tokio::time::timeout(wait_timeout, next_leader(&api, &stepped_down)).await else {
+        return Err(failure(anyhow!(
+            "{asked} was asked to step down, and no scheduler has taken over within {wait_timeout:?}; see `schedctl leader status`"
+        )));
+    };
+    let leader = found?;
+    if leader.id == stepped_down.id {
+        return Err(failure(anyhow!(
+            "{asked} stepped down and leads again, with term {}, because no other scheduler took over",
+            or_dash(leader.term)
+        )));
+    }
+    session.output.record(&HandOver { stepped_down, leader }, HAND_OVER)?;
+    Ok(exit::OK)
+}
+
+/// Waits for a leader with a later term.
+async fn next_leader(api: &Api, former: &SchedulerInstance) -> Result<SchedulerInstance, ApiError> {
+    loop {
+        let (leader, _) = schedulers(api).await?;
+        if let Some(leader) = leader.filter(|leader| leader.term > former.term) {
+            return Ok(leader);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// The leader and the others.
+async fn schedulers(api: &Api) -> Result<(Option<SchedulerInstance>, Vec<SchedulerInstance>), ApiError> {
+    let page: Page<SchedulerInstance> = api.get(&["scheduler-instances"], &()).await?;
+    let (mut leaders, standbys): (Vec<_>, Vec<_>) =
+        page.items.into_iter().partition(|scheduler| scheduler.is_leader);
+    Ok((leaders.pop(), standbys))
+}
+
+/// A process as people look for it.
+fn process(scheduler: &SchedulerInstance) -> String {
+    format!("{} (process {})", crate::output::neutral::line(&scheduler.hostname), scheduler.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheduler(lease_expired_seconds: Option<u64>) -> SchedulerInstance {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        SchedulerInstance {
+            id: uuid::Uuid::nil(),
+            hostname: "here".into(),
+            pid: 1,
+            version: "1.0".into(),
+            started_at: now,
+            last_heartbeat: now,
+            is_leader: true,
+            lease_expired_seconds,
+            leader_since: Some(now),
+            term: Some(7),
+            step_down_requested_at: None,
+            clock_offset_seconds: None,
+        }
+    }
+
+    #[test]
+    fn only_a_leader_that_renews_its_lease_leads() {
+        for (leader, state, told) in [
+            (Some(scheduler(None)), LeaderState::Live, None),
+            (
+                Some(scheduler(Some(42))),
+                LeaderState::Expired,
+                Some("expired 42s ago, and nobody has taken over yet"),
+            ),
+            (None, LeaderState::None, Some("no job fires until one is started")),
+        ] {
+            let status = LeaderStatus::of(leader, Vec::new());
+            assert_eq!(status.leader_state, state);
+            let said = trouble(status.leader_state, status.lease_expired_seconds);
+            match told {
+                None => assert_eq!(said, None),
+                Some(told) => assert!(said.as_ref().is_some_and(|said| said.contains(told)), "{said:?}"),
+            }
+        }
+    }
+}

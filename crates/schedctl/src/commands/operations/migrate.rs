@@ -1,0 +1,206 @@
+//! `migrate`: the database's schema.
+//!
+//! The one command that speaks to the database, because it has to work when the API cannot. It waits a bounded time for a
+//! database that does not answer. Reverting drops data, so it asks, and without a terminal wants to be told `--yes`. One
+//! migration is one transaction: whatever happens, each is there wholly or not at all.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use sched_model::connection::migrations::{self, MigrationError, MigrationState, SchemaError, Steps};
+use sched_model::{Conn, Database, DatabaseSettings, DbError, definitions::built_in};
+use sched_runtime::exit::{self, ExitError};
+use sched_runtime::monotonic_clock::monotonic;
+use serde::Serialize;
+
+use crate::cli::{DatabaseArgs, MigrateCommand};
+use crate::commands::Session;
+use crate::consent;
+use crate::endpoint::{self, Source};
+use crate::failure::{CommandResult, database as unreachable, failure, schema, usage};
+use crate::output::{Column, tell};
+
+/// Pause between two tries to connect.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Serialize)]
+struct Row {
+    version: String,
+    name: String,
+    state: &'static str,
+}
+
+const ROWS: &[Column<Row>] = &[
+    Column::new("MIGRATION", |row| row.name.clone()),
+    Column::new("STATE", |row| row.state.to_owned()),
+    Column::wide("VERSION", |row| row.version.clone()),
+];
+
+pub(crate) async fn run(command: MigrateCommand, session: &Session) -> CommandResult {
+    match command {
+        MigrateCommand::Up { database } => {
+            let (database, mut conn, _) = connect(&database, session).await?;
+            known(&mut conn).await?;
+            let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
+            let applied = up(&database).await?;
+            install(&database).await?;
+            report(session, &applied, &before, "applied", "the schema is up to date already")?;
+        }
+        MigrateCommand::Down { database, steps, all, yes } => {
+            let (database, mut conn, _) = connect(&database, session).await?;
+            known(&mut conn).await?;
+            let before = names(migrations::status(&mut conn).await.map_err(database_error)?);
+            let steps = if all { Steps::All } else { Steps::Some(steps.into()) };
+            if !yes {
+                let what = if all { "all migrations" } else { "migrations" };
+                consent::ask(
+                    &format!("reverting {what} drops the data they hold"),
+                    "--yes",
+                    consent::Unattended::GoOn,
+                )?;
+            }
+            let reverted = migrations::down(&database, steps).await.map_err(migration_error)?;
+            report(session, &reverted, &before, "reverted", "there is nothing to revert")?;
+        }
+        MigrateCommand::Status { database } => return status(&database, session).await,
+    }
+    Ok(exit::OK)
+}
+
+/// Applies every pending migration.
+pub(crate) async fn up(database: &Database) -> Result<Vec<String>, ExitError> {
+    migrations::up(database).await.map_err(migration_error)
+}
+
+/// Makes the built-in functions and jobs that are missing, and tells which.
+pub(crate) async fn install(database: &Database) -> Result<(), ExitError> {
+    let mut conn = database.dedicated().await.map_err(unreachable)?;
+    let installed = built_in::install(&mut conn).await.map_err(failure)?;
+    if !installed.jobs.is_empty() {
+        tell(&format!("built-in jobs: {} (docs/system-jobs.md)", installed.jobs.join(", ")));
+    }
+    for name in installed.taken {
+        tell(&format!("the built-in job {name} was left out: something of yours has its name"));
+    }
+    Ok(())
+}
+
+/// Prepares the way to a database.
+pub(crate) fn prepare(url: &str) -> Result<Database, ExitError> {
+    Database::new(&DatabaseSettings::new(url, "schedctl")).map_err(usage)
+}
+
+/// A connection, as soon as the database gives one within `limit`.
+pub(crate) async fn wait_for(database: &Database, limit: Duration) -> Result<Conn, ExitError> {
+    let started = monotonic();
+    loop {
+        let error = match database.dedicated().await {
+            Ok(conn) => return Ok(conn),
+            Err(error) => error,
+        };
+        let left = limit.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            let waited = humantime::format_duration(limit).to_string();
+            return Err(unreachable(anyhow::Error::new(error).context(format!(
+                "the database did not answer within {waited}; is it running, and is the address right?"
+            ))));
+        }
+        tell(&format!(
+            "waiting for the database: {}; trying for another {:.0} s",
+            exit::describe(&error),
+            left.as_secs_f64()
+        ));
+        tokio::time::sleep(PAUSE.min(left)).await;
+    }
+}
+
+/// The database that is meant, a connection to it, and who named it.
+pub(crate) async fn connect(
+    args: &DatabaseArgs,
+    session: &Session,
+) -> Result<(Database, Conn, Source), ExitError> {
+    let (url, source) =
+        endpoint::database(args.database_url.as_deref(), &session.globals, &session.here).map_err(usage)?;
+    let database = prepare(&url)?;
+    tell(&format!("database {} (from {source})", sched_runtime::config::redact::url(&url)));
+    let conn = wait_for(&database, args.wait).await?;
+    Ok((database, conn, source))
+}
+
+async fn status(args: &DatabaseArgs, session: &Session) -> CommandResult {
+    let (_database, mut conn, _) = connect(args, session).await?;
+    let states = migrations::status(&mut conn).await.map_err(database_error)?;
+    let rows: Vec<Row> = states.into_iter().map(row).collect();
+    session.output.list(&rows, ROWS, "")?;
+    match migrations::check(&mut conn).await {
+        Ok(()) => Ok(exit::OK),
+        Err(SchemaError::Database(error)) => Err(database_error(error)),
+        Err(error) => {
+            tell(&error.to_string());
+            Ok(exit::SCHEMA)
+        }
+    }
+}
+
+/// Refuses a schema with migrations this program does not know: it could neither add to it nor take from it.
+async fn known(conn: &mut Conn) -> Result<(), ExitError> {
+    match migrations::check(conn).await {
+        Err(error @ SchemaError::Newer { .. }) => Err(schema(error)),
+        Err(SchemaError::Database(error)) => Err(database_error(error)),
+        Ok(())
+        | Err(
+            SchemaError::Missing
+            | SchemaError::Older { .. }
+            | SchemaError::SharedSessions
+            | SchemaError::Role(_),
+        ) => Ok(()),
+    }
+}
+
+fn row(state: MigrationState) -> Row {
+    let word = match (state.is_known, state.is_applied) {
+        (false, _) => "unknown",
+        (true, true) => "applied",
+        (true, false) => "pending",
+    };
+    Row { version: state.version, name: state.name, state: word }
+}
+
+fn names(states: Vec<MigrationState>) -> Vec<(String, String)> {
+    states.into_iter().map(|state| (state.version, state.name)).collect()
+}
+
+fn report(
+    session: &Session,
+    versions: &[String],
+    names: &[(String, String)],
+    state: &'static str,
+    nothing: &str,
+) -> Result<(), ExitError> {
+    let name =
+        |version: &String| names.iter().find(|(known, _)| known == version).map(|(_, name)| name.clone());
+    let rows: Vec<Row> = versions
+        .iter()
+        .map(|version| Row {
+            version: version.clone(),
+            name: name(version).unwrap_or_else(|| version.clone()),
+            state,
+        })
+        .collect();
+    session.output.list(&rows, ROWS, nothing)
+}
+
+fn migration_error(error: MigrationError) -> ExitError {
+    match error {
+        MigrationError::Database(error) => database_error(error),
+        error @ (MigrationError::Failed(_) | MigrationError::Task(_)) => failure(error),
+    }
+}
+
+fn database_error(error: DbError) -> ExitError {
+    if error.is_outage() {
+        unreachable(error)
+    } else {
+        failure(anyhow!(error).context("failed to read the schema's version"))
+    }
+}

@@ -1,0 +1,292 @@
+//! `status`: the installation at a glance, and what in it needs attention.
+
+use chrono::{DateTime, Utc};
+use sched_runtime::exit;
+use sched_wire::{Job, JobsQuery, LeaderState, Page, QueueStatus, Status};
+
+use super::leader;
+use crate::commands::Session;
+use crate::failure::CommandResult;
+use crate::output::{Column, neutral, or_dash, tell, time};
+
+/// The status with what it counts together.
+struct Counted {
+    status: Status,
+    /// How many of the jobs are built in; `None` where there are too many jobs to say.
+    built_in: Option<i64>,
+}
+
+const STATUS: &[Column<Counted>] = &[
+    Column::new("Jobs", jobs),
+    Column::new("Next fire", |Counted { status, .. }| or_dash(status.next_run_at.map(time))),
+    Column::new("Dispatches", |Counted { status, .. }| {
+        format!("{} pending, {} running", status.dispatches_pending, status.dispatches_running)
+    }),
+    Column::new("Workers", |Counted { status, .. }| format!("{} online", status.workers_online)),
+    Column::new("Schedulers", |Counted { status, .. }| {
+        let leads = match (status.leader_state, status.lease_expired_seconds) {
+            (LeaderState::Live, _) => "one leads".to_owned(),
+            (LeaderState::Expired, ago) => format!("none leads, lease expired {}s ago", ago.unwrap_or(0)),
+            (LeaderState::None, _) => "none leads".to_owned(),
+        };
+        format!("{}, {leads}", status.schedulers)
+    }),
+    Column::new("Database time", |Counted { status, .. }| time(status.now)),
+];
+
+/// A queue at a time of the database.
+struct QueueAt {
+    queue: QueueStatus,
+    now: DateTime<Utc>,
+}
+
+const QUEUES: &[Column<QueueAt>] = &[
+    Column::new("QUEUE", |at| at.queue.name.clone()),
+    Column::new("WAITING", |at| at.queue.waiting.to_string()),
+    Column::new("OLDEST SINCE", |at| or_dash(at.due().map(time))),
+    Column::new("DUE FROM", |at| or_dash(at.later().map(time))),
+    Column::new("SERVED", |at| at.queue.has_live_worker.to_string()),
+    Column::new("PAUSED", |at| at.queue.is_paused.to_string()),
+    Column::new("LIMITS", |at| limits(&at.queue)),
+];
+
+impl QueueAt {
+    /// Since when the oldest dispatch that is due has waited.
+    fn due(&self) -> Option<DateTime<Utc>> {
+        self.queue.oldest_claimable_at.filter(|at| *at <= self.now)
+    }
+
+    /// When the first dispatch is due, where all of them wait for a time to come, such as that of a retry.
+    fn later(&self) -> Option<DateTime<Utc>> {
+        self.queue.oldest_claimable_at.filter(|at| *at > self.now)
+    }
+}
+
+pub(crate) async fn run(session: &Session) -> CommandResult {
+    let api = session.api()?;
+    let status: Status = api.get(&["status"], &()).await?;
+    if !session.output.is_table() {
+        session.output.record(&status, &[])?;
+        return Ok(exit::OK);
+    }
+    // The status counts all jobs, the list only those that are not built in.
+    let query = JobsQuery { total: Some(true), limit: Some(1), ..JobsQuery::default() };
+    let own: Page<Job> = api.get(&["jobs"], &query).await?;
+    let built_in = own.total.and_then(|own| built_in(&status, own));
+    let counted = Counted { status, built_in };
+    session.output.table(&counted, STATUS)?;
+    let status = counted.status;
+    if !status.queues.is_empty() {
+        session.output.print("\n")?;
+        let at = |queue: &QueueStatus| QueueAt { queue: queue.clone(), now: status.now };
+        session.output.rows(&status.queues.iter().map(at).collect::<Vec<_>>(), QUEUES)?;
+    }
+    attention(&status).iter().for_each(|text| tell(text));
+    Ok(exit::OK)
+}
+
+/// How many jobs are built in, if so many are not; none when the two were counted around a change.
+fn built_in(status: &Status, own: u64) -> Option<i64> {
+    let all = status.jobs_active + status.jobs_inactive;
+    Some((all - i64::try_from(own).ok()?).max(0))
+}
+
+/// How many jobs there are in the words of their status, and how many of them nobody made.
+fn jobs(counted: &Counted) -> String {
+    let Status { jobs_active, jobs_inactive, jobs_quarantined, .. } = counted.status;
+    let quarantined = match jobs_quarantined {
+        0 => String::new(),
+        count => format!(", {count} of them quarantined"),
+    };
+    let built_in = match counted.built_in {
+        None => "; built-in ones are counted, too".to_owned(),
+        Some(0) => String::new(),
+        Some(count) => format!("; {count} of all are built in"),
+    };
+    format!("{jobs_active} enabled, {jobs_inactive} paused or disabled{quarantined}{built_in}")
+}
+
+/// The limits of a queue, with what is used of them.
+fn limits(queue: &QueueStatus) -> String {
+    let running =
+        queue.max_running.map(|most| format!("{} of {most} running", queue.running.unwrap_or_default()));
+    let claimed = queue.rate.map(|rate| {
+        let claimed = queue.claimed_in_period.unwrap_or_default();
+        format!("{claimed} of {} claimed in {}s", rate.count, rate.period_seconds)
+    });
+    let limits: Vec<String> = running.into_iter().chain(claimed).collect();
+    or_dash(Some(limits.join(", ")).filter(|limits| !limits.is_empty()))
+}
+
+/// What keeps work from being done.
+fn attention(status: &Status) -> Vec<String> {
+    let mut found: Vec<String> =
+        leader::trouble(status.leader_state, status.lease_expired_seconds).into_iter().collect();
+    if status.workers_online == 0 {
+        found.push("no worker is online: nothing is executed until one is started".to_owned());
+    }
+    for queue in &status.queues {
+        found.extend(in_queue(queue, status.workers_online > 0));
+    }
+    for job in &status.quarantined {
+        let reason = job.reason.as_deref().unwrap_or("no reason was kept");
+        found.push(format!(
+            "the scheduler has quarantined the job {}: {}; correct it, then `schedctl jobs enable` it",
+            neutral::line(&job.name),
+            neutral::line(reason)
+        ));
+    }
+    let unnamed = status.jobs_quarantined - i64::try_from(status.quarantined.len()).unwrap_or(i64::MAX);
+    if unnamed > 0 {
+        found.push(format!("the scheduler has quarantined {unnamed} more jobs; `schedctl jobs list --all --status quarantined` shows them"));
+    }
+    found
+}
+
+/// What keeps the work of a queue from being done. Without any worker that is no matter of one queue.
+fn in_queue(queue: &QueueStatus, has_workers: bool) -> Vec<String> {
+    let (name, waiting) = (neutral::line(&queue.name), queue.waiting);
+    let mut found = Vec::new();
+    if queue.is_paused {
+        let reason = queue.pause_reason.as_ref();
+        let reason = reason.map_or_else(String::new, |reason| format!(" ({})", neutral::line(reason)));
+        found.push(format!("the queue {name} is paused{reason}: {waiting} dispatches wait behind that"));
+    }
+    if !queue.has_live_worker && waiting > 0 && has_workers {
+        found.push(match queue.workers_draining {
+            0 => format!(
+                "no online worker serves the queue {name}, in which {waiting} dispatches wait: start one with --worker-queues {name}"
+            ),
+            draining => format!(
+                "the {draining} workers that serve the queue {name} drain, and {waiting} dispatches wait in it: start another with \
+                 --worker-queues {name}, or `schedctl workers undrain` one"
+            ),
+        });
+    }
+    if queue.is_at_limit && waiting > 0 {
+        found
+            .push(format!("the queue {name} is at its limit ({}): {waiting} dispatches wait", limits(queue)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use sched_wire::{QuarantinedJob, Rate};
+
+    use super::*;
+
+    fn queue(name: &str) -> QueueStatus {
+        QueueStatus {
+            name: name.into(),
+            waiting: 3,
+            oldest_claimable_at: Some(chrono::DateTime::UNIX_EPOCH),
+            has_live_worker: true,
+            workers_draining: 0,
+            is_paused: false,
+            pause_reason: None,
+            is_at_limit: false,
+            max_running: None,
+            running: None,
+            rate: None,
+            claimed_in_period: None,
+        }
+    }
+
+    fn status(queues: Vec<QueueStatus>) -> Status {
+        Status {
+            now: chrono::DateTime::UNIX_EPOCH,
+            jobs_active: 1,
+            jobs_inactive: 0,
+            jobs_quarantined: 0,
+            quarantined: Vec::new(),
+            next_run_at: None,
+            dispatches_pending: 3,
+            dispatches_running: 0,
+            workers_online: 1,
+            schedulers: 1,
+            has_leader: true,
+            leader_state: LeaderState::Live,
+            lease_expired_seconds: None,
+            queues,
+        }
+    }
+
+    #[test]
+    fn jobs_are_counted_in_the_words_of_their_status_and_built_in_ones_apart() {
+        let of = |jobs_active, jobs_inactive, jobs_quarantined, own: Option<u64>| {
+            let status = Status { jobs_active, jobs_inactive, jobs_quarantined, ..status(Vec::new()) };
+            let built_in = own.and_then(|own| built_in(&status, own));
+            jobs(&Counted { status, built_in })
+        };
+        assert_eq!(of(3, 2, 0, Some(0)), "3 enabled, 2 paused or disabled; 5 of all are built in");
+        assert_eq!(of(1, 2, 1, Some(3)), "1 enabled, 2 paused or disabled, 1 of them quarantined");
+        assert_eq!(of(1, 0, 0, Some(2)), "1 enabled, 0 paused or disabled");
+        assert_eq!(
+            of(9000, 2000, 0, None),
+            "9000 enabled, 2000 paused or disabled; built-in ones are counted, too"
+        );
+    }
+
+    #[test]
+    fn what_is_due_later_has_not_waited() {
+        let now = chrono::DateTime::UNIX_EPOCH;
+        let at = |seconds: i64| {
+            let oldest = Some(now + chrono::TimeDelta::seconds(seconds));
+            let at = QueueAt { queue: QueueStatus { oldest_claimable_at: oldest, ..queue("q") }, now };
+            (at.due().is_some(), at.later().is_some())
+        };
+        assert_eq!([at(-1), at(0), at(1)], [(true, false), (true, false), (false, true)]);
+    }
+
+    #[test]
+    fn what_keeps_work_from_being_done_is_said_and_nothing_else() {
+        let rate = Some(Rate { count: 10, period_seconds: 60 });
+        let limited = QueueStatus { max_running: Some(2), running: Some(1), rate, ..queue("narrow") };
+        let quarantined = QuarantinedJob { name: "broken".into(), reason: Some("no such zone".into()) };
+        let unserved = QueueStatus { has_live_worker: false, ..queue("gpu") };
+        let broken = Status { jobs_quarantined: 3, quarantined: vec![quarantined], ..status(Vec::new()) };
+        let expired = Status {
+            leader_state: LeaderState::Expired,
+            lease_expired_seconds: Some(9),
+            ..status(Vec::new())
+        };
+        let table: Vec<(Status, &[&str])> = vec![
+            (status(vec![queue("default"), limited.clone()]), &[]),
+            (status(vec![unserved.clone()]), &["serves the queue gpu, in which 3 dispatches wait"]),
+            (
+                status(vec![QueueStatus { workers_draining: 2, ..unserved.clone() }]),
+                &["the 2 workers that serve the queue gpu drain, and 3 dispatches wait in it"],
+            ),
+            (Status { workers_online: 0, ..status(vec![unserved]) }, &["no worker is online"]),
+            (
+                status(vec![QueueStatus {
+                    is_paused: true,
+                    pause_reason: Some("disk".into()),
+                    ..queue("io")
+                }]),
+                &["the queue io is paused (disk): 3 dispatches wait"],
+            ),
+            (
+                status(vec![QueueStatus { is_at_limit: true, running: Some(2), ..limited.clone() }]),
+                &[
+                    "the queue narrow is at its limit (2 of 2 running, 0 of 10 claimed in 60s): 3 dispatches wait",
+                ],
+            ),
+            (status(vec![QueueStatus { is_at_limit: true, waiting: 0, ..limited }]), &[]),
+            (broken, &["quarantined the job broken: no such zone", "quarantined 2 more jobs"]),
+            (expired, &["expired 9s ago, and nobody has taken over yet"]),
+            (
+                Status { leader_state: LeaderState::None, ..status(Vec::new()) },
+                &["no scheduler leads: no job fires"],
+            ),
+        ];
+        for (status, expected) in table {
+            let found = attention(&status);
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(found.contains(expected), "{found}");
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `workers`: listing them, and draining them.
+//!
+//! A drain is a request, which a worker hears of with its next heartbeat; `--wait` looks until it is done.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use sched_runtime::exit;
+use sched_runtime::monotonic_clock::monotonic;
+use sched_wire::{ReasonRequest, UnknownWord, Worker, WorkerStatus, WorkersQuery};
+use uuid::Uuid;
+
+use crate::api::Api;
+use crate::commands::{Session, tell_of_more};
+use crate::failure::{CommandResult, failure};
+use crate::output::{Column, or_dash, tell, time, words};
+use crate::values::{at_least_one, duration, id};
+
+/// Time between two looks of `--wait`.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkersCommand {
+    /// List workers, the living first
+    List {
+        /// Only in this state: IDLE, BUSY, DRAINING or OFFLINE
+        #[arg(long, value_name = "STATUS", value_parser = status)]
+        status: Option<WorkerStatus>,
+        /// Only those that serve this queue
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+        /// Most workers to list
+        #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = at_least_one)]
+        limit: usize,
+    },
+    /// Show one worker
+    #[command(visible_alias = "show")]
+    Get {
+        /// Its id, as `schedctl workers list` shows it
+        #[arg(value_parser = id)]
+        id: Uuid,
+    },
+    /// Have a worker take nothing new and finish what it runs
+    Drain {
+        /// Its id, as `schedctl workers list` shows it
+        #[arg(value_parser = id)]
+        id: Uuid,
+        /// Wait until it runs nothing any more, or is gone
+        #[arg(long)]
+        wait: bool,
+        /// Longest wait of --wait; exit code 1 when it is over
+        #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+        wait_timeout: Duration,
+    },
+    /// Have a worker that drains take new work again
+    Undrain {
+        /// Its id, as `schedctl workers list` shows it
+        #[arg(value_parser = id)]
+        id: Uuid,
+        /// Wait until it does
+        #[arg(long)]
+        wait: bool,
+        /// Longest wait of --wait; exit code 1 when it is over
+        #[arg(long, value_name = "DURATION", default_value = "5min", value_parser = duration)]
+        wait_timeout: Duration,
+    },
+}
+
+const COLUMNS: &[Column<Worker>] = &[
+    Column::new("ID", |worker| worker.id.to_string()),
+    Column::new("HOST", |worker| worker.hostname.clone()),
+    Column::new("PID", |worker| worker.process_id.to_string()),
+    Column::new("STATUS", |worker| worker.status.to_string()),
+    Column::new("RUNNING", |worker| format!("{}/{}", worker.running, worker.concurrency)),
+    Column::new("QUEUES", |worker| words(&worker.queues)),
+    Column::new("HEARTBEAT", |worker| time(worker.last_heartbeat)),
+    Column::wide("PROCESSED", |worker| worker.jobs_processed.to_string()),
+    Column::wide("STARTED", |worker| time(worker.started_at)),
+    Column::wide("OFFLINE SINCE", |worker| or_dash(worker.offline_since.map(time))),
+    Column::wide("DRAIN SINCE", |worker| or_dash(worker.drain_requested_at.map(time))),
+    Column::wide("VERSION", |worker| worker.version.clone()),
+    Column::wide("PLATFORM", |worker| worker.platform.clone()),
+];
+
+pub(crate) async fn run(command: WorkersCommand, session: &Session) -> CommandResult {
+    let api = session.api()?;
+    match command {
+        WorkersCommand::List { status, queue, limit } => {
+            let none = if status.is_none() && queue.is_none() {
+                "no worker has registered"
+            } else {
+                "no worker is like that"
+            };
+            let query =
+                |limit, cursor| WorkersQuery { status, queue: queue.clone(), limit: Some(limit), cursor };
+            let workers = api.list(&["workers"], limit, query).await?;
+            session.output.page(&workers, COLUMNS, none)?;
+            tell_of_more(&workers, limit);
+        }
+        WorkersCommand::Get { id } => {
+            let worker: Worker = api.get(&["workers", &id.to_string()], &()).await?;
+            session.output.whole(&worker, COLUMNS)?;
+        }
+        WorkersCommand::Drain { id, wait, wait_timeout } => {
+            let worker = ask(&api, id, "drain").await?;
+            let is_done = |worker: &Worker| worker.status == WorkerStatus::Draining && worker.running == 0;
+            match until(&api, worker, wait.then_some(wait_timeout), is_done).await? {
+                Some(worker) => session.output.record(&worker, COLUMNS)?,
+                None => tell(&format!("worker {id} is gone")),
+            }
+        }
+        WorkersCommand::Undrain { id, wait, wait_timeout } => {
+            let worker = ask(&api, id, "undrain").await?;
+            let is_done = |worker: &Worker| worker.status != WorkerStatus::Draining;
+            match until(&api, worker, wait.then_some(wait_timeout), is_done).await? {
+                Some(worker) => session.output.record(&worker, COLUMNS)?,
+                None => return Err(failure(anyhow::anyhow!("worker {id} is gone"))),
+            }
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn status(text: &str) -> Result<WorkerStatus, UnknownWord> {
+    text.to_ascii_uppercase().parse()
+}
+
+async fn ask(api: &Api, id: Uuid, what: &str) -> Result<Worker, exit::ExitError> {
+    Ok(api.post(&["workers", &id.to_string(), what], None, &ReasonRequest::default()).await?)
+}
+
+/// The worker once that is done, or as it is without a limit to wait; `None` when it is gone or was given up.
+async fn until(
+    api: &Api,
+    worker: Worker,
+    limit: Option<Duration>,
+    is_done: impl Fn(&Worker) -> bool,
+) -> Result<Option<Worker>, exit::ExitError> {
+    let Some(limit) = limit else { return Ok(Some(worker)) };
+    let begun = monotonic();
+    let mut worker = worker;
+    while !is_done(&worker) {
+        if monotonic().saturating_duration_since(begun) > limit {
+            let text = format!(
+                "worker {} is {} and runs {} after {limit:?}",
+                worker.id, worker.status, worker.running
+            );
+            return Err(failure(anyhow::anyhow!(text)));
+        }
+        tokio::time::sleep(LOOK).await;
+        match api.get(&["workers", &worker.id.to_string()], &()).await {
+            Ok(found) => worker = found,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        if worker.status == WorkerStatus::Offline {
+            return Ok(None);
+        }
+    }
+    Ok(Some(worker))
+}

@@ -1,0 +1,302 @@
+//! `dead-letters`: looking at what was given up for good, and deciding about one or many.
+//!
+//! A command for many goes on request by request until it has met all that are meant; one that is cut off can be given again.
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use sched_runtime::exit::{self, ExitError};
+use sched_wire::{
+    DeadLetter, DeadLetterChoice, DeadLettersCommand as Request, DeadLettersQuery, DeadLettersSettled,
+    Dispatch, ReasonRequest, RefusedCount, TimeSort, UnknownWord,
+};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::cancel;
+use crate::api::Api;
+use crate::commands::runs::WaitArgs;
+use crate::commands::{Session, tell_of_more};
+use crate::consent::{self, Unattended};
+use crate::failure::{CommandResult, usage};
+use crate::output::{Column, or_dash, tell, time};
+use crate::values::{at_least_one, id};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadLettersCommand {
+    /// List dead letters, those of the newest dispatches first
+    List {
+        #[command(flatten)]
+        filter: FilterArgs,
+        /// Those about which this is decided: open, retried, discarded or all
+        #[arg(long, value_name = "STATE", default_value = "open", value_parser = choice)]
+        state: DeadLetterChoice,
+        /// List the oldest first
+        #[arg(long)]
+        oldest_first: bool,
+        /// Most dead letters to list
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = at_least_one)]
+        limit: usize,
+    },
+    /// Show all that is known of one dead letter: its error, its arguments, and what was decided about it
+    #[command(visible_alias = "show")]
+    Get {
+        /// Id of its dispatch
+        #[arg(value_parser = id)]
+        id: Uuid,
+    },
+    /// Run one dead letter again, or all open ones that a filter means
+    ///
+    /// A new dispatch runs each, with the fire time and the arguments of the old one, as its job and function are now. Those of jobs that
+    /// are deleted or disabled stay open; exit code 1 if there are any.
+    Retry {
+        #[command(flatten)]
+        which: WhichArgs,
+    },
+    /// Be done with one dead letter, or with all open ones that a filter means; they stay to be looked at until retention removes them
+    Discard {
+        #[command(flatten)]
+        which: WhichArgs,
+        /// Why, for people
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FilterArgs {
+    /// Only of this job, by name or id
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Only of jobs of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Only those that waited in this queue
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// Only those whose last failure was of this class, such as `exit_code`
+    #[arg(long, value_name = "CLASS")]
+    error_class: Option<String>,
+    /// Only those given up then or later: RFC 3339, a time on the clock of UTC, or a distance from now such as -2h
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<String>,
+    /// Only those given up before then
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WhichArgs {
+    /// Id of the dispatch of one; otherwise a filter says which, or --all
+    #[arg(value_name = "ID", value_parser = id, conflicts_with_all = ["all", "dry_run", "job", "project", "queue", "error_class", "since", "until"])]
+    id: Option<Uuid>,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// All that are open
+    #[arg(long, conflicts_with_all = ["job", "project", "queue", "error_class", "since", "until"])]
+    all: bool,
+    /// Change nothing; count those that are meant and show the newest
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn choice(text: &str) -> Result<DeadLetterChoice, UnknownWord> {
+    text.to_ascii_lowercase().parse()
+}
+
+const LIST: &[Column<DeadLetter>] = &[
+    Column::new("ID", |letter| letter.dispatch_id.to_string()),
+    Column::new("JOB", |letter| letter.job.clone()),
+    Column::new("DIED", |letter| time(letter.died_at)),
+    Column::new("ATTEMPTS", attempts),
+    Column::new("CLASS", |letter| or_dash(letter.error_class.as_deref())),
+    Column::new("ERROR", |letter| or_dash(letter.error_message.as_deref())),
+    Column::wide("SCHEDULED FOR", |letter| time(letter.scheduled_for)),
+    Column::wide("QUEUE", |letter| letter.queue.clone()),
+    Column::wide("LOST", |letter| letter.lost_count.to_string()),
+    Column::wide("ARGUMENTS", |letter| letter.task_args.to_string()),
+    Column::wide("STATE", |letter| letter.state.to_string()),
+    Column::wide("SETTLED", |letter| or_dash(letter.settled_at.map(time))),
+    Column::wide("BY", |letter| or_dash(letter.settled_by.as_deref())),
+    Column::wide("REASON", |letter| or_dash(letter.settled_reason.as_deref())),
+    Column::wide("RETRIED AS", |letter| or_dash(letter.retried_as)),
+];
+
+/// A dead letter with what only its dispatch knows, if that is there still.
+struct Known {
+    letter: DeadLetter,
+    dispatch: Option<Dispatch>,
+}
+
+const GET: &[Column<Known>] = &[
+    Column::new("Dispatch", |known| known.letter.dispatch_id.to_string()),
+    Column::new("Job", |known| known.letter.job.clone()),
+    Column::new("Job id", |known| known.letter.job_id.to_string()),
+    Column::new("State", |known| known.letter.state.to_string()),
+    Column::new("Died", |known| time(known.letter.died_at)),
+    Column::new("Error", |known| or_dash(known.letter.error_message.as_deref())),
+    Column::new("Error class", |known| or_dash(known.letter.error_class.as_deref())),
+    Column::new("Arguments", |known| known.letter.task_args.to_string()),
+    Column::new("Attempts", |known| attempts(&known.letter)),
+    Column::new("Lost", |known| known.letter.lost_count.to_string()),
+    Column::new("Scheduled for", |known| time(known.letter.scheduled_for)),
+    Column::new("Triggered by", |known| {
+        or_dash(known.dispatch.as_ref().map(|dispatch| dispatch.triggered_by.as_str()))
+    }),
+    Column::new("Queue", |known| known.letter.queue.clone()),
+    Column::new("Worker", |known| or_dash(known.dispatch.as_ref().and_then(|dispatch| dispatch.worker_id))),
+    Column::new("Settled", |known| or_dash(known.letter.settled_at.map(time))),
+    Column::new("By", |known| or_dash(known.letter.settled_by.as_deref())),
+    Column::new("Reason", |known| or_dash(known.letter.settled_reason.as_deref())),
+    Column::new("Retried as", |known| or_dash(known.letter.retried_as)),
+    Column::new("Trace id", |known| {
+        or_dash(known.dispatch.as_ref().and_then(|dispatch| dispatch.trace_id.as_deref()))
+    }),
+];
+
+/// The attempts that counted, and apart from them those that were handed back, which use up no retry.
+fn attempts(letter: &DeadLetter) -> String {
+    match letter.handed_back {
+        0 => letter.attempts.to_string(),
+        handed_back => format!("{} (+{handed_back} handed back)", letter.attempts - handed_back),
+    }
+}
+
+/// What a command for many has done.
+#[derive(Debug, Default, Serialize)]
+struct Done {
+    count: i64,
+    refused: Vec<RefusedCount>,
+}
+
+const DONE: &[Column<Done>] = &[
+    Column::new("Done", |done| done.count.to_string()),
+    Column::new("Refused", |done| {
+        let each = done.refused.iter().map(|refused| format!("{} {}", refused.count, refused.code));
+        or_dash(Some(each.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()))
+    }),
+];
+
+const NONE: &str = "there are no such dead letters";
+
+pub(crate) async fn run(command: DeadLettersCommand, session: &Session) -> CommandResult {
+    match command {
+        DeadLettersCommand::List { filter, state, oldest_first, limit } => {
+            let sort = oldest_first.then_some(TimeSort::CreatedAt);
+            let query =
+                |limit, cursor| DeadLettersQuery { sort, ..query(filter.clone(), state, limit, cursor) };
+            let letters = session.api()?.list(&["dead-letters"], limit, query).await?;
+            session.output.page(&letters, LIST, NONE)?;
+            tell_of_more(&letters, limit);
+        }
+        DeadLettersCommand::Get { id } => get(id, session).await?,
+        DeadLettersCommand::Retry { which: WhichArgs { id: Some(id), .. } } => {
+            let wait = WaitArgs { wait: false, wait_timeout: std::time::Duration::ZERO };
+            return cancel::retry(&["dead-letters"], id, &wait, session).await;
+        }
+        DeadLettersCommand::Retry { which } => return many("retry", which, None, true, session).await,
+        DeadLettersCommand::Discard { which: WhichArgs { id: Some(id), .. }, reason, .. } => {
+            let path = ["dead-letters", &id.to_string(), "discard"];
+            let letter: DeadLetter = session.api()?.post(&path, None, &ReasonRequest { reason }).await?;
+            session.output.record(&letter, LIST)?;
+        }
+        DeadLettersCommand::Discard { which, reason, yes } => {
+            return many("discard", which, reason, yes, session).await;
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Programs get what the API answered, people also what its answer leaves out.
+async fn get(id: Uuid, session: &Session) -> Result<(), ExitError> {
+    let (api, id) = (session.api()?, id.to_string());
+    let letter: DeadLetter = api.get(&["dead-letters", &id], &()).await?;
+    if !session.output.is_table() {
+        return session.output.record(&letter, LIST);
+    }
+    let dispatch = match api.get(&["dispatches", &id], &()).await {
+        Ok(dispatch) => Some(dispatch),
+        // Retention has removed it meanwhile.
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.into()),
+    };
+    session.output.table(&Known { letter, dispatch }, GET)
+}
+
+fn query(
+    filter: FilterArgs,
+    state: DeadLetterChoice,
+    limit: u32,
+    cursor: Option<String>,
+) -> DeadLettersQuery {
+    let FilterArgs { job, project, queue, error_class, since, until } = filter;
+    DeadLettersQuery {
+        state: Some(state),
+        job,
+        project,
+        queue,
+        error_class,
+        since,
+        until,
+        sort: None,
+        limit: Some(limit),
+        cursor,
+    }
+}
+
+/// Decides about all that are meant.
+async fn many(
+    action: &str,
+    which: WhichArgs,
+    reason: Option<String>,
+    is_agreed: bool,
+    session: &Session,
+) -> CommandResult {
+    let mut request = request(which, reason)?;
+    let api = session.api()?;
+    if request.dry_run || !is_agreed {
+        let meant = send(&api, action, &Request { dry_run: true, ..request.clone() }).await?;
+        if request.dry_run {
+            tell(&format!("{} are meant; nothing was changed", meant.count));
+            session.output.items(&meant, &meant.sample, LIST, NONE)?;
+            return Ok(exit::OK);
+        }
+        let what = format!("This {action}s {} dead letters for good", meant.count);
+        consent::ask(&what, "--yes", Unattended::Refuse)?;
+    }
+    let mut done = Done::default();
+    loop {
+        let page = send(&api, action, &request).await?;
+        done.count += page.count;
+        for refused in page.refused {
+            match done.refused.iter_mut().find(|known| known.code == refused.code) {
+                Some(known) => known.count += refused.count,
+                None => done.refused.push(refused),
+            }
+        }
+        request.cursor = page.next_cursor;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    session.output.record(&done, DONE)?;
+    Ok(if done.refused.is_empty() { exit::OK } else { exit::FAILURE })
+}
+
+async fn send(api: &Api, action: &str, request: &Request) -> Result<DeadLettersSettled, ExitError> {
+    Ok(api.post(&["dead-letters", action], None, request).await?)
+}
+
+fn request(which: WhichArgs, reason: Option<String>) -> Result<Request, ExitError> {
+    let WhichArgs { filter, all, dry_run, .. } = which;
+    let FilterArgs { job, project, queue, error_class, since, until } = filter;
+    let filters = [&job, &project, &queue, &error_class, &since, &until];
+    if !all && filters.iter().all(|filter| filter.is_none()) {
+        return Err(usage(anyhow!(
+            "say which dead letters are meant: an ID, a filter such as --job, or --all"
+        )));
+    }
+    Ok(Request { job, project, queue, error_class, since, until, all, dry_run, reason, cursor: None })
+}

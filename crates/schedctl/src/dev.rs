@@ -1,0 +1,141 @@
+//! `schedctl dev`: a whole installation in one folder.
+//!
+//! Starts a private PostgreSQL and the real daemons as child processes, passes on their logs, applies jobs files, and stops
+//! everything in order when asked to: workers first, which finish what they run, then the scheduler, the API, PostgreSQL.
+//! A second signal kills. However `schedctl` ends, even by `kill -9`, no process of the installation stays; the data does,
+//! and the next `dev` in the folder goes on with it.
+//!
+//! Design notes. Child processes, not the daemons' libraries in this process: what is tried here is what is deployed, one
+//! of them can be killed by hand to see what the others do, and none brings the others down. All children are started
+//! from the main thread, because the kernel ties them to the thread and not to the process that starts them; hence
+//! everything below is one future.
+
+mod banner;
+mod daemon;
+mod daemons;
+pub(crate) mod folder;
+mod installation;
+mod leftovers;
+mod log;
+mod once;
+mod ports;
+mod postgres;
+mod programs;
+mod queues;
+mod runs;
+mod verdict;
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use sched_runtime::exit::{self, ExitError};
+use sched_runtime::private_file;
+use sched_runtime::shutdown::Shutdown;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
+
+use crate::api::Api;
+use crate::cli::{DevArgs, Globals};
+use crate::commands;
+use crate::consent;
+use crate::endpoint::{ApiPlace, DATA_DIR, Source};
+use crate::failure::{CommandResult, failure, usage};
+use crate::manifest::Files;
+use crate::output::Output;
+
+use folder::Folder;
+use installation::Installation;
+use log::Log;
+use programs::Programs;
+
+/// Runs the command.
+pub(crate) async fn run(args: DevArgs, globals: &Globals, here: &Path) -> CommandResult {
+    // A mistake in a file is worth no installation; so it is looked for before anything starts.
+    let files = if args.apply.is_empty() { None } else { Some(Files::read(&args.apply)?) };
+    let programs = Programs::find(args.worker_program.as_deref().map(|own| here.join(own))).map_err(usage)?;
+    let shutdown = Shutdown::listen().map_err(failure)?;
+    let log = Log::new();
+    let dir = here.join(globals.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR)));
+    if args.reset && !args.yes && dir.exists() {
+        consent::ask(
+            &format!("--reset removes the data in {}", dir.display()),
+            "--yes",
+            consent::Unattended::Refuse,
+        )?;
+    }
+    let folder = Folder::own(&dir).map_err(failure)?;
+    leftovers::wait_until_gone(&folder, log, &shutdown).await?;
+    if args.reset {
+        installation::clear(&folder, log).await?;
+    }
+    let mut installation = Installation::prepare(folder, log);
+    let result = tokio::select! {
+        result = live(&mut installation, &args, files, &programs, globals) => result,
+        () = shutdown.soft.cancelled() => {
+            log.say("Stopping everything; press Ctrl-C again to kill instead.");
+            if args.once { Err(failure(anyhow!("stopped before every job had executed"))) } else { Ok(exit::OK) }
+        }
+    };
+    let stopped = installation.stop(&shutdown.hard).await;
+    // Why it did not live matters more than that it did not die well.
+    let code = result?;
+    stopped?;
+    if shutdown.hard.is_cancelled() {
+        return Err(failure(anyhow!(
+            "stopped at once by a second signal; work in progress was left to be recovered"
+        )));
+    }
+    log.say(&format!("Everything has stopped; the data stays in {}.", dir.display()));
+    Ok(code)
+}
+
+/// From nothing to the end of the work, or for ever.
+async fn live(
+    installation: &mut Installation,
+    args: &DevArgs,
+    files: Option<Files>,
+    programs: &Programs,
+    globals: &Globals,
+) -> CommandResult {
+    let queues = files.as_ref().map(Files::queues).unwrap_or_default();
+    installation.start(args, programs, queues).await?;
+    banner::print(installation, globals);
+    let url = installation.api_url().parse().map_err(failure)?;
+    let key = private_file::read(&installation.folder().api_key()).map_err(failure)?;
+    let key = Some(SecretString::from(key.expose_secret().trim().to_owned()));
+    let api = Api::new(ApiPlace { url, key, source: Source::Dev(installation.description()) })?;
+    let work = work(&api, args, files, installation.log(), Output::new(globals.output));
+    let (known, mut wanted) = watch::channel(installation.served().clone());
+    tokio::select! {
+        done = work => done,
+        never = runs::tell(&api, installation.log()) => match never {},
+        never = queues::follow(&api, &known) => match never {},
+        error = installation.keep(&mut wanted) => Err(error),
+    }
+}
+
+async fn work(api: &Api, args: &DevArgs, files: Option<Files>, log: Log, output: Output) -> CommandResult {
+    let Some(files) = files else { return std::future::pending().await };
+    let started = once::database_time(api).await?;
+    apply(api, &files, log).await?;
+    if !args.once {
+        return std::future::pending().await;
+    }
+    once::wait_and_check(api, &files, started, args.once_timeout, log, output).await?;
+    Ok(exit::OK)
+}
+
+async fn apply(api: &Api, files: &Files, log: Log) -> Result<(), ExitError> {
+    let result = commands::apply(api, files, false).await?;
+    let count = |wanted| result.results.iter().filter(|applied| applied.change == wanted).count();
+    log.say(&format!(
+        "Applied the files: {} created, {} updated, {} unchanged.",
+        count(sched_wire::Change::Created),
+        count(sched_wire::Change::Updated),
+        count(sched_wire::Change::Unchanged),
+    ));
+    if result.results.is_empty() {
+        return Err(usage(anyhow!("the files given with --apply describe nothing")));
+    }
+    Ok(())
+}

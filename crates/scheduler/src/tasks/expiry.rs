@@ -1,0 +1,173 @@
+//! What waits in vain: dispatches that nobody began in time are given up, and queues that nobody serves are told.
+//!
+//! Each run looks, in one statement, at the end of an index for dispatches whose time is over, and at the names of the queues in which
+//! something waits; only if there is anything to write does it open a fenced transaction. Claims pass over what has expired by themselves, so that
+//! nothing is begun too late while no leader looks. A run that dies leaves the same to the next.
+
+use std::time::Duration;
+
+use sched_model::domain::ids::{JobId, TenantId};
+use sched_model::events::append::{self, NewEvent};
+use sched_model::running::expiry::{self, Begun, Expired, Over};
+use sched_model::{
+    Conn, DbError,
+    connection::notify,
+    dispatching::{overlap_queue, tick},
+    transact,
+};
+use sched_runtime::driver::{Activation, Report};
+use sched_runtime::tasks::BoxError;
+use serde_json::json;
+
+use super::{Scope, tell_waiting, within};
+
+/// Time between two runs: how much later than it expires a dispatch is told to have expired.
+pub const PERIOD: Duration = Duration::from_secs(10);
+/// How long something must have waited in a queue without a worker before that is told: longer than a worker takes to be restarted.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// A run may take no longer; what it has committed stays.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+/// Most dispatches given up in one transaction.
+const BATCH: i64 = 500;
+
+/// Looks after what waits.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The term it works in.
+    pub scope: Scope,
+    /// How long something must have waited in a queue without a worker before that is told.
+    pub patience: Duration,
+}
+
+impl Activation for Waiting {
+    fn name(&self) -> &'static str {
+        "waiting"
+    }
+
+    async fn run_once(&mut self) -> Result<Report, BoxError> {
+        within(RUN_LIMIT, self.run()).await
+    }
+}
+
+impl Drop for Waiting {
+    /// Who does not lead any more does not know.
+    fn drop(&mut self) {
+        metrics::gauge!("sched_queues_unserved").set(0.0);
+    }
+}
+
+impl Waiting {
+    async fn run(&self) -> Result<Report, DbError> {
+        let mut conn = self.scope.database.conn().await?;
+        let found = expiry::look(&mut conn, self.patience).await?;
+        let mut expired = 0;
+        let mut is_full = false;
+        if found.has_expired {
+            let (given_up, released) =
+                transact(&mut conn, "expire_dispatches", async |conn: &mut Conn| self.expire(conn).await)
+                    .await?;
+            tell_waiting(&mut conn, &released).await;
+            if !given_up.is_empty()
+                && let Err(error) = notify::jobs_ended(&mut conn).await
+            {
+                tracing::debug!(
+                    error = error.with_causes(),
+                    "Telling of ended jobs failed; they are found later."
+                );
+            }
+            given_up.iter().for_each(tell_expired);
+            expired = given_up.len();
+            is_full = i64::try_from(expired).unwrap_or(i64::MAX) >= BATCH;
+        }
+        metrics::gauge!("sched_queues_unserved")
+            .set(f64::from(u32::try_from(found.unserved.len()).unwrap_or(u32::MAX)));
+        let (mut begun, mut over) = (Vec::new(), Vec::new());
+        if !found.is_noted() {
+            let noted =
+                transact(&mut conn, "note_unserved", async |conn: &mut Conn| self.note(conn).await).await?;
+            (begun, over) = noted;
+            begun.iter().for_each(tell_begun);
+            over.iter().for_each(tell_over);
+        }
+        if expired == 0 && begun.is_empty() && over.is_empty() {
+            return Ok(Report::idle());
+        }
+        let report = Report::worked(json!({
+            "dispatches_expired": expired, "queues_unserved": begun.len(), "queues_served_again": over.len(),
+        }));
+        Ok(if is_full { report.next_in(Duration::ZERO) } else { report })
+    }
+
+    /// Returns what has expired, and the queues in which others of the same jobs wait now that stood in line behind it.
+    async fn expire(&self, conn: &mut Conn) -> Result<(Vec<Expired>, Vec<String>), DbError> {
+        tick::fence(conn, self.scope.instance, self.scope.term).await?;
+        let expired = expiry::expire(conn, BATCH).await?;
+        let mut lines: Vec<(TenantId, JobId)> =
+            expired.iter().filter(|one| one.has_line).map(|one| (one.tenant_id, one.job_id)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let released = overlap_queue::release(conn, &lines).await?;
+        append::append(conn, &expired.iter().map(expired_event).collect::<Vec<_>>()).await?;
+        Ok((expired, released))
+    }
+
+    async fn note(&self, conn: &mut Conn) -> Result<(Vec<Begun>, Vec<Over>), DbError> {
+        tick::fence(conn, self.scope.instance, self.scope.term).await?;
+        let found = expiry::look(conn, self.patience).await?;
+        let (begun, over) = expiry::note_unserved(conn, &found.unserved).await?;
+        let told: Vec<NewEvent> = begun.iter().map(begun_event).chain(over.iter().map(over_event)).collect();
+        append::append(conn, &told).await?;
+        Ok((begun, over))
+    }
+}
+
+fn tell_expired(expired: &Expired) {
+    tracing::warn!(
+        dispatch.id = %expired.dispatch_id, job.name = expired.job_name, queue = expired.queue, error = expired.message,
+        "A dispatch is given up: nobody has begun it in time."
+    );
+    metrics::counter!("sched_dispatches_expired_total").increment(1);
+}
+
+fn tell_begun(begun: &Begun) {
+    tracing::error!(
+        queue = begun.queue, since = %begun.since,
+        "Dispatches wait in a queue that no living worker serves. Start one with --worker-queues naming it."
+    );
+}
+
+fn tell_over(over: &Over) {
+    if over.has_live_worker {
+        tracing::info!(queue = over.queue, "A queue is served again.");
+    } else {
+        tracing::info!(queue = over.queue, "Nothing waits any more in a queue that no living worker serves.");
+    }
+}
+
+fn expired_event(expired: &Expired) -> NewEvent {
+    NewEvent {
+        tenant_id: Some(expired.tenant_id),
+        project_id: expired.project_id,
+        job_id: Some(expired.job_id),
+        dispatch_id: Some(expired.dispatch_id),
+        event_type: append::DISPATCH_EXPIRED,
+        payload: json!({
+            "job_name": expired.job_name, "queue": expired.queue, "scheduled_for": expired.scheduled_for,
+            "available_at": expired.available_at, "expires_at": expired.expires_at, "reason": expired.message,
+        }),
+    }
+}
+
+fn begun_event(begun: &Begun) -> NewEvent {
+    of_installation(append::QUEUE_UNSERVED, json!({"queue": begun.queue, "since": begun.since}))
+}
+
+fn over_event(over: &Over) -> NewEvent {
+    let payload = json!({"queue": over.queue, "since": over.since, "has_live_worker": over.has_live_worker});
+    of_installation(append::QUEUE_UNSERVED_ENDED, payload)
+}
+
+/// Workers serve a queue by its name, for all tenants.
+const fn of_installation(event_type: &'static str, payload: serde_json::Value) -> NewEvent {
+    NewEvent { tenant_id: None, project_id: None, job_id: None, dispatch_id: None, event_type, payload }
+}

@@ -1,0 +1,239 @@
+//! A job's schedule as it is stored and sent: `schedule_config`, the time zone and the daylight-saving choices.
+//!
+//! Responsible for shapes, types and names of fields; what they mean is each schedule's own module. One schedule, or
+//! several of the same kind in `any_of`. A field nobody knows is refused, so that a misspelt one cannot be ignored. Pure; every error carries the path of the field.
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
+
+use sched_vocabulary::schedule::{DstGap, DstOverlap, JobType};
+
+use super::{
+    CronSchedule, Schedule,
+    cron::{self, CronOptions, CronSpec},
+    error::{Quoted, ScheduleError},
+    interval::{Interval, Period},
+    zone::Zone,
+};
+
+const CONFIG: &str = "schedule_config";
+const PERIOD_FIELDS: [&str; 5] = ["weeks", "days", "hours", "minutes", "seconds"];
+
+/// The field that holds several schedules.
+pub(super) const ANY_OF: &str = "any_of";
+
+/// A schedule that does not fire after this instant has nothing ahead of it.
+const PROBE: DateTime<Utc> = match DateTime::from_timestamp(4_102_444_800, 0) {
+    Some(at) => at,
+    None => panic!("chrono has the year 2100"),
+};
+
+/// Most schedules of one job.
+const MOST_MEMBERS: usize = 20;
+
+/// What a schedule is read from: the columns of a job that say when it fires.
+#[derive(Debug, Clone, Copy)]
+pub struct ScheduleSource<'a> {
+    /// The kind, which decides what `config` may hold.
+    pub job_type: JobType,
+    /// `schedule_config`: an object.
+    pub config: &'a Value,
+    /// IANA name of the zone in which wall-clock times are read.
+    pub timezone: &'a str,
+    /// What becomes of wall-clock times that do not exist; `None` leaves it to the schedule.
+    pub dst_gap: Option<DstGap>,
+    /// What becomes of wall-clock times that occur twice; `None` leaves it to the schedule.
+    pub dst_overlap: Option<DstOverlap>,
+    /// When the job was created: the anchor of an interval that names none.
+    pub created_at: DateTime<Utc>,
+    /// What `H` in a cron expression is computed from: [`hash_key()`] of a job, or any text for an example.
+    pub hash_key: &'a str,
+}
+
+/// What the `H` of a job's cron expression is computed from.
+///
+/// The name, not the id: a job that is deleted and created anew keeps its times. The tenant, so that a name that many tenants
+/// use does not bring all of them to one minute.
+pub fn hash_key(tenant: uuid::Uuid, job_name: &str) -> String {
+    format!("{tenant}/{job_name}")
+}
+
+pub(super) fn parse(source: &ScheduleSource<'_>) -> Result<Schedule, ScheduleError> {
+    let zone = Zone::parse(source.timezone)?;
+    let Value::Object(config) = source.config else {
+        return Err(ScheduleError::invalid(CONFIG, "is not an object"));
+    };
+    let reader = Reader { source, zone: &zone };
+    let Some(members) = config.get(ANY_OF) else {
+        return reader.read(config, &Place(CONFIG.to_owned()));
+    };
+    let place = Place(CONFIG.to_owned());
+    place.refuse_unknown(config, &[ANY_OF])?;
+    let members = members.as_array().map(Vec::as_slice).unwrap_or_default();
+    if members.is_empty() || members.len() > MOST_MEMBERS || source.job_type == JobType::Manual {
+        return Err(ScheduleError::invalid(
+            place.field(ANY_OF),
+            format!("must be a list of 1 to {MOST_MEMBERS} schedules, each of the kind that job_type names"),
+        ));
+    }
+    let members = members.iter().enumerate().map(|(index, member)| {
+        let place = Place(place.field(&format!("{ANY_OF}.{index}")));
+        match member {
+            Value::Object(member) => reader.read(member, &place),
+            _ => Err(ScheduleError::invalid(place.0, "is not an object")),
+        }
+    });
+    members.collect::<Result<_, _>>().map(Schedule::Union)
+}
+
+/// Path of an object in the job.
+struct Place(String);
+
+impl Place {
+    fn field(&self, name: &str) -> String {
+        format!("{}.{name}", self.0)
+    }
+
+    fn refuse_unknown(&self, config: &Map<String, Value>, known: &[&str]) -> Result<(), ScheduleError> {
+        let Some(unknown) = config.keys().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(ScheduleError::invalid(
+            self.0.clone(),
+            format!("{} is no field of this kind of schedule; allowed are {known}", Quoted(unknown)),
+        ))
+    }
+
+    /// An RFC 3339 instant, cut to the microsecond.
+    fn instant(
+        &self,
+        config: &Map<String, Value>,
+        field: &str,
+    ) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        let Some(value) = config.get(field) else { return Ok(None) };
+        let text = value.as_str().unwrap_or_default();
+        match DateTime::parse_from_rfc3339(text) {
+            Ok(at) => Ok(Some(super::whole_microseconds(at.to_utc()))),
+            Err(error) => Err(ScheduleError::invalid(
+                self.field(field),
+                format!(
+                    "is no instant ({error}); write RFC 3339 with an offset, such as `2030-01-31T09:00:00Z`, not {}",
+                    Quoted(&value.to_string())
+                ),
+            )),
+        }
+    }
+}
+
+/// Reads the schedules of one job, which share its kind and zone.
+struct Reader<'a> {
+    source: &'a ScheduleSource<'a>,
+    zone: &'a Zone,
+}
+
+impl Reader<'_> {
+    fn read(&self, config: &Map<String, Value>, place: &Place) -> Result<Schedule, ScheduleError> {
+        match self.source.job_type {
+            JobType::Cron => {
+                let spec = self.cron_spec(config, place)?;
+                let Self { source, zone } = self;
+                let cron = CronSchedule::new(spec, (*zone).clone(), source.dst_gap, source.dst_overlap);
+                match cron.next_after(PROBE)? {
+                    Some(_) => Ok(Schedule::Cron(cron)),
+                    None => Err(ScheduleError::NeverFires {
+                        field: place.0.clone(),
+                        message: format!(
+                            "`{}` never fires: in {zone} clocks skip all its times; set dst_gap to `shift` or choose another time",
+                            cron.spec()
+                        ),
+                    }),
+                }
+            }
+            JobType::Interval => self.interval(config, place).map(Schedule::Interval),
+            JobType::OneOff => {
+                place.refuse_unknown(config, &["run_at"])?;
+                let at = place.instant(config, "run_at")?;
+                at.map(Schedule::OneOff).ok_or_else(|| {
+                    ScheduleError::invalid(
+                        place.field("run_at"),
+                        "is missing; give an instant such as `2030-01-31T09:00:00Z`",
+                    )
+                })
+            }
+            JobType::Manual => {
+                place.refuse_unknown(config, &[])?;
+                Ok(Schedule::Manual)
+            }
+        }
+    }
+
+    fn cron_spec(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
+        let Some(expression) = config.get("expression") else { return self.cron_fields(config, place) };
+        if let Some(field) = config.keys().find(|key| cron::field_names(true).contains(&key.as_str())) {
+            return Err(ScheduleError::invalid(
+                place.field(field),
+                "stands beside `expression`; give one or the other",
+            ));
+        }
+        place.refuse_unknown(config, &["expression", "seconds"])?;
+        let seconds = match config.get("seconds") {
+            None => false,
+            Some(Value::Bool(seconds)) => *seconds,
+            Some(_) => {
+                return Err(ScheduleError::invalid(
+                    place.field("seconds"),
+                    "is neither true nor false; true means that the expression has six fields, the first being the second",
+                ));
+            }
+        };
+        let Value::String(text) = expression else {
+            return Err(ScheduleError::invalid(place.field("expression"), "is not text"));
+        };
+        let options = CronOptions { hash_key: self.source.hash_key, seconds };
+        CronSpec::parse_with(text, &options).map_err(|error| {
+            error.relocated(|field, message| {
+                let message = if field == "expression" { message } else { format!("{field} {message}") };
+                (place.field("expression"), message)
+            })
+        })
+    }
+
+    /// The field form; naming a second is asking for seconds.
+    fn cron_fields(&self, config: &Map<String, Value>, place: &Place) -> Result<CronSpec, ScheduleError> {
+        place.refuse_unknown(config, &[&["expression"][..], cron::field_names(true)].concat())?;
+        let options = CronOptions { hash_key: self.source.hash_key, seconds: config.contains_key("second") };
+        CronSpec::from_fields_with(config, &options)
+            .map_err(|error| error.relocated(|field, message| (place.field(&field), message)))
+    }
+
+    fn interval(&self, config: &Map<String, Value>, place: &Place) -> Result<Interval, ScheduleError> {
+        place.refuse_unknown(config, &[&PERIOD_FIELDS[..], &["anchor"]].concat())?;
+        let part = |field: &str| match config.get(field) {
+            None => Ok(0),
+            Some(value) => value.as_u64().and_then(|number| u32::try_from(number).ok()).ok_or_else(|| {
+                ScheduleError::invalid(
+                    place.field(field),
+                    format!("is not a whole number from 0 to {}", u32::MAX),
+                )
+            }),
+        };
+        let period = Period {
+            weeks: part("weeks")?,
+            days: part("days")?,
+            hours: part("hours")?,
+            minutes: part("minutes")?,
+            seconds: part("seconds")?,
+        };
+        let anchor = place.instant(config, "anchor")?.unwrap_or(self.source.created_at);
+        Interval::new(period, anchor, self.zone).ok_or_else(|| {
+            ScheduleError::invalid(
+                place.0.clone(),
+                format!(
+                    "adds up to {} seconds; the sum of {} must be from 1 second to {} days",
+                    period.total().num_seconds(),
+                    PERIOD_FIELDS.join(", "),
+                    Period::LONGEST.num_days()
+                ),
+            )
+        })
+    }
+}

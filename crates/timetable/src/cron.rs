@@ -1,0 +1,221 @@
+//! Cron: wall-clock times named by a crontab expression, or by its field form.
+//!
+//! Responsible for the dialect users write and for the next matching wall-clock time. Knows no zone: what a
+//! wall-clock time means in a zone is `wall_clock`'s. The text is read by our own parser (`split`, `field`, `reader`)
+//! and handed to the saffron engine as explicit values only (`engine`), so none of that engine's parsing faults can be
+//! met.
+//!
+//! The dialect: five fields `minute hour day month day_of_week`, or six with `second` before them where the caller asks
+//! for seconds ([`CronOptions`]), which for a nickname is second 0; 0 and 7 are Sunday, 1 is Monday; names in any case;
+//! lists, ranges, steps; a range whose start is greater than its end goes round (`22-2` is 22, 23, 0, 1, 2); `?` is
+//! `*`; `L`, `L-n`, `LW`, `nW`, `n#k`, `nL`, each also in a list; `H`, `H/n`, `H(a-b)`, `H(a-b)/n` (`hash`);
+//! nicknames. Where both day fields are restricted, a day that matches either matches; `*/1` is `*`, every other step
+//! restricts. `nW` is a day of months that have a day n: `31W` skips April instead of moving to its end, which is what
+//! `LW` is for.
+//!
+//! A `CronSpec` is immutable and freely shared. Parsing fails with the field, the offending text and what is allowed;
+//! `next_naive` does not panic and is bounded, and an engine that misbehaves all the same becomes an error.
+
+mod engine;
+#[cfg(test)]
+mod engine_faults;
+mod field;
+mod field_form;
+mod hash;
+mod names;
+mod pitfalls;
+mod reader;
+mod seconds;
+mod split;
+mod values;
+
+use std::{fmt, str::FromStr};
+
+use chrono::NaiveDateTime;
+
+use self::{
+    engine::Engine,
+    field::{Field, Reading},
+    values::{Kind, ValueSet, Weekdays},
+};
+use super::error::ScheduleError;
+
+pub use field_form::field_names;
+
+pub(super) use crate::cron::names::enumeration;
+pub(super) use pitfalls::pitfalls;
+
+/// Longest expression accepted, in bytes.
+pub const MAX_EXPRESSION_LENGTH: usize = 256;
+
+/// The field name that errors about an expression as a whole carry.
+const EXPRESSION: &str = "expression";
+
+/// How an expression is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CronOptions<'a> {
+    /// What `H` is computed from, by the rule in the module `hash`: the same for one job for ever, another for another
+    /// job. With the empty key `H` is an example.
+    pub hash_key: &'a str,
+    /// Six fields, the first being the second, instead of five.
+    pub seconds: bool,
+}
+
+/// A cron expression, checked and ready to be asked for its next time.
+///
+/// Two are equal when their normal text and the values that `H` stands for are.
+#[derive(Clone)]
+pub struct CronSpec {
+    canonical: String,
+    wildcard_time: bool,
+    /// Boxed, for it is needed only for words and would make every schedule three times as large.
+    fields: Box<Fields>,
+    /// The seconds of a minute at which it fires; `None` if it has no such field and fires on whole minutes.
+    seconds: Option<ValueSet>,
+    engine: Engine,
+}
+
+/// The five or six fields of an expression.
+#[derive(Clone, PartialEq, Eq)]
+struct Fields {
+    second: Option<Field>,
+    minute: Field,
+    hour: Field,
+    day: Field,
+    month: Field,
+    day_of_week: Field,
+}
+
+impl Fields {
+    fn iter(&self) -> impl Iterator<Item = (Kind, &Field)> {
+        let second = self.second.iter().map(|second| (Kind::Second, second));
+        second.chain([
+            (Kind::Minute, &self.minute),
+            (Kind::Hour, &self.hour),
+            (Kind::Day, &self.day),
+            (Kind::Month, &self.month),
+            (Kind::DayOfWeek, &self.day_of_week),
+        ])
+    }
+}
+
+impl CronSpec {
+    /// Reads a crontab expression of five fields or a nickname such as `@daily`, `H` with the empty key.
+    pub fn parse(text: &str) -> Result<Self, ScheduleError> {
+        Self::parse_with(text, &CronOptions::default())
+    }
+
+    /// Reads a crontab expression or a nickname such as `@daily`. Errors carry the name of the cron field that is
+    /// wrong (`second`, `minute`, `hour`, `day`, `month`, `day_of_week`), or `expression`.
+    pub fn parse_with(text: &str, options: &CronOptions<'_>) -> Result<Self, ScheduleError> {
+        let reading = Reading { weekdays: Weekdays::FromSunday, hash_key: options.hash_key };
+        let field = |kind, text| Field::parse(kind, reading, text);
+        let (second, [minute, hour, day, month, day_of_week]) = split::fields(text, options.seconds)?;
+        Self::build(Fields {
+            second: second.map(|second| field(Kind::Second, second)).transpose()?,
+            minute: field(Kind::Minute, minute)?,
+            hour: field(Kind::Hour, hour)?,
+            day: field(Kind::Day, day)?,
+            month: field(Kind::Month, month)?,
+            day_of_week: field(Kind::DayOfWeek, day_of_week)?,
+        })
+    }
+
+    fn build(fields: Fields) -> Result<Self, ScheduleError> {
+        let words: Vec<String> = fields.iter().map(|(kind, field)| field.print(kind)).collect();
+        let canonical = words.join(" ");
+        if canonical.len() > MAX_EXPRESSION_LENGTH {
+            return Err(ScheduleError::invalid(
+                EXPRESSION,
+                format!(
+                    "is {} bytes long in its normal form; at most {MAX_EXPRESSION_LENGTH} are allowed",
+                    canonical.len()
+                ),
+            ));
+        }
+        let Some(engine) = Engine::compile(&fields)? else {
+            let hashed = fields.iter().any(|(_, field)| field.uses_hash());
+            let of_job = if hashed { " with the values that this job has for H" } else { "" };
+            return Err(ScheduleError::NeverFires {
+                field: EXPRESSION.to_owned(),
+                message: format!("`{canonical}` never fires{of_job}; none of its months has such a day"),
+            });
+        };
+        Ok(Self {
+            canonical,
+            wildcard_time: fields.minute.is_wildcard() || fields.hour.is_wildcard(),
+            seconds: fields.second.as_ref().map(|second| second.values),
+            fields: Box::new(fields),
+            engine,
+        })
+    }
+
+    /// The first matching wall-clock time after `after`: on a whole second if the expression has seconds, else on a
+    /// whole minute. `None` past the year 9999.
+    pub fn next_naive(&self, after: NaiveDateTime) -> Result<Option<NaiveDateTime>, ScheduleError> {
+        let next = match self.seconds {
+            Some(seconds) => seconds::next_after(&self.engine, seconds, after),
+            None => self.engine.next_after(after),
+        };
+        next.map_err(|fault| ScheduleError::Engine {
+            field: EXPRESSION.to_owned(),
+            message: format!("`{}` cannot be computed after {after}: {fault}", self.canonical),
+        })
+    }
+
+    /// The expression in its normal form: parsing it with the same options yields an equal value.
+    pub fn canonical(&self) -> &str {
+        &self.canonical
+    }
+
+    /// The expression as an English sentence, on a 24-hour clock. `H` is said as the values it stands for.
+    pub fn sentence(&self) -> String {
+        crate::cron::names::sentence(&self.fields)
+    }
+
+    /// Most fires of one day.
+    pub(super) fn most_per_day(&self) -> u64 {
+        let values = |values: ValueSet| u64::try_from(values.iter().count()).unwrap_or(u64::MAX);
+        values(self.fields.minute.values) * values(self.fields.hour.values) * self.seconds.map_or(1, values)
+    }
+
+    /// Whether the minute or the hour field starts with `*` or with `H/n`, which is `*/n` spread over the jobs, so that
+    /// the schedule follows elapsed time over a daylight-saving change instead of a time on the clock. `H` alone and
+    /// `H` with a range are times on the clock, and the second field has no say.
+    pub fn wildcard_time(&self) -> bool {
+        self.wildcard_time
+    }
+
+    /// Whether the times depend on the hash key.
+    pub fn uses_hash(&self) -> bool {
+        self.fields.iter().any(|(_, field)| field.uses_hash())
+    }
+}
+
+impl PartialEq for CronSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.canonical == other.canonical && self.fields == other.fields
+    }
+}
+
+impl Eq for CronSpec {}
+
+impl fmt::Debug for CronSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CronSpec").field(&self.canonical).finish()
+    }
+}
+
+impl fmt::Display for CronSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.canonical)
+    }
+}
+
+impl FromStr for CronSpec {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        Self::parse(text)
+    }
+}

@@ -1,0 +1,212 @@
+//! What a cron expression says that its writer may not have meant.
+//!
+//! Looks at the text that was written as well as at what it means, for a number and a name of the same weekday differ
+//! only to a reader. Says nothing that depends on a zone or on the present; that is the schedule's `warnings`. Each
+//! warning is a fragment that begins with the field. Pure and total: text it cannot read warns of nothing, because
+//! such an expression was refused before.
+
+use serde_json::{Map, Value};
+
+use super::{
+    super::error::Quoted,
+    CronSpec, Fields,
+    field::{Leading, Special},
+    reader::number,
+    values::{Kind, Weekdays},
+};
+use crate::cron::names::{MONTHS, enumeration};
+
+/// The fields as they were written.
+struct Written {
+    weekdays: Weekdays,
+    texts: Vec<(Kind, String)>,
+}
+
+/// What may surprise in `spec`, which was read from `config`.
+pub(in super::super) fn pitfalls(spec: &CronSpec, config: &Map<String, Value>) -> Vec<String> {
+    let fields = &spec.fields;
+    let written = Written::of(fields, config);
+    let mut warnings = Vec::new();
+    warnings.extend(written.numeric_weekday(fields));
+    warnings.extend(written.either_day(fields));
+    for (kind, text) in &written.texts {
+        warnings.extend(text.split(',').filter_map(|item| uneven_step(*kind, written.weekdays, item.trim())));
+    }
+    warnings.extend(missing_days(fields));
+    warnings.extend(missing_workdays(fields));
+    warnings
+}
+
+impl Written {
+    fn of(fields: &Fields, config: &Map<String, Value>) -> Self {
+        let kinds = fields.iter().map(|(kind, _)| kind);
+        let Some(expression) = config.get("expression") else {
+            let text = |name: &str| match config.get(name)? {
+                Value::String(text) => Some(text.clone()),
+                number => Some(number.to_string()),
+            };
+            let texts = kinds.filter_map(|kind| Some((kind, text(kind.name())?)));
+            return Self { weekdays: Weekdays::FromMonday, texts: texts.collect() };
+        };
+        let text = expression.as_str().unwrap_or_default();
+        // A nickname is one word: nobody wrote the fields that it stands for.
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let words = if words.len() == 1 { Vec::new() } else { words };
+        let texts = kinds.zip(words.into_iter().map(str::to_owned)).collect();
+        Self { weekdays: Weekdays::FromSunday, texts }
+    }
+
+    fn text(&self, kind: Kind) -> Option<&str> {
+        self.texts.iter().find(|(other, _)| *other == kind).map(|(_, text)| text.as_str())
+    }
+
+    fn numeric_weekday(&self, fields: &Fields) -> Option<String> {
+        let text = self.text(Kind::DayOfWeek)?;
+        let day_of = |item: &'_ str| item.split(['/', '#']).next().unwrap_or_default().to_owned();
+        // Whoever knows `H` in an expression counts its weekdays as we do.
+        let ours = |item: &str| self.weekdays == Weekdays::FromSunday && is_hash(item);
+        let numeric =
+            text.split(',').any(|item| !ours(item) && day_of(item).bytes().any(|byte| byte.is_ascii_digit()));
+        let here = match self.weekdays {
+            Weekdays::FromSunday => "here 1 is Monday, and 0 and 7 are Sunday",
+            Weekdays::FromMonday => "here, in the field form, 0 is Monday and 6 is Sunday",
+        };
+        numeric.then(|| {
+            format!(
+                "day_of_week: the numbers in {} mean other weekdays elsewhere; {here}; `{}` is read alike everywhere",
+                Quoted(text),
+                fields.day_of_week.print(Kind::DayOfWeek)
+            )
+        })
+    }
+
+    /// Other programs read two restricted day fields as days that match both.
+    fn either_day(&self, fields: &Fields) -> Option<String> {
+        let (day, weekday) = (self.text(Kind::Day)?, self.text(Kind::DayOfWeek)?);
+        if fields.day.star || fields.day_of_week.star {
+            return None;
+        }
+        let hashed = |text: &str| text.split(',').any(is_hash);
+        let other = match self.weekdays {
+            Weekdays::FromMonday => "APScheduler",
+            Weekdays::FromSunday if day.starts_with('*') || weekday.starts_with('*') => "vixie cron",
+            Weekdays::FromSunday if hashed(day) || hashed(weekday) => "Jenkins",
+            Weekdays::FromSunday => return None,
+        };
+        Some(format!(
+            "day, day_of_week: a day that matches either {} or {} fires here; {other} would need both to match",
+            Quoted(day),
+            Quoted(weekday)
+        ))
+    }
+}
+
+/// Whether an item is `H` in any form.
+fn is_hash(item: &str) -> bool {
+    item.starts_with(['H', 'h'])
+}
+
+/// A step that is meant to go on and on, but begins again before it has come round.
+fn uneven_step(kind: Kind, weekdays: Weekdays, item: &str) -> Option<String> {
+    let (range, step) = item.split_once('/')?;
+    let step = number(step).filter(|step| *step > 1)?;
+    let (unit, cycle) = unit_and_cycle(kind);
+    let size = kind.max() - kind.min() + 1;
+    if range.eq_ignore_ascii_case("H") {
+        let seldom = if kind == Kind::Day { "seldom" } else { "not" };
+        return (kind == Kind::Day || !size.is_multiple_of(step)).then(|| {
+            format!(
+                "{}: {} begins again every {cycle}, so the step from one {cycle} to the next is {seldom} {step} {unit}",
+                kind.name(),
+                Quoted(item)
+            )
+        });
+    }
+    let first = match range.split_once('-') {
+        None if range == "*" => kind.min(),
+        None => kind.parse_value(range, weekdays)?,
+        Some((first, last)) => {
+            let whole = (kind.parse_value(first, weekdays)?, kind.parse_value(last, weekdays)?);
+            if whole != (kind.min(), kind.max()) {
+                return None;
+            }
+            kind.min()
+        }
+    };
+    if kind == Kind::Day {
+        return Some(format!(
+            "day: {} begins again at {first} every month, so the last step of a month is seldom {step} days",
+            Quoted(item)
+        ));
+    }
+    let last = kind.max().checked_sub(first)? / step * step + first;
+    let distance = size - (last - first);
+    let name = |value| match kind {
+        Kind::DayOfWeek => kind.print_value(weekdays.counted_from_sunday(value)),
+        _ => kind.print_value(value),
+    };
+    (distance != step).then(|| {
+        format!(
+            "{}: {} begins again every {cycle}: from {} to the next {} it is {distance}, not {step} {unit}",
+            kind.name(),
+            Quoted(item),
+            name(last),
+            name(first)
+        )
+    })
+}
+
+fn unit_and_cycle(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Second => ("seconds", "minute"),
+        Kind::Minute => ("minutes", "hour"),
+        Kind::Hour => ("hours", "day"),
+        Kind::Day => ("days", "month"),
+        Kind::Month => ("months", "year"),
+        Kind::DayOfWeek => ("days", "week"),
+    }
+}
+
+/// Days 29 to 31 that some of the months lack. The end of a run (`25-31`) means the end of the month and is left alone,
+/// and so are steps, of which `uneven_step` speaks.
+fn missing_days(fields: &Fields) -> Vec<String> {
+    if fields.day.star || matches!(fields.day.leading, Some(Leading::Star(_))) {
+        return Vec::new();
+    }
+    let days: Vec<u8> = fields.day.values.iter().collect();
+    let lonely = days.iter().filter(|day| **day > 28 && !days.contains(&(*day - 1)));
+    let warning = |day: &u8| {
+        let months = months_without(fields, *day)?;
+        Some(format!(
+            "day: {months} no day {day} and nothing fires there instead; `L` is the last day of every month"
+        ))
+    };
+    lonely.filter_map(warning).collect()
+}
+
+fn missing_workdays(fields: &Fields) -> Vec<String> {
+    let warning = |special: &Special| {
+        let Special::NearestWorkday(day @ 29..) = special else { return None };
+        let months = months_without(fields, *day)?;
+        Some(format!(
+            "day: {months} no day {day}, so `{day}W` skips them; `LW` is the last working day of every month"
+        ))
+    };
+    fields.day.specials.iter().filter_map(warning).collect()
+}
+
+/// `April and June have`, for the months of the expression that are too short.
+fn months_without(fields: &Fields, day: u8) -> Option<String> {
+    let short = |month: &u8| match month {
+        2 => day > 28,
+        4 | 6 | 9 | 11 => day > 30,
+        _ => false,
+    };
+    let name = |month: u8| match (month, MONTHS.get(usize::from(month - 1))) {
+        (2, _) if day == 29 => "February of most years".to_owned(),
+        (_, name) => name.copied().unwrap_or_default().to_owned(),
+    };
+    let names: Vec<String> = fields.month.values.iter().filter(short).map(name).collect();
+    let verb = if names.len() == 1 { "has" } else { "have" };
+    (!names.is_empty()).then(|| format!("{} {verb}", enumeration(&names, "and")))
+}

@@ -1,0 +1,267 @@
+//! What becomes of the fire times of a job that have come due: everything that policies say, put together.
+//!
+//! [`decide`] takes what is stored of a job (its cursor, how far its books are settled, how many dispatches are open) and the
+//! present, and says which fires to dispatch, which skips to record, and what is next. The steps:
+//!
+//! 1. the misfire policy ([`super::misfire`]) picks among the fires that are due; a kill switch instead holds all of them;
+//! 2. the overlap policy ([`super::overlap`]) admits those for which there is room;
+//! 3. `max_runs` ends the job: fires beyond it are recorded as `ended`;
+//! 4. the books are settled: what calendars excluded, and changes of the clocks suppressed, between all of these is recorded.
+//!
+//! So every nominal fire time in `(settled_until, new settled_until]` ends as exactly one of: a dispatch, a place inside a
+//! skipped range, or a move to another day that is itself one of these. (An excluded fire time inside the range of an outage
+//! belongs to that range.) Where nothing will fire any more before the end of the job, its last excluded fire is visited, so
+//! that these have their record too. The books are never settled further than the present.
+//!
+//! A change of a job may leave a fire behind that is due and was not the change's to swallow: a cursor at or before
+//! `settled_until`. It is decided about by itself, and the books go on behind it.
+//!
+//! Pure. The cost does not grow with the length of an outage, but for `fire_all` with the fires it catches up. Fails as
+//! the schedule does, and with nothing half decided.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::OverlapPolicy;
+use sched_vocabulary::schedule::SkipReason;
+
+use super::{
+    ScheduleError, Timetable,
+    misfire::{self, Count, MisfirePolicy, SkippedRange, TICK},
+    overlap::{self, Admission, Load},
+};
+
+/// A job whose cursor has come due.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// When it fires.
+    pub timetable: &'a Timetable,
+    /// Every fire time up to and including this one has had its fate.
+    pub settled_until: DateTime<Utc>,
+    /// Its next fire as it is stored: a fire, whatever the timetable says of it by now, or a visit to the last excluded one.
+    pub cursor: DateTime<Utc>,
+    /// The present, by the database's clock.
+    pub now: DateTime<Utc>,
+    /// What becomes of fires that are late.
+    pub misfire: MisfirePolicy,
+    /// How late a fire may be and still be on time; `None` for [`misfire::DEFAULT_GRACE`].
+    pub grace: Option<Duration>,
+    /// What becomes of fires while others are open.
+    pub overlap: OverlapPolicy,
+    /// What is open.
+    pub load: Load,
+    /// How many fires may still be dispatched; `None` for any number.
+    pub runs_left: Option<u64>,
+    /// The kill switch that holds every fire, if one does.
+    pub held_by: Option<SkipReason>,
+    /// Most dispatches there is room for, at least one; what is left stays due.
+    pub limit: usize,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// To be dispatched, ascending.
+    pub fires: Vec<DateTime<Utc>>,
+    /// How many of them, the last ones, wait in line until others have ended.
+    pub waiting: usize,
+    /// How many of the oldest open dispatches are to be cancelled.
+    pub cancelled: usize,
+    /// To be recorded as not dispatched, ascending and disjoint.
+    pub skipped: Vec<SkippedRange>,
+    /// The new cursor; `None` if it never fires again.
+    pub next: Option<DateTime<Utc>>,
+    /// How far the books are settled with this.
+    pub settled_until: DateTime<Utc>,
+    /// Whether the job has had its last run.
+    pub is_over: bool,
+}
+
+/// Decides about the fires of a job that are due.
+pub fn decide(situation: &Situation<'_>) -> Result<Decision, ScheduleError> {
+    let Situation { timetable, cursor, now, settled_until, .. } = *situation;
+    let plan = due(situation)?;
+    let mut decision = match situation.held_by {
+        Some(reason) => {
+            let skipped = plan.skipped.into_iter().map(|range| SkippedRange { reason, ..range }).collect();
+            let next = plan.next;
+            Decision {
+                fires: Vec::new(),
+                waiting: 0,
+                cancelled: 0,
+                skipped,
+                next,
+                settled_until,
+                is_over: false,
+            }
+        }
+        None => admitted(situation, plan)?,
+    };
+    if decision.next.is_none() && !decision.is_over {
+        decision.next = timetable.last_visit(now.max(cursor))?;
+    }
+    settle(timetable, settled_until, now, &mut decision)?;
+    Ok(decision)
+}
+
+/// What the misfire policy, or a kill switch, makes of the fires that are due.
+fn due(situation: &Situation<'_>) -> Result<misfire::Plan, ScheduleError> {
+    let Situation { timetable, settled_until, cursor, now, .. } = *situation;
+    let begin = match cursor {
+        // A fire that a change of the job has left: the books go on behind it.
+        left if left <= settled_until => timetable.next_after(settled_until)?,
+        // Nobody but the books comes by here.
+        visited if timetable.is_excluded(visited) => timetable.next_after(visited)?,
+        fire => Some(fire),
+    };
+    let mut plan = match begin {
+        Some(begin) if begin <= now => due_from(situation, begin)?,
+        next => misfire::Plan { fires: Vec::new(), skipped: Vec::new(), next },
+    };
+    if cursor <= settled_until {
+        let is_late = situation.held_by.is_some() || now - cursor > grace(situation);
+        let is_superseded = !plan.fires.is_empty() || !plan.skipped.is_empty();
+        let is_skipped = match situation.misfire {
+            _ if situation.held_by.is_some() => true,
+            MisfirePolicy::Skip => is_late,
+            MisfirePolicy::FireOnce => is_late && is_superseded,
+            MisfirePolicy::FireAll { .. } => false,
+        };
+        if is_skipped {
+            let (reason, count) = (SkipReason::Misfire, Count::Exact(1));
+            plan.skipped.insert(0, SkippedRange { first: cursor, last: cursor, count, reason });
+        } else {
+            plan.fires.insert(0, cursor);
+        }
+    }
+    Ok(plan)
+}
+
+fn grace(situation: &Situation<'_>) -> TimeDelta {
+    TimeDelta::from_std(situation.grace.unwrap_or(misfire::DEFAULT_GRACE)).unwrap_or(TimeDelta::MAX)
+}
+
+fn due_from(situation: &Situation<'_>, begin: DateTime<Utc>) -> Result<misfire::Plan, ScheduleError> {
+    let Situation { timetable, now, .. } = *situation;
+    if situation.held_by.is_none() {
+        let Situation { misfire, grace, limit, .. } = *situation;
+        return misfire::plan_some(timetable, begin, now, misfire, grace, limit.max(1));
+    }
+    // Everything due is skipped, even what is due at this very instant: a tick later it would be late.
+    let just_after = now.checked_add_signed(TICK).unwrap_or(now);
+    let mut plan = misfire::plan(timetable, begin, just_after, MisfirePolicy::Skip, Some(Duration::ZERO))?;
+    // What is due one tick from now stays due.
+    plan.next = plan.fires.first().copied().or(plan.next);
+    plan.fires.clear();
+    Ok(plan)
+}
+
+/// How the books of a job are settled at `now` when nothing of it is due: what calendars have excluded since.
+pub fn settle_quiet(
+    timetable: &Timetable,
+    settled_until: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> Result<Vec<SkippedRange>, ScheduleError> {
+    let mut decision = Decision {
+        fires: Vec::new(),
+        waiting: 0,
+        cancelled: 0,
+        skipped: Vec::new(),
+        next: None,
+        settled_until,
+        is_over: false,
+    };
+    settle(timetable, settled_until, now, &mut decision)?;
+    Ok(decision.skipped)
+}
+
+fn admitted(situation: &Situation<'_>, plan: misfire::Plan) -> Result<Decision, ScheduleError> {
+    let Situation { timetable, load, settled_until, now, .. } = *situation;
+    let due = plan.fires.len();
+    let Admission { mut dispatched, mut waiting, cancelled } = overlap::admit(situation.overlap, load, due);
+    let left = situation.runs_left.and_then(|left| usize::try_from(left).ok());
+    if left == Some(0) {
+        dispatched = 0..0;
+    }
+    let is_over = left.is_some_and(|left| left <= dispatched.len());
+    if let Some(left) = left.filter(|_| is_over) {
+        let end = dispatched.start + left;
+        waiting = waiting.saturating_sub(dispatched.end - end);
+        dispatched.end = end;
+    }
+    let mut skipped = plan.skipped;
+    // Fires that were due together and did not all find room overlap with what is open, or, when nothing is, only with each
+    // other, because they were not seen in time.
+    let no_room = if load.open > 0 { SkipReason::Overlap } else { SkipReason::Misfire };
+    let mut skip = |positions: std::ops::Range<usize>| {
+        let goes_on = positions.start == 0;
+        let fires = plan.fires.get(positions).unwrap_or_default();
+        let (left, fires) = fires.split_at(fires.partition_point(|at| *at <= settled_until));
+        if let (Some(first), Some(last)) = (fires.first(), fires.last()) {
+            let count = Count::Exact(u64::try_from(fires.len()).unwrap_or(u64::MAX));
+            let range = SkippedRange { first: *first, last: *last, count, reason: no_room };
+            // What the misfire policy skipped comes right before the first fires: for the same reason it is one range.
+            match skipped
+                .last_mut()
+                .filter(|before| goes_on && before.reason == no_room && before.first > settled_until)
+            {
+                Some(before) => (before.last, before.count) = (range.last, before.count.plus(range.count)),
+                None => skipped.push(range),
+            }
+        }
+        // Others have had their fate between a fire that a change has left and these.
+        let single = |at: &DateTime<Utc>| SkippedRange {
+            first: *at,
+            last: *at,
+            count: Count::Exact(1),
+            reason: no_room,
+        };
+        skipped.extend(left.iter().map(single));
+    };
+    skip(0..dispatched.start);
+    if is_over {
+        // All that is due beyond the last run, listed or not.
+        let first = plan.fires.get(dispatched.end).copied().or(plan.next.filter(|next| *next <= now));
+        if let Some(first) = first {
+            let (last, count) = misfire::until(timetable, first, now)?;
+            skipped.push(SkippedRange { first, last, count, reason: SkipReason::Ended });
+        }
+    } else {
+        skip(dispatched.end..due);
+    }
+    let next = plan.next.filter(|_| !is_over);
+    let fires = plan.fires.get(dispatched).unwrap_or_default().to_vec();
+    Ok(Decision { fires, waiting, cancelled, skipped, next, settled_until, is_over })
+}
+
+/// Records what calendars excluded and clocks suppressed between what is decided, up to the present.
+fn settle(
+    timetable: &Timetable,
+    settled_until: DateTime<Utc>,
+    now: DateTime<Utc>,
+    decision: &mut Decision,
+) -> Result<(), ScheduleError> {
+    let mut decided: Vec<(DateTime<Utc>, DateTime<Utc>)> =
+        decision.fires.iter().map(|at| (*at, *at)).collect();
+    decided.extend(decision.skipped.iter().map(|range| (range.first, range.last)));
+    decided.sort_unstable();
+    let last = decided.last().map_or(settled_until, |(_, last)| *last);
+    let until = match decision.next {
+        // More is due than there was room for: the books are settled up to there.
+        Some(next) if next <= now => last.max(settled_until),
+        _ => now.max(last).max(settled_until),
+    };
+    // After its last run a job has no fire times that a calendar could exclude.
+    let end = if decision.is_over { last } else { until.checked_add_signed(TICK).unwrap_or(until) };
+    let mut from = settled_until;
+    let mut excluded = Vec::new();
+    for (first, last) in decided.into_iter().chain([(end, end)]) {
+        excluded.extend(timetable.unfired_between(from, first)?);
+        from = from.max(last);
+    }
+    decision.settled_until = until;
+    decision.skipped.append(&mut excluded);
+    decision.skipped.sort_by_key(|range| range.first);
+    Ok(())
+}

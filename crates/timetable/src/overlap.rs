@@ -1,0 +1,114 @@
+//! Overlap: which fires of a job may be dispatched while others of its dispatches are open.
+//!
+//! Up to `max_instances` dispatches of a job may run at once. [`admit`] says what becomes of fires beyond that:
+//!
+//! - `skip`: they are skipped; of fires that come due together the latest are dispatched;
+//! - `queue`: they are dispatched and wait in line, oldest first; a line of [`LONGEST_LINE`] admits no more, so that a job
+//!   that is slower than its schedule does not pile up work without end;
+//! - `cancel_oldest`: the latest are dispatched, and as many of the oldest open dispatches are cancelled as stand in the way;
+//! - `allow`: all are dispatched.
+//!
+//! Responsible for the numbers only; who cancels and who releases the next in line is the scheduler's. Pure, total and
+//! constant in time: it counts, and never lists.
+
+use std::ops::Range;
+
+use super::OverlapPolicy;
+
+/// Most dispatches of a job that wait in line.
+pub const LONGEST_LINE: usize = 1_000;
+
+/// What a job's dispatches stand at when fires come due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Dispatches that wait or run.
+    pub open: usize,
+    /// How many may run at once; zero counts as one.
+    pub max_instances: usize,
+}
+
+/// What becomes of fires that are due, counted from the earliest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admission {
+    /// Positions of the fires that are dispatched; the others are skipped.
+    pub dispatched: Range<usize>,
+    /// How many of the dispatched, the last ones, wait in line until others have ended.
+    pub waiting: usize,
+    /// How many of the oldest open dispatches are cancelled.
+    pub cancelled: usize,
+}
+
+/// Decides about `due` fires.
+pub fn admit(policy: OverlapPolicy, load: Load, due: usize) -> Admission {
+    let max = load.max_instances.max(1);
+    let all = Admission { dispatched: 0..due, waiting: 0, cancelled: 0 };
+    match policy {
+        OverlapPolicy::Allow => all,
+        OverlapPolicy::Skip => {
+            let room = max.saturating_sub(load.open).min(due);
+            Admission { dispatched: due - room..due, ..all }
+        }
+        OverlapPolicy::Queue => {
+            let room = max.saturating_add(LONGEST_LINE).saturating_sub(load.open).min(due);
+            let beyond = load.open.saturating_add(room).saturating_sub(max);
+            Admission { dispatched: 0..room, waiting: beyond.min(room), cancelled: 0 }
+        }
+        OverlapPolicy::CancelOldest => {
+            let room = max.min(due);
+            let beyond = load.open.saturating_add(room).saturating_sub(max);
+            let cancelled = if room == 0 { 0 } else { beyond.min(load.open) };
+            Admission { dispatched: due - room..due, waiting: 0, cancelled }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn admitted(policy: OverlapPolicy, open: usize, max_instances: usize, due: usize) -> Admission {
+        admit(policy, Load { open, max_instances }, due)
+    }
+
+    #[test]
+    fn skip_dispatches_the_latest_for_which_there_is_room() {
+        let skip = |open, max, due| admitted(OverlapPolicy::Skip, open, max, due).dispatched;
+        assert_eq!((skip(0, 1, 1), skip(1, 1, 1), skip(0, 1, 3)), (0..1, 1..1, 2..3));
+        assert_eq!((skip(1, 3, 5), skip(7, 3, 2), skip(0, 0, 1)), (3..5, 2..2, 0..1));
+    }
+
+    #[test]
+    fn queue_dispatches_the_earliest_and_lets_them_wait_in_line() {
+        let queue = |open, max, due| admitted(OverlapPolicy::Queue, open, max, due);
+        assert_eq!(queue(0, 1, 3), Admission { dispatched: 0..3, waiting: 2, cancelled: 0 });
+        assert_eq!(queue(4, 2, 2), Admission { dispatched: 0..2, waiting: 2, cancelled: 0 });
+        assert_eq!(queue(0, 5, 2), Admission { dispatched: 0..2, waiting: 0, cancelled: 0 });
+        let full = queue(LONGEST_LINE, 1, 3);
+        assert_eq!(full, Admission { dispatched: 0..1, waiting: 1, cancelled: 0 });
+        assert_eq!(queue(LONGEST_LINE + 1, 1, 3).dispatched, 0..0);
+    }
+
+    #[test]
+    fn cancel_oldest_makes_room_for_the_latest() {
+        let cancel = |open, max, due| admitted(OverlapPolicy::CancelOldest, open, max, due);
+        assert_eq!(cancel(1, 1, 1), Admission { dispatched: 0..1, waiting: 0, cancelled: 1 });
+        assert_eq!(cancel(0, 1, 4), Admission { dispatched: 3..4, waiting: 0, cancelled: 0 });
+        assert_eq!(cancel(2, 3, 2), Admission { dispatched: 0..2, waiting: 0, cancelled: 1 });
+        assert_eq!(cancel(5, 2, 0), Admission { dispatched: 0..0, waiting: 0, cancelled: 0 });
+    }
+
+    proptest! {
+        #[test]
+        fn no_policy_but_allow_lets_more_run_than_may(open in 0_usize..50, max in 1_usize..20, due in 0_usize..60) {
+            for policy in [OverlapPolicy::Skip, OverlapPolicy::Queue, OverlapPolicy::CancelOldest] {
+                let Admission { dispatched, waiting, cancelled } = admitted(policy, open, max, due);
+                prop_assert!(dispatched.end <= due && waiting <= dispatched.len() && cancelled <= open);
+                let running = open - cancelled + dispatched.len() - waiting;
+                prop_assert!(running <= max.max(open), "{policy}: {running} of {max}, {open} open before");
+            }
+            prop_assert_eq!(admitted(OverlapPolicy::Allow, open, max, due).dispatched, 0..due);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Wall-clock times that a schedule names and no clock showed, because clocks were put forward over them, and that `dst_gap:
+//! skip` leaves unfired.
+//!
+//! Such a time is no instant, so it is counted at the first instant after the gap, as a time that is shifted would be; several
+//! that come to one instant are one. Where the job has a fire at that instant anyway, that is what became of them, and nothing
+//! was suppressed: `*/15 * * * *` just goes on. Pure; fails as the schedule does. Cost: one look at the zone where no clock
+//! changes in between.
+
+use chrono::{DateTime, Utc};
+
+use sched_vocabulary::schedule::{DstGap, SkipReason};
+
+use super::{
+    Schedule, ScheduleError, Timetable,
+    misfire::{Count, SkippedRange, TICK},
+    wall_clock::just_before,
+    zone::local,
+};
+
+/// Most changes of the clocks that are looked at; a zone has two a year.
+const MOST_CHANGES: usize = 1_000;
+
+impl Timetable {
+    /// What never fires strictly between two instants: what calendars exclude, in one range, and what changes of the clocks
+    /// suppress, unless that range holds it already. Ascending and disjoint.
+    pub fn unfired_between(
+        &self,
+        after: DateTime<Utc>,
+        before: DateTime<Utc>,
+    ) -> Result<Vec<SkippedRange>, ScheduleError> {
+        let excluded = self.excluded_between(after, before)?;
+        let is_inside =
+            |at: DateTime<Utc>| excluded.as_ref().is_some_and(|range| range.first <= at && at <= range.last);
+        let suppressed = self.suppressed_between(after, before)?.into_iter();
+        let mut all: Vec<SkippedRange> = suppressed
+            .filter(|at| !is_inside(*at))
+            .map(|at| SkippedRange {
+                first: at,
+                last: at,
+                count: Count::Exact(1),
+                reason: SkipReason::DstSuppressed,
+            })
+            .collect();
+        all.extend(excluded);
+        all.sort_by_key(|range| range.first);
+        Ok(all)
+    }
+
+    /// The instants strictly between two others at which clocks had skipped a time that the schedule names and does not shift.
+    pub fn suppressed_between(
+        &self,
+        after: DateTime<Utc>,
+        before: DateTime<Utc>,
+    ) -> Result<Vec<DateTime<Utc>>, ScheduleError> {
+        let mut found = Vec::new();
+        for member in self.schedule().members() {
+            for at in gaps(member, after, before)? {
+                let just_before = at.checked_sub_signed(TICK).unwrap_or(at);
+                let has_fire =
+                    self.nominal_after(just_before)? == Some(at) || self.next_after(just_before)? == Some(at);
+                if self.bounds_hold(at) && !has_fire && !found.contains(&at) {
+                    found.push(at);
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// The ends of the gaps over which a schedule names a time that it skips.
+fn gaps(
+    schedule: &Schedule,
+    after: DateTime<Utc>,
+    before: DateTime<Utc>,
+) -> Result<Vec<DateTime<Utc>>, ScheduleError> {
+    let Some(clock) = schedule.wall_clock().filter(|clock| clock.gap == DstGap::Skip) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    let mut span = clock.zone.span_at(after);
+    for _ in 0..MOST_CHANGES {
+        let Some((change, offset)) = span.end.filter(|(change, _)| *change < before) else { break };
+        if offset > span.offset {
+            let named = schedule.next_named(just_before(span.local(change)))?;
+            if named.is_some_and(|named| named < local(change, offset)) {
+                found.push(change);
+            }
+        }
+        span = clock.zone.span_at(change);
+    }
+    Ok(found)
+}

@@ -1,0 +1,423 @@
+//! A timetable: a schedule within its bounds and calendars, which is what a job in the end fires by.
+//!
+//! The schedule names *nominal* fire times. Those before `start_at`, or at or after `end_at`, do not exist. What a calendar
+//! excludes is skipped, or rolled: moved to the same time on the clock of the next (or the latest earlier) day on which that
+//! time is not excluded; such a day is what a *business day* is here. A roll goes [`LONGEST_ROLL`] days far at most and
+//! does not leave the bounds; a fire that finds no day is skipped. Two fires that come to one instant are one fire.
+//!
+//! `next_after` is the least element after its argument of a fixed set of instants, so it is later than its argument and
+//! monotone, whatever moves where. A search that finds nothing but excluded fires for decades ends with an error, never with
+//! silence. Rolling looks at the days around the question for as long as they touch an exclusion;
+//! hence it is offered for schedules of at most [`MOST_ROLLED_PER_DAY`] fires a day. Pure and immutable; fails as the schedule does.
+
+use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
+
+use sched_vocabulary::schedule::{CalendarRoll, SkipReason};
+
+use super::{
+    Calendar, Schedule, ScheduleError, ScheduleSource,
+    exclusions::Exclusions,
+    interval::Interval,
+    misfire::{COUNT_LIMIT, Count, Occurrences, SkippedRange, TICK, latest_until},
+    whole_microseconds,
+    zone::Zone,
+};
+
+/// How many days a fire is moved at most.
+pub(super) const LONGEST_ROLL: i64 = 60;
+
+/// Most fires a day of a schedule that can be rolled.
+pub(super) const MOST_ROLLED_PER_DAY: u64 = 4;
+
+/// After so many excluded stretches with no fire between them a search gives up: 27 years of daily fires.
+const MOST_JUMPS: usize = 10_000;
+
+/// After so many nominal fires that find no day to move to, a search gives up: more than a year of them, beside stretches
+/// that are passed over as a whole.
+const MOST_STEPS: usize = 2_000;
+
+/// Instants outside these years are mistakes: neither the database nor RFC 3339 can hold all of them.
+const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
+
+/// What a timetable is read from: the columns of a job that say when it fires, and the calendars it names.
+#[derive(Debug, Clone, Copy)]
+pub struct TimetableSource<'a> {
+    /// The schedule.
+    pub schedule: ScheduleSource<'a>,
+    /// No fire before this instant.
+    pub start_at: Option<DateTime<Utc>>,
+    /// No fire at or after this instant.
+    pub end_at: Option<DateTime<Utc>>,
+    /// The calendars.
+    pub calendars: &'a [Calendar],
+    /// What becomes of a fire that one of them excludes.
+    pub roll: CalendarRoll,
+}
+
+impl<'a> From<ScheduleSource<'a>> for TimetableSource<'a> {
+    /// The schedule without bounds and calendars.
+    fn from(schedule: ScheduleSource<'a>) -> Self {
+        Self { schedule, start_at: None, end_at: None, calendars: &[], roll: CalendarRoll::Skip }
+    }
+}
+
+/// A schedule within its bounds and calendars.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timetable {
+    schedule: Schedule,
+    start_at: Option<DateTime<Utc>>,
+    end_at: Option<DateTime<Utc>>,
+    exclusions: Exclusions,
+    roll: CalendarRoll,
+}
+
+/// A fire, and the nominal one it was before a calendar moved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fire {
+    /// When it fires.
+    pub at: DateTime<Utc>,
+    /// When its schedule says.
+    pub nominal: DateTime<Utc>,
+}
+
+impl From<Schedule> for Timetable {
+    /// The schedule without bounds and calendars.
+    fn from(schedule: Schedule) -> Self {
+        let exclusions = Exclusions::new(Vec::new(), Zone::utc());
+        Self { schedule, start_at: None, end_at: None, exclusions, roll: CalendarRoll::Skip }
+    }
+}
+
+impl Timetable {
+    /// Reads a job's timetable as it is stored or sent. Errors carry the path of the field.
+    pub fn parse(source: &TimetableSource<'_>) -> Result<Self, ScheduleError> {
+        let schedule = Schedule::parse(&source.schedule)?;
+        let zone = Zone::parse(source.schedule.timezone)?;
+        let (start_at, end_at) = (bound("start_at", source.start_at)?, bound("end_at", source.end_at)?);
+        if let (Some(start), Some(end)) = (start_at, end_at)
+            && end <= start
+        {
+            return Err(ScheduleError::invalid("end_at", "must be later than start_at"));
+        }
+        let rolls = source.roll != CalendarRoll::Skip;
+        if rolls && schedule.most_per_day() > MOST_ROLLED_PER_DAY {
+            return Err(ScheduleError::invalid(
+                "calendar_roll",
+                format!(
+                    "`{}` is for schedules of at most {MOST_ROLLED_PER_DAY} fires a day, and this one has up to {}; use `skip`",
+                    source.roll,
+                    schedule.most_per_day()
+                ),
+            ));
+        }
+        let exclusions = Exclusions::new(source.calendars.to_vec(), zone);
+        Ok(Self { schedule, start_at, end_at, exclusions, roll: source.roll })
+    }
+
+    /// The schedule without its bounds and calendars.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// The first fire after an instant; `None` if there is none.
+    pub fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        if self.exclusions.is_empty() {
+            return self.nominal_after(after);
+        }
+        Ok(self.next_fire(after)?.map(|fire| fire.at))
+    }
+
+    /// The first fire after an instant, with the nominal fire it was.
+    pub(super) fn next_fire(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
+        match self.roll {
+            CalendarRoll::Skip => {
+                let kept = self.next_kept(after)?;
+                Ok(kept.map(|at| Fire { at, nominal: at }))
+            }
+            CalendarRoll::NextBusinessDay => self.next_rolled_forward(after),
+            CalendarRoll::PreviousBusinessDay => self.next_rolled_back(after),
+        }
+    }
+
+    /// Whether it fires at listed instants only.
+    pub fn is_list(&self) -> bool {
+        self.schedule.is_list()
+    }
+
+    /// The first fire after an instant that is none of these nominal ones.
+    ///
+    /// # Errors
+    /// As [`Self::next_after`].
+    pub fn next_but(
+        &self,
+        after: DateTime<Utc>,
+        decided: &[DateTime<Utc>],
+    ) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        let mut from = after;
+        while let Some(fire) = self.next_fire(from)? {
+            if !decided.contains(&fire.nominal) {
+                return Ok(Some(fire.at));
+            }
+            from = fire.at;
+        }
+        Ok(None)
+    }
+
+    /// Whether there is a last fire: the bounds or the schedule end it.
+    pub(super) fn is_finite(&self) -> bool {
+        self.end_at.is_some() || self.schedule.is_list()
+    }
+
+    /// The nominal fires strictly between two instants that never fire, because a calendar excludes them.
+    pub(super) fn excluded_between(
+        &self,
+        after: DateTime<Utc>,
+        before: DateTime<Utc>,
+    ) -> Result<Option<SkippedRange>, ScheduleError> {
+        if self.exclusions.is_empty() {
+            return Ok(None);
+        }
+        let last = before.checked_sub_signed(TICK).unwrap_or(before);
+        let nominal = Nominal(self);
+        let (mut found, mut count, mut from) = (None::<(DateTime<Utc>, DateTime<Utc>)>, 0, after);
+        for _ in 0..MOST_STEPS {
+            let Some(fire) = nominal.next_after(from)?.filter(|fire| *fire <= last) else {
+                return Ok(found.map(|(first, last)| excluded(first, last, Count::Exact(count))));
+            };
+            if count == COUNT_LIMIT {
+                break;
+            }
+            if self.moved(fire).is_none() {
+                found = Some((found.map_or(fire, |(first, _)| first), fire));
+                count += 1;
+            }
+            from = fire;
+        }
+        // Too many to list. Where fires are skipped and nothing fires in between, all that follow are excluded too.
+        let Some((first, seen)) = found else { return Ok(None) };
+        let end = if self.roll == CalendarRoll::Skip { latest_until(&nominal, seen, last)? } else { seen };
+        Ok(Some(excluded(first, end, Count::AtLeast(count))))
+    }
+
+    /// Where a job of which nothing fires any more is looked at once again, so that what calendars exclude until its end has a
+    /// record: its last nominal fire, if that is excluded and later than `after`.
+    ///
+    /// # Errors
+    /// When the cron engine has a defect.
+    pub fn last_visit(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        if self.exclusions.is_empty() || !self.is_finite() {
+            return Ok(None);
+        }
+        let nominal = Nominal(self);
+        let Some(first) = nominal.next_after(after)? else { return Ok(None) };
+        let end = self.end_at.unwrap_or(DateTime::<Utc>::MAX_UTC);
+        let last = latest_until(&nominal, first, end.checked_sub_signed(TICK).unwrap_or(end))?;
+        Ok(Some(last).filter(|last| self.is_excluded(*last)))
+    }
+
+    /// Whether this is a nominal fire that never fires, because a calendar excludes it.
+    pub fn is_excluded(&self, nominal: DateTime<Utc>) -> bool {
+        !self.exclusions.is_empty() && self.moved(nominal).is_none()
+    }
+
+    /// The fires of which the nominal time and the time they move to lie on different sides of `now`.
+    ///
+    /// # Errors
+    /// When the cron engine has a defect.
+    pub fn moving_across(&self, now: DateTime<Utc>) -> Result<Vec<Fire>, ScheduleError> {
+        if self.exclusions.is_empty() || self.roll == CalendarRoll::Skip {
+            return Ok(Vec::new());
+        }
+        let reach = TimeDelta::days(LONGEST_ROLL + 1);
+        let (mut from, until) = match self.roll {
+            CalendarRoll::PreviousBusinessDay => (now, now.checked_add_signed(reach).unwrap_or(now)),
+            _ => (now.checked_sub_signed(reach).unwrap_or(now), now),
+        };
+        let mut found = Vec::new();
+        while let Some(nominal) = self.nominal_after(from)?.filter(|nominal| *nominal <= until) {
+            if let Some(moved) = self.moved(nominal)
+                && (nominal <= now) != (moved <= now)
+            {
+                found.push(Fire { at: moved, nominal });
+            }
+            from = nominal;
+        }
+        Ok(found)
+    }
+
+    /// The first nominal fire after an instant, whether or not a calendar excludes or moves it; `None` if there is none.
+    pub fn nominal_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        let from =
+            self.start_at.map_or(after, |start| after.max(start.checked_sub_signed(TICK).unwrap_or(start)));
+        Ok(self.schedule.next_after(from)?.filter(|at| self.end_at.is_none_or(|end| *at < end)))
+    }
+
+    fn next_kept(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        let mut from = after;
+        for _ in 0..MOST_JUMPS {
+            let Some(fire) = self.nominal_after(from)? else { return Ok(None) };
+            match self.exclusions.until(fire) {
+                None => return Ok(Some(fire)),
+                Some(end) => from = fire.max(end - TICK),
+            }
+        }
+        Err(gave_up())
+    }
+
+    /// Whether the bounds leave room for a fire at an instant.
+    pub(super) fn bounds_hold(&self, at: DateTime<Utc>) -> bool {
+        self.start_at.is_none_or(|start| start <= at) && self.end_at.is_none_or(|end| at < end)
+    }
+
+    /// When a nominal fire fires; `None` if it does not, because a calendar excludes it.
+    pub fn moved(&self, nominal: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let direction = match self.roll {
+            CalendarRoll::Skip => return self.exclusions.until(nominal).is_none().then_some(nominal),
+            CalendarRoll::NextBusinessDay => 1,
+            CalendarRoll::PreviousBusinessDay => -1,
+        };
+        if self.exclusions.until(nominal).is_none() {
+            return Some(nominal);
+        }
+        (1..=LONGEST_ROLL).find_map(|days| {
+            let at = self.exclusions.days_later(nominal, direction * days)?;
+            (self.bounds_hold(at) && self.exclusions.until(at).is_none()).then_some(at)
+        })
+    }
+
+    fn next_rolled_forward(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
+        let mut best = self.rolled_past(after)?;
+        let mut from = after;
+        for _ in 0..MOST_STEPS {
+            let Some(nominal) = self.nominal_after(from)? else { return Ok(best) };
+            // Nothing moves to before its nominal time.
+            if best.is_some_and(|best| best.at < nominal) {
+                return Ok(best);
+            }
+            let moved = self.moved(nominal);
+            best = earliest(best, moved, nominal, after);
+            // Of a stretch that is excluded as a whole, only the last days can move out of it.
+            let reach = self.exclusions.until(nominal).filter(|_| moved.is_none());
+            let reach = reach.and_then(|end| end.checked_sub_signed(TimeDelta::days(LONGEST_ROLL + 1)));
+            from = reach.map_or(nominal, |reach| reach.max(nominal));
+        }
+        Err(gave_up())
+    }
+
+    /// The first fire after an instant among those that were nominally due at or before it.
+    ///
+    /// Who was moved past a whole day found that day excluded, so the walk back ends at the first day that is not touched.
+    fn rolled_past(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
+        let (mut best, today) = (None, self.exclusions.day_of(after));
+        for back in 0..=LONGEST_ROLL {
+            let Some(day) = today.checked_sub_signed(TimeDelta::days(back)) else { break };
+            if !self.exclusions.touch(day) {
+                if back == 0 { continue } else { break }
+            }
+            let end = after.min(self.exclusions.end_of(day) - TICK);
+            let mut from = self.exclusions.start_of(day) - TICK;
+            while let Some(nominal) = self.nominal_after(from)?.filter(|nominal| *nominal <= end) {
+                best = earliest(best, self.moved(nominal), nominal, after);
+                from = nominal;
+            }
+        }
+        Ok(best)
+    }
+
+    fn next_rolled_back(&self, after: DateTime<Utc>) -> Result<Option<Fire>, ScheduleError> {
+        let (mut best, mut from) = (None::<Fire>, after);
+        // The last day that may be passed over: one that is not touched stops everything behind it.
+        let mut barrier = None;
+        for _ in 0..MOST_STEPS {
+            let Some(nominal) = self.nominal_after(from)? else { return Ok(best) };
+            if let Some(best) = best {
+                let limit = *barrier.get_or_insert_with(|| self.first_untouched_after(best.at));
+                if nominal >= limit {
+                    return Ok(Some(best));
+                }
+            }
+            let moved = self.moved(nominal);
+            let found = earliest(best, moved, nominal, after);
+            if found != best {
+                (best, barrier) = (found, None);
+            }
+            // Who finds no day before a stretch that is excluded as a whole is followed there by nobody who does.
+            let end = self.exclusions.until(nominal).filter(|_| moved.is_none());
+            from = end.map_or(nominal, |end| nominal.max(end - TICK));
+        }
+        Err(gave_up())
+    }
+
+    /// Where the first day begins after that of `at` on which nothing is excluded: what is nominally due then or later is not
+    /// moved to before `at`.
+    fn first_untouched_after(&self, at: DateTime<Utc>) -> DateTime<Utc> {
+        let day = self.exclusions.day_of(at);
+        let mut days = day.iter_days().skip(1);
+        let last = usize::try_from(LONGEST_ROLL).unwrap_or_default();
+        let untouched =
+            days.by_ref().take(last).find(|day| !self.exclusions.touch(*day)).or_else(|| days.next());
+        untouched.map_or(DateTime::<Utc>::MAX_UTC, |day| self.exclusions.start_of(day))
+    }
+}
+
+/// A bound of a job, cut to what the database stores.
+fn bound(field: &str, at: Option<DateTime<Utc>>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+    match at {
+        Some(at) if !YEARS.contains(&at.year()) => {
+            Err(ScheduleError::invalid(field, "must lie in the years 0001 to 9999"))
+        }
+        at => Ok(at.map(whole_microseconds)),
+    }
+}
+
+fn gave_up() -> ScheduleError {
+    ScheduleError::NeverFires {
+        field: "calendars".to_owned(),
+        message: "exclude every fire for years on end; nothing would ever fire".to_owned(),
+    }
+}
+
+fn excluded(first: DateTime<Utc>, last: DateTime<Utc>, count: Count) -> SkippedRange {
+    SkippedRange { first, last, count, reason: SkipReason::Calendar }
+}
+
+/// The earlier of two fires; at one instant the one that was not moved.
+fn earliest(
+    best: Option<Fire>,
+    at: Option<DateTime<Utc>>,
+    nominal: DateTime<Utc>,
+    after: DateTime<Utc>,
+) -> Option<Fire> {
+    let found = at.filter(|at| *at > after).map(|at| Fire { at, nominal });
+    match (best, found) {
+        (Some(best), Some(found)) => {
+            let is_better = found.at < best.at || (found.at == best.at && found.nominal == found.at);
+            Some(if is_better { found } else { best })
+        }
+        (best, found) => best.or(found),
+    }
+}
+
+impl Occurrences for Timetable {
+    fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        Self::next_after(self, after)
+    }
+
+    fn as_interval(&self) -> Option<&Interval> {
+        let is_bare = self.start_at.is_none() && self.end_at.is_none() && self.exclusions.is_empty();
+        self.schedule.as_interval().filter(|_| is_bare)
+    }
+}
+
+/// The nominal fires of a timetable.
+struct Nominal<'a>(&'a Timetable);
+
+impl Occurrences for Nominal<'_> {
+    fn next_after(&self, after: DateTime<Utc>) -> Result<Option<DateTime<Utc>>, ScheduleError> {
+        self.0.nominal_after(after)
+    }
+
+    fn as_interval(&self) -> Option<&Interval> {
+        None
+    }
+}

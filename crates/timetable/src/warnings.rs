@@ -1,0 +1,161 @@
+//! What may surprise in a schedule that is allowed: said beside a preview, never a reason to refuse.
+//!
+//! Responsible for what depends on the zone and on the time of asking; what an expression alone may be mistaken for is
+//! `cron::pitfalls`'. Each warning is a fragment that begins with the field. Pure; costs a few questions to the schedule.
+
+use chrono::{DateTime, NaiveDateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::Value;
+
+use sched_vocabulary::schedule::{DstGap, DstOverlap};
+
+use super::{
+    Schedule, ScheduleError, Timetable, TimetableSource,
+    config::ANY_OF,
+    cron::pitfalls,
+    wall_clock::{WallClock, just_before},
+    zone::local,
+};
+
+/// A silence longer than this is worth a word; a fire on the same day of every year is not longer.
+const LONG_SILENCE: TimeDelta = TimeDelta::days(367);
+
+/// How far ahead changes of the clocks are looked for.
+const HORIZON: TimeDelta = TimeDelta::days(366);
+
+/// What may surprise in a schedule, asked at an instant. Fails where the schedule cannot be parsed.
+pub fn warnings(source: &TimetableSource<'_>, now: DateTime<Utc>) -> Result<Vec<String>, ScheduleError> {
+    let timetable = Timetable::parse(source)?;
+    let schedule = timetable.schedule();
+    let mut warnings = Vec::new();
+    let is_example = source.schedule.hash_key.is_empty();
+    if is_example
+        && schedule
+            .members()
+            .iter()
+            .any(|member| matches!(member, Schedule::Cron(cron) if cron.spec().uses_hash()))
+    {
+        let said =
+            "schedule_config: `H` stands for an example here; each job has its own, by its name".to_owned();
+        warnings.push(said);
+    }
+    for (member, config) in schedule.members().iter().zip(configs(source.schedule.config)) {
+        let mut found = Vec::new();
+        if let (Schedule::Cron(cron), Value::Object(config)) = (member, config) {
+            found.extend(pitfalls(cron.spec(), config));
+        }
+        if let Some(clock) = member.wall_clock() {
+            found.extend(clock_changes(member, clock, now)?);
+        }
+        // Members of one job share a zone, and often a warning.
+        found.retain(|warning| !warnings.contains(warning));
+        warnings.append(&mut found);
+    }
+    warnings.extend(silence(&timetable, now)?);
+    Ok(warnings)
+}
+
+/// The configs of the members of a schedule: its own, unless it is a union.
+fn configs(config: &Value) -> &[Value] {
+    match config.get(ANY_OF) {
+        Some(Value::Array(members)) => members,
+        _ => std::slice::from_ref(config),
+    }
+}
+
+/// A long time without fires, before the first or after it.
+fn silence(schedule: &Timetable, now: DateTime<Utc>) -> Result<Option<String>, ScheduleError> {
+    if *schedule.schedule() == Schedule::Manual {
+        return Ok(None);
+    }
+    let Some(first) = schedule.next_after(now)? else {
+        return Ok(Some(format!("schedule_config: nothing fires after {}", shown(now))));
+    };
+    if first - now > LONG_SILENCE {
+        return Ok(Some(format!(
+            "schedule_config: nothing fires for more than a year, until {}",
+            shown(first)
+        )));
+    }
+    Ok(schedule.next_after(first)?.filter(|second| *second - first > LONG_SILENCE).map(|second| {
+        format!(
+            "schedule_config: after {} nothing fires for more than a year, until {}",
+            shown(first),
+            shown(second)
+        )
+    }))
+}
+
+fn shown(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+/// A change of the clocks, and a time that the schedule names and the change removes or repeats.
+struct Change {
+    from: NaiveDateTime,
+    to: NaiveDateTime,
+    named: NaiveDateTime,
+}
+
+/// The first gap and the first overlap of the next year that hold a time the schedule names. A schedule that follows
+/// elapsed time anyway loses and repeats nothing, so there it is silent.
+fn clock_changes(
+    schedule: &Schedule,
+    clock: &WallClock,
+    now: DateTime<Utc>,
+) -> Result<Vec<String>, ScheduleError> {
+    let elapsed = matches!(schedule, Schedule::Cron(cron) if cron.spec().wildcard_time());
+    let (mut gap, mut overlap) = (None, None);
+    let mut span = clock.zone.span_at(now);
+    while let Some((at, after)) = span.end.filter(|(at, _)| *at - now <= HORIZON) {
+        let (from, to) = (span.local(at), local(at, after));
+        let named = schedule.next_named(just_before(from.min(to)))?;
+        if let Some(named) = named.filter(|named| *named < from.max(to)) {
+            let slot = if from < to { &mut gap } else { &mut overlap };
+            slot.get_or_insert(Change { from, to, named });
+        }
+        span = clock.zone.span_at(at);
+    }
+    let gap = gap.filter(|_| !(elapsed && clock.gap == DstGap::Skip));
+    let overlap = overlap.filter(|_| !(elapsed && clock.overlap == DstOverlap::Both));
+    Ok([gap.map(|gap| gap_warning(clock, &gap)), overlap.map(|overlap| overlap_warning(clock, &overlap))]
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+fn gap_warning(clock: &WallClock, Change { from, to, named }: &Change) -> String {
+    let effect = match clock.gap {
+        DstGap::Shift => format!("its fire is moved to {}", beside(named, to)),
+        DstGap::Skip => "it does not fire".to_owned(),
+    };
+    format!(
+        "timezone: {} does not exist in {}, where clocks go forward from {} to {}: {effect} (dst_gap {})",
+        named.format("%Y-%m-%d %H:%M"),
+        clock.zone,
+        beside(named, from),
+        beside(named, to),
+        clock.gap
+    )
+}
+
+fn overlap_warning(clock: &WallClock, Change { from, to, named }: &Change) -> String {
+    let effect = match clock.overlap {
+        DstOverlap::First => "only the first fires",
+        DstOverlap::Second => "only the second fires",
+        DstOverlap::Both => "both fire",
+    };
+    format!(
+        "timezone: {} occurs twice in {}, where clocks go back from {} to {}: {effect} (dst_overlap {})",
+        named.format("%Y-%m-%d %H:%M"),
+        clock.zone,
+        beside(named, from),
+        beside(named, to),
+        clock.overlap
+    )
+}
+
+/// A time on the clock, with its date if that is another than the named one's.
+fn beside(named: &NaiveDateTime, other: &NaiveDateTime) -> String {
+    let format = if named.date() == other.date() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
+    other.format(format).to_string()
+}

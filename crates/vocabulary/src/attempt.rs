@@ -1,0 +1,19 @@
+//! How attempts end.
+
+text_enum! {
+    /// How an attempt ended.
+    pub enum AttemptOutcome {
+        /// It did what it should.
+        Completed = "COMPLETED",
+        /// It ran and failed.
+        Failed = "FAILED",
+        /// It ran out of time and was killed.
+        Timeout = "TIMEOUT",
+        /// It was cancelled and killed.
+        Cancelled = "CANCELLED",
+        /// Its worker was given up; nobody knows how far it came.
+        Lost = "LOST",
+        /// Its worker stopped, killed it and handed the dispatch back. Not a failure.
+        Released = "RELEASED",
+    }
+}

@@ -1,0 +1,46 @@
+//! Words of dependencies between jobs.
+
+use crate::dispatch::DispatchStatus;
+
+text_enum! {
+    /// How a job must end so that another runs after it. Only the end of a dispatch counts: an attempt that is retried is none.
+    pub enum AfterCondition {
+        /// It has succeeded.
+        Success = "success",
+        /// It has failed for good: failed, timed out, or a dead letter.
+        Failure = "failure",
+        /// Either of these. Being cancelled is neither.
+        Completion = "completion",
+    }
+}
+
+text_enum! {
+    /// Of several jobs to run after, which must have ended.
+    #[derive(Default)]
+    pub enum AfterMode {
+        /// Each of them, since the last run that this made.
+        #[default]
+        All = "all",
+        /// Any of them, every time.
+        Any = "any",
+    }
+}
+
+impl AfterCondition {
+    /// Whether a dispatch that ended so meets the condition; a state that is no end meets none.
+    #[must_use]
+    pub const fn is_met_by(self, status: DispatchStatus) -> bool {
+        let (has_succeeded, has_failed) = match status {
+            DispatchStatus::Completed => (true, false),
+            DispatchStatus::Failed | DispatchStatus::Timeout | DispatchStatus::DeadLetter => (false, true),
+            DispatchStatus::Pending | DispatchStatus::InProgress | DispatchStatus::Cancelled => {
+                (false, false)
+            }
+        };
+        match self {
+            Self::Success => has_succeeded,
+            Self::Failure => has_failed,
+            Self::Completion => has_succeeded || has_failed,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The states of a dispatch and the one table of transitions between them.
+//!
+//! Every write of a state, in SQL or elsewhere, is an edge of [`DispatchStatus::apply`]; the statements name the state
+//! they expect in their `WHERE`. Final states never change: running a finished dispatch again makes a new one.
+
+text_enum! {
+    /// State of a dispatch.
+    pub enum DispatchStatus {
+        /// Waits to be claimed; entered by dispatch, by a retry and by a release.
+        Pending = "PENDING",
+        /// A worker has claimed it and runs it.
+        InProgress = "IN_PROGRESS",
+        /// Its last attempt succeeded. Final.
+        Completed = "COMPLETED",
+        /// Its only attempt failed and no retry was configured, or it expired before its first. Final.
+        Failed = "FAILED",
+        /// Its only attempt ran out of time or was lost, and no retry was configured. Final.
+        Timeout = "TIMEOUT",
+        /// Somebody cancelled it. Final.
+        Cancelled = "CANCELLED",
+        /// Its retries are exhausted, or it killed too many workers. Final.
+        DeadLetter = "DEAD_LETTER",
+    }
+}
+
+text_enum! {
+    /// What created a dispatch.
+    pub enum Trigger {
+        /// A fire time of the schedule.
+        Scheduler = "scheduler",
+        /// A person, from a command or the dashboard.
+        Manual = "manual",
+        /// A program, over the API.
+        Api = "api",
+        /// A command to run a finished dispatch again.
+        Retry = "retry",
+        /// The end of another job.
+        Dependency = "dependency",
+        /// A backfill of a past range.
+        Backfill = "backfill",
+    }
+}
+
+text_enum! {
+    /// What somebody decided about a dead letter.
+    pub enum Settlement {
+        /// A dispatch of its own runs it again.
+        Retried = "retried",
+        /// It is done with as it is.
+        Discarded = "discarded",
+    }
+}
+
+/// What can happen to a dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DispatchEvent {
+    /// A worker claims it.
+    Claim,
+    /// Its attempt succeeded.
+    Succeed,
+    /// Its attempt failed, timed out or was lost, and another one is due later.
+    Retry,
+    /// Its attempt failed and there is no other.
+    Fail,
+    /// Its attempt timed out or was lost and there is no other.
+    TimeOut,
+    /// Its retries are exhausted.
+    GiveUp,
+    /// Its worker stops and hands it back; this costs no attempt.
+    Release,
+    /// Somebody cancels it.
+    Cancel,
+    /// Nobody has begun its first attempt in time.
+    Expire,
+}
+
+impl DispatchEvent {
+    /// Every event.
+    pub const ALL: &'static [Self] = &[
+        Self::Claim,
+        Self::Succeed,
+        Self::Retry,
+        Self::Fail,
+        Self::TimeOut,
+        Self::GiveUp,
+        Self::Release,
+        Self::Cancel,
+        Self::Expire,
+    ];
+}
+
+/// An event that the present state does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a dispatch that is {from} cannot take the event {event:?}")]
+pub struct IllegalTransition {
+    /// The present state.
+    pub from: DispatchStatus,
+    /// The refused event.
+    pub event: DispatchEvent,
+}
+
+impl DispatchStatus {
+    /// The state after `event`.
+    ///
+    /// # Errors
+    /// When the state does not allow the event.
+    pub const fn apply(self, event: DispatchEvent) -> Result<Self, IllegalTransition> {
+        use DispatchEvent as Event;
+        match (self, event) {
+            (Self::Pending, Event::Claim) => Ok(Self::InProgress),
+            (Self::InProgress, Event::Succeed) => Ok(Self::Completed),
+            (Self::InProgress, Event::Retry | Event::Release) => Ok(Self::Pending),
+            (Self::InProgress, Event::Fail) => Ok(Self::Failed),
+            (Self::InProgress, Event::TimeOut) => Ok(Self::Timeout),
+            (Self::InProgress, Event::GiveUp) => Ok(Self::DeadLetter),
+            (Self::Pending | Self::InProgress, Event::Cancel) => Ok(Self::Cancelled),
+            (Self::Pending, Event::Expire) => Ok(Self::Failed),
+            (from, event) => Err(IllegalTransition { from, event }),
+        }
+    }
+
+    /// Whether the state never changes again.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        !matches!(self, Self::Pending | Self::InProgress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The diagram in the crate's README, between its fences, as `from --> to: Event` lines.
+    fn documented_edges() -> Vec<String> {
+        let readme = include_str!("../../model/README.md");
+        let diagram = readme.split("```mermaid").nth(1).unwrap().split("```").next().unwrap();
+        let mut edges: Vec<String> = diagram
+            .lines()
+            .map(str::trim)
+            .filter(|l| l.contains("-->") && !l.contains("[*]"))
+            .map(str::to_owned)
+            .collect();
+        edges.sort();
+        edges
+    }
+
+    #[test]
+    fn the_diagram_shows_exactly_the_allowed_transitions() {
+        let mut edges = Vec::new();
+        for from in DispatchStatus::ALL {
+            for event in DispatchEvent::ALL {
+                if let Ok(to) = from.apply(*event) {
+                    edges.push(format!("{from} --> {to}: {event:?}"));
+                }
+            }
+        }
+        edges.sort();
+        assert!(edges.len() >= 10);
+        assert_eq!(edges, documented_edges());
+    }
+
+    #[test]
+    fn final_states_take_no_event() {
+        for state in DispatchStatus::ALL.iter().filter(|s| s.is_final()) {
+            for event in DispatchEvent::ALL {
+                assert_eq!(state.apply(*event), Err(IllegalTransition { from: *state, event: *event }));
+            }
+        }
+    }
+
+    #[test]
+    fn words_and_variants_convert_both_ways() {
+        for state in DispatchStatus::ALL {
+            assert_eq!(state.as_str().parse(), Ok(*state));
+        }
+        let error = "RUNNING".parse::<DispatchStatus>().unwrap_err();
+        assert!(error.to_string().contains("IN_PROGRESS"), "{error}");
+    }
+}

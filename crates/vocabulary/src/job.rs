@@ -1,0 +1,25 @@
+//! Words of jobs.
+
+text_enum! {
+    /// To whom a job belongs, which decides where its history is kept.
+    pub enum Scope {
+        /// Backs up or restores the main schema; its history lives outside it.
+        BackupInfrastructure = "backup_infrastructure",
+        /// Serves the installation.
+        System = "system",
+        /// Belongs to a project.
+        Project = "project",
+    }
+}
+
+text_enum! {
+    /// What becomes of fire times that passed without dispatch.
+    pub enum MisfireKind {
+        /// They are skipped, and the skip recorded.
+        Skip = "skip",
+        /// The latest fires, the others are skipped.
+        FireOnce = "fire_once",
+        /// All fire, up to a cap.
+        FireAll = "fire_all",
+    }
+}

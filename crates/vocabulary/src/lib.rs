@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+
+#[macro_use]
+mod text_enum;
+
+pub mod attempt;
+#[cfg(feature = "columns")]
+mod columns;
+pub mod dependency;
+pub mod dispatch;
+pub mod function;
+pub mod identity;
+pub mod ids;
+pub mod instance;
+pub mod job;
+pub mod notification;
+pub mod schedule;
+
+pub use text_enum::UnknownWord;

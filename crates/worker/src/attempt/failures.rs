@@ -1,0 +1,41 @@
+//! Reports dispatches that have failed for good to the tracker of errors, where the operator asks for it.
+//!
+//! Those that end with an attempt of this worker; what is given up because its workers were lost is the scheduler's to log. A report has what
+//! history has of the last attempt, without secrets and without output, and is grouped by job and class of error.
+
+use sched_model::domain::dispatch::DispatchEvent;
+use sched_model::running::attempts::Ended;
+use sched_model::running::claims::Claimed;
+use sched_runtime::tracker::{Report, Tracker};
+
+use crate::attempt::trace::trace;
+
+/// Reports the end of an attempt, if it is the end of its dispatch and no success.
+pub(crate) fn report(tracker: &Tracker, claimed: &Claimed, ended: &Ended) {
+    use DispatchEvent::{Fail, GiveUp, TimeOut};
+    if matches!(ended.verdict.event, Fail | TimeOut | GiveUp) {
+        tracker.report(|| told(claimed, ended));
+    }
+}
+
+fn told(claimed: &Claimed, ended: &Ended) -> Report {
+    let trace = trace(claimed);
+    let class = ended.record.error_class.clone().unwrap_or_default();
+    let message = ended.record.error_message.as_deref().unwrap_or("it failed");
+    let facts = [
+        ("trace_id", trace.trace_id()),
+        ("span_id", trace.span_id()),
+        ("tenant.id", claimed.tenant_id.to_string()),
+        ("job.id", claimed.job_id.to_string()),
+        ("job.name", claimed.job_name.clone()),
+        ("dispatch.id", claimed.dispatch_id.to_string()),
+        ("execution.id", ended.record.execution_id.to_string()),
+        ("attempt", claimed.attempt.to_string()),
+        ("error.type", class.clone()),
+    ];
+    Report {
+        title: format!("{}: {message}", claimed.job_name),
+        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        group: vec!["dispatch failed".to_owned(), claimed.job_id.to_string(), class],
+    }
+}

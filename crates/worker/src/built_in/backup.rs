@@ -1,0 +1,79 @@
+//! `sched.backup`: the scheduler's own database, dumped with `pg_dump` into a folder of the worker's machine.
+//!
+//! The dump comes through a pipe and is written, counted and hashed here, under a name that says it is not whole; it is synced, gets its
+//! checksum beside it and only then its own name. A worker that dies leaves a file `….part`, which the next run removes, and a `pg_dump` that
+//! ends at its broken pipe. The password goes to `pg_dump` in its environment, never on its command line.
+//!
+//! # Design notes
+//! - The format is the custom one of `pg_dump`: compressed, and `pg_restore` picks from it. Backups do not end in `.dump`, so that other scripts
+//!   that tidy the same folder by that ending leave them alone.
+
+mod connection;
+mod folder;
+mod pg_dump;
+
+use sched_model::{connection::database_clock, retention::archive};
+use sched_runtime::monotonic_clock::monotonic;
+use serde::{Deserialize, Serialize};
+
+use super::System;
+use crate::handlers::native::{Ctx, HandlerError};
+use connection::Connection;
+use folder::Folder;
+use pg_dump::PgDump;
+
+/// How the job may be adjusted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Args {
+    /// How many backups are kept; `BACKUP_KEEP` of the worker without it.
+    keep: Option<u32>,
+}
+
+/// A backup that was made.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    path: String,
+    bytes: u64,
+    sha256: String,
+    seconds: f64,
+    /// Older backups that had to go.
+    removed: Vec<String>,
+    server_version: u32,
+}
+
+pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Report, HandlerError> {
+    let Some(dir) = &system.settings.backup_dir else {
+        let text = "BACKUP_DIR is not set on the worker that was to make the backup";
+        return Err(HandlerError::new("not_configured", text).no_retry());
+    };
+    let keep = args.keep.unwrap_or(system.settings.backup_keep);
+    if keep == 0 {
+        return Err(HandlerError::invalid_args("keep must be at least 1"));
+    }
+    let began = monotonic();
+    let connection = Connection::of(&system.database_url, system.ca_file.as_deref())?;
+    let mut conn = system.conn().await?;
+    let (server_version, now) =
+        (archive::server_version(&mut conn).await?, database_clock::now(&conn).await?);
+    // Not needed while the dump runs, however long that takes.
+    drop(conn);
+    let program = PgDump::find(system.settings.pg_bin_dir.as_deref(), server_version).await?;
+    let folder = Folder::open(dir).await?;
+    folder.remove_unfinished().await?;
+    let mut file = folder.begin(now, ctx.execution_id()).await?;
+    ctx.log(format!("writing {}", file.path().display()));
+    if let Err(error) = program.dump(&connection, ctx, &mut file).await {
+        if let Err(left) = file.discard().await {
+            ctx.log(format!("an unfinished file is left: {left}"));
+        }
+        return Err(error);
+    }
+    let done = file.finish().await?;
+    let removed = folder.keep_newest(keep).await?;
+    for name in &removed {
+        ctx.log(format!("removed {name}"));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Report { path: done.path, bytes: done.bytes, sha256: done.sha256, seconds, removed, server_version })
+}

@@ -1,0 +1,287 @@
+//! `sched.notify`: sends one notification to its channel.
+//!
+//! The leader dispatches it for each message and reads from its end what became of the message. Webhooks and chats
+//! are called as `http` functions are, through the same checks of addresses. A message may arrive twice, as any attempt may run twice; its id
+//! stays the same. What is wrong is told without the URL of a chat, which is a secret; and what is the tenant's is told to the tenant alone, with
+//! the message, because the history of this job can be read by members of another tenant, the default one.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use sched_model::domain::ids::TenantId;
+use sched_model::domain::notification::{ChannelKind, text, url_mistake};
+use sched_model::events::notifications::channels::ChannelRecord;
+use sched_model::events::notifications::deliveries::{self, DeliveryRecord};
+use sched_model::{Conn, DbError, DbResult, definitions::secrets};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::System;
+use super::mail::{Mail, Mailer, OF_ONE_ADDRESS};
+use crate::handlers::native::{Ctx, HandlerError};
+use crate::handlers::{ErrorClass, Execution, Live, Outcome, Secrets};
+
+/// How long a request may take. Short, because messages to a server that hangs take slots from others.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Longest account of what went wrong, in characters.
+const LONGEST_TOLD: usize = 1_000;
+
+/// Which message.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Args {
+    tenant: Uuid,
+    delivery: Uuid,
+}
+
+/// What was sent.
+#[derive(Debug, Serialize)]
+pub(super) struct Sent {
+    kind: ChannelKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+}
+
+/// Why a message was not sent.
+#[derive(Debug)]
+pub(super) struct Failure {
+    class: &'static str,
+    message: String,
+    /// No further attempt mends it.
+    is_final: bool,
+    /// It is about the installation and not about the tenant.
+    is_for_all: bool,
+}
+
+impl Failure {
+    /// For a reason that may pass. `message` is shown to the tenant alone.
+    pub(super) fn new(class: &'static str, message: impl Into<String>) -> Self {
+        Self { class, message: message.into(), is_final: false, is_for_all: false }
+    }
+
+    /// The same for good.
+    pub(super) fn for_good(self) -> Self {
+        Self { is_final: true, ..self }
+    }
+
+    /// The same, with a message that says nothing of the tenant.
+    fn for_all(self) -> Self {
+        Self { is_for_all: true, ..self }
+    }
+
+    /// As the history of the job shows it, which is not the tenant's.
+    fn shown(self) -> HandlerError {
+        let message = if self.is_for_all {
+            self.message
+        } else {
+            "the message was not sent; its tenant sees why, in its notification deliveries".to_owned()
+        };
+        let error = HandlerError::new(self.class, message);
+        if self.is_final { error.no_retry() } else { error }
+    }
+}
+
+impl From<DbError> for Failure {
+    fn from(error: DbError) -> Self {
+        Self::new("handler_error", error.to_string()).for_all()
+    }
+}
+
+pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Sent, HandlerError> {
+    let tenant = TenantId(args.tenant);
+    match send(system, ctx, tenant, args.delivery).await {
+        Ok(sent) => Ok(sent),
+        Err(failure) => {
+            if let Err(error) = note(system, tenant, args.delivery, &failure).await {
+                tracing::debug!(
+                    error = error.with_causes(),
+                    "Why a notification was not sent could not be noted."
+                );
+            }
+            Err(failure.shown())
+        }
+    }
+}
+
+async fn note(system: &System, tenant: TenantId, id: Uuid, failure: &Failure) -> DbResult<()> {
+    let mut conn = system.database.conn().await?;
+    deliveries::note_failure(&mut conn, tenant, id, (failure.class, &failure.message)).await
+}
+
+async fn send(system: &System, ctx: &Ctx, tenant: TenantId, id: Uuid) -> Result<Sent, Failure> {
+    let mut conn = system.database.conn().await?;
+    let found = deliveries::to_send(&mut conn, tenant, id).await?;
+    let (delivery, channel) = found.ok_or_else(|| {
+        let text = "there is no such message, or it was removed as too old";
+        Failure::new("no_such_message", text).for_good().for_all()
+    })?;
+    let channel = channel.ok_or_else(|| {
+        let text = format!("the channel {} was deleted", delivery.channel_name);
+        Failure::new("channel_deleted", text).for_good()
+    })?;
+    let secret = match &channel.secret {
+        Some(name) => Some((name.clone(), open(system, &mut conn, tenant, name).await?)),
+        None => None,
+    };
+    // Not needed while the other side takes its time.
+    drop(conn);
+    let kind = channel.kind;
+    let status = match kind {
+        ChannelKind::Webhook => {
+            let (config, secrets) = webhook(&channel, secret);
+            call(system, ctx, (tenant, &delivery), config, delivery.body.clone(), secrets).await?
+        }
+        ChannelKind::Chat => {
+            let config = json!({"url": chat_url(&channel, secret)?, "method": "POST"});
+            let (subject, below) = shown(&delivery);
+            let text = if below.is_empty() { subject } else { format!("{subject}\n{below}") };
+            call(system, ctx, (tenant, &delivery), config, json!({"text": text}), Secrets::default()).await?
+        }
+        ChannelKind::Email => {
+            let mailer = system.settings.mail.as_ref().ok_or_else(|| {
+                let text = "WORKER_SMTP_URL is not set on the worker that was to send the e-mail";
+                Failure::new("not_configured", text).for_good().for_all()
+            })?;
+            email(system, ctx, mailer, (tenant, &delivery), &channel.addresses).await?;
+            None
+        }
+    };
+    Ok(Sent { kind, status })
+}
+
+/// Sends an e-mail to each of the addresses that has not got it yet, and keeps which have: what is tried again goes to the others alone.
+async fn email(
+    system: &System,
+    ctx: &Ctx,
+    mailer: &Mailer,
+    (tenant, delivery): (TenantId, &DeliveryRecord),
+    addresses: &[String],
+) -> Result<(), Failure> {
+    let (subject, text) = shown(delivery);
+    let mail = Mail { id: delivery.id.to_string(), to: addresses, subject, text };
+    let mut refused: Vec<(&str, Failure)> = Vec::new();
+    let mut left: Vec<&String> =
+        addresses.iter().filter(|address| !delivery.reached.contains(address)).collect();
+    // Another one is the first each time, so that none at which the server hangs keeps the e-mail from those behind it.
+    let turn = usize::try_from(ctx.attempt()).unwrap_or(0).saturating_sub(1);
+    let by = turn.checked_rem(left.len()).unwrap_or(0);
+    left.rotate_left(by);
+    for address in left {
+        let sent = tokio::select! {
+            sent = mailer.send(&mail, address) => sent,
+            () = ctx.cancelled() => Err(Failure::new("cancelled", "stopped while it was sent").for_all()),
+        };
+        match sent {
+            Ok(()) => {
+                let mut conn = system.database.conn().await?;
+                deliveries::note_reached(&mut conn, tenant, delivery.id, address).await?;
+            }
+            Err(failure) if OF_ONE_ADDRESS.contains(&failure.class) => refused.push((address, failure)),
+            // Others would fail alike.
+            Err(failure) => return Err(failure),
+        }
+    }
+    refusal(refused, addresses.len())
+}
+
+/// What is told of addresses that were refused. It is over for good when it is for each of them.
+fn refusal(refused: Vec<(&str, Failure)>, addresses: usize) -> Result<(), Failure> {
+    let reasons: Vec<String> =
+        refused.iter().map(|(address, failure)| format!("{address}: {}", failure.message)).collect();
+    let told = format!("{} of {addresses} addresses: {}", refused.len(), reasons.join("; "));
+    let told: String = told.chars().take(LONGEST_TOLD).collect();
+    let is_final = refused.iter().all(|(_, failure)| failure.is_final);
+    // What may pass decides.
+    let Some((_, worst)) = refused.into_iter().min_by_key(|(_, failure)| failure.is_final) else {
+        return Ok(());
+    };
+    Err(Failure { message: told, is_final, ..worst })
+}
+
+fn shown(delivery: &DeliveryRecord) -> (String, String) {
+    text(delivery.kind, &delivery.body)
+}
+
+/// The value of a secret of the tenant.
+async fn open(
+    system: &System,
+    conn: &mut Conn,
+    tenant: TenantId,
+    name: &str,
+) -> Result<SecretString, Failure> {
+    let keys = system.secret_keys.as_ref().ok_or_else(|| {
+        let text = "the channel names a secret, and this worker has no SECRETS_KEY_FILE to open it with";
+        Failure::new("secret_unreadable", text).for_all()
+    })?;
+    let sealed = secrets::of_tenant(conn, tenant, name).await?.ok_or_else(|| {
+        let text = format!("the tenant has no secret {name:?}; set it with `schedctl secrets set {name}`");
+        Failure::new("missing_secret", text)
+    })?;
+    let opened = sealed.open(keys).map_err(|error| {
+        Failure::new("secret_unreadable", format!("secret {name:?} cannot be opened: {error}"))
+    })?;
+    Ok(opened.into_inner())
+}
+
+fn webhook(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> (Value, Secrets) {
+    let mut config = json!({"url": channel.url, "method": "POST"});
+    if let (Some((name, _)), Some(fields)) = (&secret, config.as_object_mut()) {
+        fields.insert("sign".to_owned(), json!({"secrets": [{"secret": name}]}));
+    }
+    (config, secret.into_iter().collect())
+}
+
+/// The URL of a chat, which is a secret.
+fn chat_url(channel: &ChannelRecord, secret: Option<(String, SecretString)>) -> Result<String, Failure> {
+    let value = secret.map(|(_, value)| value.expose_secret().trim().to_owned());
+    value.filter(|url| url_mistake(url).is_none()).ok_or_else(|| {
+        let name = channel.secret.as_deref().unwrap_or_default();
+        Failure::new("invalid_channel", format!("the secret {name:?} is no URL that can be called"))
+    })
+}
+
+/// Sends a request as an `http` function would; returns its status.
+async fn call(
+    system: &System,
+    ctx: &Ctx,
+    (tenant, delivery): (TenantId, &DeliveryRecord),
+    mut config: Value,
+    body: Value,
+    secrets: Secrets,
+) -> Result<Option<Value>, Failure> {
+    if let Some(fields) = config.as_object_mut() {
+        // What fails is tried again later by itself, and a message that was handed back untried would wait for ever.
+        fields.insert("circuit_breaker".to_owned(), json!({"failures": 0}));
+        fields.insert("max_response_chars".to_owned(), json!(0));
+    }
+    let execution = Execution {
+        // What receivers know a repeated message by.
+        dispatch_id: delivery.id,
+        idempotency_key: delivery.id.to_string(),
+        tenant_id: tenant.0,
+        job_id: ctx.job_id(),
+        execution_id: ctx.execution_id(),
+        job_name: ctx.job_name().to_owned(),
+        attempt: ctx.attempt(),
+        fire_time: ctx.fire_time(),
+        lateness_ms: TimeDelta::from_std(ctx.lateness()).map_or(0, |late| late.num_milliseconds()),
+        catch_up: false,
+        args: body,
+        timeout: REQUEST_TIMEOUT.min(ctx.remaining()),
+        traceparent: ctx.traceparent().map(str::to_owned),
+        handler_config: config,
+        live: Live::detached(),
+        secrets,
+    };
+    let report = system.http.run(&execution, &ctx.cancellation()).await;
+    if report.outcome == Outcome::Succeeded {
+        return Ok(report.result.and_then(|result| result.get("status").cloned()));
+    }
+    let class = report.error_class.unwrap_or(ErrorClass::HandlerError);
+    let failure = Failure::new(class.as_str(), report.error_message.unwrap_or_default());
+    // The worker would refuse it again; everything else may be mended on the other side.
+    Err(if class == ErrorClass::TargetRefused { failure.for_good() } else { failure })
+}

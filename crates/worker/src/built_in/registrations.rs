@@ -1,0 +1,88 @@
+//! `sched.partitions` and `sched.stale_instances`: what the leader does about them too, whenever somebody asks.
+//!
+//! The leader does not leave these to a job, because its correctness depends on months being there and its lists on being short; so these
+//! jobs usually find nothing. They are how an operator has it done now and sees what was done.
+
+use sched_model::connection::database_clock;
+use sched_model::{Conn, DbError, cluster::leadership, connection::partitions, running::workers, transact};
+use serde::{Deserialize, Serialize};
+
+use super::{System, told};
+use crate::handlers::native::{Ctx, HandlerError};
+
+/// They take none.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoArgs {}
+
+/// What became of the months.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Months {
+    made: Vec<String>,
+    removed: Vec<String>,
+    /// Those that somebody used, or that the database refused to remove; the next run tries again.
+    left: Vec<String>,
+    how: &'static str,
+}
+
+/// Makes months ahead and removes those that are over and old.
+pub(super) async fn partitions(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Months, HandlerError> {
+    let mut conn = system.conn().await?;
+    let told = told(&mut conn).await?;
+    let made = partitions::make_ahead(&mut conn).await?;
+    for name in &made {
+        ctx.log(format!("made {name}"));
+    }
+    let mut done = Months { made, how: told.expiry.as_str(), ..Months::default() };
+    let now = database_clock::now(&conn).await?;
+    let months = partitions::expired(&mut conn, told.retention.cutoffs(now).finished).await?;
+    for month in months {
+        if ctx.is_cancelled() {
+            done.left.push(month.name);
+            continue;
+        }
+        let removing = transact(&mut conn, "remove_month", async |conn: &mut Conn| {
+            partitions::remove(conn, &month, told.expiry).await
+        });
+        match removing.await {
+            Ok(()) => {
+                ctx.log(format!("{}: {}", told.expiry, month.name));
+                metrics::counter!("sched_partitions_removed_total", "how" => told.expiry.as_str())
+                    .increment(1);
+                done.removed.push(month.name);
+            }
+            Err(error) if error.is_outage() => return Err(error.into()),
+            Err(error @ DbError::TimedOut(_)) => {
+                ctx.log(format!("{} is in use: {}", month.name, error.with_causes()));
+                done.left.push(month.name);
+            }
+            Err(error) => {
+                ctx.log(format!("{} cannot be removed: {}", month.name, error.with_causes()));
+                done.left.push(month.name);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Which registrations went.
+#[derive(Debug, Serialize)]
+pub(super) struct Gone {
+    schedulers: usize,
+    workers: usize,
+}
+
+/// Removes registrations of processes that are long gone.
+pub(super) async fn stale_instances(system: &System, ctx: &Ctx, _: NoArgs) -> Result<Gone, HandlerError> {
+    let mut conn = system.conn().await?;
+    let told = told(&mut conn).await?;
+    let schedulers = leadership::remove_stale(&mut conn, told.stale_scheduler).await?;
+    let workers = workers::remove_stale(&mut conn, told.stale_worker).await?;
+    for id in &schedulers {
+        ctx.log(format!("removed the scheduler {id}"));
+    }
+    for id in &workers {
+        ctx.log(format!("removed the worker {id}"));
+    }
+    Ok(Gone { schedulers: schedulers.len(), workers: workers.len() })
+}

@@ -1,0 +1,190 @@
+//! `sched.retention`: removes what is finished and old, a page at a time.
+//!
+//! Each page is a short transaction that waits for no lock of others. A run goes from the oldest on until nothing is left, its time is up or
+//! it is cancelled. Only a run that left nothing leaves the mark by which the leader knows that it need not do this itself; so an
+//! installation whose workers do not run this job is cleaned up all the same.
+
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sched_model::cluster::housekeeping::{self, Housekeeping};
+use sched_model::domain::retention::Cutoffs;
+use sched_model::retention::retain;
+use sched_model::{Conn, DbError, connection::database_clock, transact};
+use sched_runtime::monotonic_clock::monotonic;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{System, told};
+use crate::handlers::native::{Ctx, HandlerError};
+
+/// Time between two rounds of pages, which leaves room for others on a busy database.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How the job may be adjusted.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Args {
+    /// Most rows of one page.
+    page_rows: u32,
+    /// After so many seconds a run ends between two pages.
+    work_seconds: u32,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self { page_rows: 1000, work_seconds: 300 }
+    }
+}
+
+/// What a run removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Removed {
+    dispatches: u64,
+    skips: u64,
+    idempotency_keys: u64,
+    audit: u64,
+    terms: u64,
+    workers: u64,
+    attempts: u64,
+    output: u64,
+    events: u64,
+    /// Whether all that was due has gone.
+    is_complete: bool,
+}
+
+/// Where a run stands: after these; `None` once there are no more.
+struct Position {
+    dispatches: Option<Uuid>,
+    skips: Option<i64>,
+    keys: Option<Uuid>,
+    others: bool,
+}
+
+impl Position {
+    fn is_at_end(&self) -> bool {
+        self.dispatches.is_none() && self.skips.is_none() && self.keys.is_none() && !self.others
+    }
+}
+
+pub(super) async fn run(system: &System, ctx: &Ctx, args: Args) -> Result<Removed, HandlerError> {
+    if args.page_rows == 0 || args.page_rows > 100_000 {
+        return Err(HandlerError::invalid_args("page_rows must be 1 to 100000"));
+    }
+    let mut conn = system.conn().await?;
+    let told = told(&mut conn).await?;
+    let (mut gone, started) = (Removed::default(), monotonic());
+    let mut position =
+        Position { dispatches: Some(Uuid::nil()), skips: Some(0), keys: Some(Uuid::nil()), others: true };
+    let limit = i64::from(args.page_rows);
+    let result = loop {
+        if let Err(error) = round(&mut conn, &told, limit, &mut position, &mut gone).await {
+            break Err(error);
+        }
+        if position.is_at_end() {
+            break Ok(());
+        }
+        ctx.progress(None, format!("{} dispatches removed", gone.dispatches));
+        let is_over = started.elapsed() >= Duration::from_secs(args.work_seconds.into());
+        if is_over || ctx.is_cancelled() {
+            break Ok(());
+        }
+        tokio::select! {
+            () = ctx.cancelled() => {}
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    };
+    // Also of a run that failed half-way: its pages are committed.
+    gone.measure();
+    result?;
+    if position.is_at_end() {
+        housekeeping::note_retained(&mut conn).await?;
+        gone.is_complete = true;
+    }
+    ctx.log(format!("removed {} dispatches, {} skips, {} events", gone.dispatches, gone.skips, gone.events));
+    Ok(gone)
+}
+
+/// One page of everything that is not at its end.
+async fn round(
+    conn: &mut Conn,
+    told: &Housekeeping,
+    limit: i64,
+    position: &mut Position,
+    gone: &mut Removed,
+) -> Result<(), DbError> {
+    let now = database_clock::now(conn).await?;
+    let cutoffs = told.retention.cutoffs(now);
+    if let Some(after) = position.dispatches {
+        let page = transact(conn, "prune_dispatches", async |conn: &mut Conn| {
+            retain::dispatches(conn, &cutoffs, after, limit).await
+        });
+        let page = page.await?;
+        (position.dispatches, gone.dispatches) = (page.next, gone.dispatches + page.gone);
+    }
+    if let Some(after) = position.skips {
+        let page = transact(conn, "prune_skips", async |conn: &mut Conn| {
+            retain::skips(conn, &cutoffs, after, limit).await
+        });
+        let page = page.await?;
+        (position.skips, gone.skips) = (page.next, gone.skips + page.gone);
+    }
+    if let Some(after) = position.keys {
+        let before = instant_before(now, told.idempotency_keys);
+        let cleared = transact(conn, "clear_idempotency_keys", async |conn: &mut Conn| {
+            let answers = retain::answers(conn, before, limit).await?;
+            let page = retain::idempotency_keys(conn, before, after, limit).await?;
+            Ok::<_, DbError>((page, answers))
+        });
+        let (page, answers) = cleared.await?;
+        // As long as there may be more answers, the last page of keys is looked at again: it costs little.
+        let has_more = answers >= u64::try_from(limit).unwrap_or(0);
+        position.keys = page.next.or(has_more.then_some(after));
+        gone.idempotency_keys += page.gone + answers;
+    }
+    if position.others {
+        position.others = others(conn, &cutoffs, limit, gone).await?;
+    }
+    Ok(())
+}
+
+/// A page of the audit log, of terms, of workers that are gone and of stray rows; returns whether there may be more.
+async fn others(conn: &mut Conn, cutoffs: &Cutoffs, limit: i64, gone: &mut Removed) -> Result<bool, DbError> {
+    let (past, strays) = transact(conn, "prune_history", async |conn: &mut Conn| {
+        let past = retain::past(conn, cutoffs, limit).await?;
+        Ok::<_, DbError>((past, retain::strays(conn, cutoffs, limit).await?))
+    })
+    .await?;
+    gone.audit += past.entries;
+    gone.terms += past.terms;
+    gone.workers += past.workers;
+    gone.attempts += strays.attempts;
+    gone.output += strays.output;
+    gone.events += strays.events;
+    Ok(past.may_be_more(limit) || strays.may_be_more(limit))
+}
+
+fn instant_before(now: DateTime<Utc>, time: Duration) -> DateTime<Utc> {
+    TimeDelta::from_std(time)
+        .ok()
+        .and_then(|time| now.checked_sub_signed(time))
+        .unwrap_or(DateTime::<Utc>::MIN_UTC)
+}
+
+impl Removed {
+    fn measure(&self) {
+        for (kind, count) in [
+            ("dispatches", self.dispatches),
+            ("skips", self.skips),
+            ("idempotency_keys", self.idempotency_keys),
+            ("audit", self.audit),
+            ("terms", self.terms),
+            ("workers", self.workers),
+            ("attempts", self.attempts),
+            ("output", self.output),
+            ("events", self.events),
+        ] {
+            metrics::counter!("sched_rows_pruned_total", "kind" => kind).increment(count);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The `http` handler: sends one request and judges the response.
+//!
+//! An attempt goes through: `request` fills in templates, secrets and the signature; `circuit` says whether the endpoint is
+//! left alone at the moment; `guard` resolves the host and checks every address; `connect` opens the connection to those very
+//! addresses, unless `pool` has one; `exchange` sends and reads within bounds; `response` says what came of it.
+//!
+//! Design notes. *hyper and no client above it*: the check of addresses sits on the one path on which sockets are opened, for
+//! names and literals alike; the time for connecting is a function's own; the head of a response is bounded; redirects,
+//! proxies, cookies and unpacking do not exist instead of being switched off. *No resending*: a request of which a byte may
+//! have gone out is never sent a second time within an attempt; the retry policy decides about that.
+//!
+//! One deadline, the attempt's, lies over everything, so a server that sends a byte now and then gains nothing. An attempt
+//! that is dropped, cancelled or out of time closes its connection. Nothing outlives the operating system process.
+
+mod addresses;
+mod allow;
+mod circuit;
+mod connect;
+mod exchange;
+mod guard;
+mod own;
+mod pool;
+mod ports;
+mod request;
+mod response;
+mod sign;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rand::RngExt as _;
+use sched_model::domain::handler_config::HttpConfig;
+use sched_runtime::exit::describe;
+use sched_runtime::monotonic_clock::monotonic;
+use tokio_util::sync::CancellationToken;
+
+use super::Execution;
+use super::report::{ErrorClass, Outcome, Report};
+use super::shortage::is_shortage;
+use circuit::{Circuits, Pass};
+use connect::{ConnectError, Trust};
+use exchange::{Bounds, ExchangeError, Line, Progress, Stage};
+use guard::{Guard, NoTarget};
+use pool::Pool;
+use request::{Prepared, RequestError};
+
+pub use allow::{AllowEntry, AllowList, InvalidTarget};
+pub use connect::CertificateError;
+pub use guard::{Resolve, Resolving, SystemResolver};
+pub use ports::{InvalidPort, PortList};
+
+/// What the handler is given by the worker's configuration.
+#[derive(Debug, Clone)]
+pub struct HttpSettings {
+    /// Targets that may be called although they are not public.
+    pub allow: AllowList,
+    /// Ports that may be called.
+    pub ports: PortList,
+    /// Hosts and ports of the scheduler's own database, which is never called.
+    pub own_database: Vec<(String, u16)>,
+    /// PEM file with authorities that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// How names are resolved.
+    pub resolver: Arc<dyn Resolve>,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            allow: AllowList::default(),
+            ports: PortList::default(),
+            own_database: Vec::new(),
+            ca_file: None,
+            resolver: Arc::new(SystemResolver::default()),
+        }
+    }
+}
+
+/// Runs functions of type `http`.
+#[derive(Debug)]
+pub struct HttpHandler {
+    line: Line,
+    circuits: Circuits,
+}
+
+/// How an exchange ended.
+enum Ending {
+    Done(Result<(), ExchangeError>),
+    TimedOut,
+    Cancelled,
+}
+
+impl HttpHandler {
+    /// Prepares the handler; nothing is connected yet.
+    ///
+    /// # Errors
+    /// The file with certificates cannot be read.
+    pub fn new(settings: HttpSettings) -> Result<Self, CertificateError> {
+        let trust = Trust::new(settings.ca_file.as_deref())?;
+        let guard = Guard::new(settings);
+        Ok(Self { line: Line { guard, trust, pool: Pool::default() }, circuits: Circuits::default() })
+    }
+
+    /// Closes connections that have been idle for too long and forgets endpoints that have long not failed; to be called now and then.
+    pub fn tidy(&self) {
+        self.line.pool.tidy();
+        self.circuits.tidy(monotonic());
+    }
+
+    /// Runs one attempt to its end; see the module for what holds afterwards.
+    pub async fn run(&self, execution: &Execution, cancel: &CancellationToken) -> Report {
+        let called = monotonic();
+        let mut report = if cancel.is_cancelled() {
+            Report::ended(Outcome::Cancelled, Some((ErrorClass::Cancelled, "cancelled before it started")))
+        } else {
+            self.attempt(execution, cancel, called).await
+        };
+        report.elapsed = monotonic().duration_since(called);
+        let outcome = report.error_class.map_or("ok", ErrorClass::as_str);
+        metrics::counter!("sched_http_requests_total", "outcome" => outcome).increment(1);
+        metrics::histogram!("sched_http_request_seconds").record(report.elapsed.as_secs_f64());
+        report
+    }
+
+    async fn attempt(&self, execution: &Execution, cancel: &CancellationToken, called: Instant) -> Report {
+        let parsed = HttpConfig::parse(&execution.handler_config).map_err(RequestError::Config);
+        let prepared = parsed.and_then(|config| {
+            let now = request::database_time(execution, monotonic().duration_since(called));
+            request::prepare(&config, execution, now).map(|prepared| (config, prepared))
+        });
+        let (config, prepared) = match prepared {
+            Ok(ready) => ready,
+            Err(error) => return Report::failed(error.class(), &describe(&error)),
+        };
+        let entered =
+            self.circuits.enter(execution.tenant_id, &prepared.endpoint, config.circuit_breaker, monotonic());
+        let pass = match entered {
+            Ok(pass) => pass,
+            Err(open) => return circuit_open(open.rest),
+        };
+        let started_after = monotonic().duration_since(called);
+        let mut progress = Progress::default();
+        let left = execution.timeout.saturating_sub(started_after);
+        let ending = self.until_it_ends(&config, prepared, left, cancel, &mut progress).await;
+        let report = judge(&config, ending, &progress, execution.timeout);
+        tell(pass, &report, &progress);
+        Report { started_after: Some(started_after), ..report }
+    }
+
+    async fn until_it_ends(
+        &self,
+        config: &HttpConfig,
+        prepared: Prepared,
+        left: Duration,
+        cancel: &CancellationToken,
+        progress: &mut Progress,
+    ) -> Ending {
+        let bounds = Bounds {
+            connect: Duration::from_secs(config.connect_timeout_seconds.into()),
+            body_bytes: response::bytes_to_read(config),
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ending::Cancelled,
+            done = self.line.exchange(prepared, bounds, progress) => Ending::Done(done),
+            () = tokio::time::sleep(left) => Ending::TimedOut,
+        }
+    }
+}
+
+/// Nothing was sent, and nothing is counted: the dispatch waits until the endpoint may be called again. Not all for the same time, since only
+/// one of them calls then.
+fn circuit_open(rest: Duration) -> Report {
+    let rest = rest.mul_f64(rand::rng().random_range(1.0..=1.5));
+    let message = format!("the endpoint failed again and again; it is left alone for another {:.0?}", rest);
+    Report { untried: true, retry_after: Some(rest), ..Report::failed(ErrorClass::CircuitOpen, &message) }
+}
+
+fn judge(config: &HttpConfig, ending: Ending, progress: &Progress, timeout: Duration) -> Report {
+    let report = match ending {
+        Ending::Cancelled => Report::ended(Outcome::Cancelled, Some((ErrorClass::Cancelled, "cancelled"))),
+        Ending::TimedOut => {
+            let doing = match progress.stage {
+                Stage::Connecting => "connecting",
+                Stage::Waiting => "waiting for the response",
+                Stage::Reading => "reading the response",
+            };
+            let message = format!("timed out after {timeout:?} while {doing}");
+            Report::ended(Outcome::TimedOut, Some((ErrorClass::Timeout, &message)))
+        }
+        // An error status says more than that its text broke off.
+        Ending::Done(Err(error)) => match &progress.response {
+            Some(response) if !config.expects(response.status) => response::judge(config, response),
+            Some(_) | None => failed(&error),
+        },
+        Ending::Done(Ok(())) => match &progress.response {
+            Some(response) => response::judge(config, response),
+            None => Report::failed(ErrorClass::Worker, "the exchange ended without a response or an error"),
+        },
+    };
+    match &progress.response {
+        Some(response) => Report { stdout: response::kept(config, response), ..report },
+        None => report,
+    }
+}
+
+fn failed(error: &ExchangeError) -> Report {
+    // No socket, so nothing was sent, and the endpoint has no part in it.
+    if let ExchangeError::Connect(ConnectError::Tcp(source))
+    | ExchangeError::NoTarget(NoTarget::Unresolved { source: Some(source), .. }) = error
+        && is_shortage(source)
+    {
+        return Report::untried(&format!("this worker could make no connection: {}", describe(error)));
+    }
+    let class = match error {
+        ExchangeError::NoTarget(
+            NoTarget::Refused { .. } | NoTarget::Port { .. } | NoTarget::Never { .. },
+        ) => ErrorClass::TargetRefused,
+        ExchangeError::NoTarget(NoTarget::Unresolved { .. })
+        | ExchangeError::ConnectTimeout(_)
+        | ExchangeError::Connect(_)
+        | ExchangeError::NoResponse(_) => ErrorClass::Unreachable,
+        ExchangeError::BadResponse(_) | ExchangeError::BrokenBody(_) => ErrorClass::ResponseInvalid,
+    };
+    let mut report = Report::failed(class, &describe(error));
+    if let ExchangeError::NoTarget(NoTarget::Refused { address: Some(address), .. }) = error {
+        report.notes.push(format!("the target's address is {address}"));
+    }
+    report
+}
+
+/// Tells the circuit what the attempt says about the endpoint: a response that was not wanted is still one, unless it says
+/// that the server itself is in trouble.
+fn tell(pass: Pass, report: &Report, progress: &Progress) {
+    let is_in_trouble = match report.error_class {
+        Some(ErrorClass::Unreachable | ErrorClass::Timeout) => true,
+        Some(ErrorClass::ErrorResponse) => progress.response.as_ref().is_none_or(|r| r.status >= 500),
+        Some(ErrorClass::ResponseInvalid) => progress.response.is_none(),
+        _ => false,
+    };
+    let is_neutral = matches!(
+        report.error_class,
+        Some(ErrorClass::Cancelled | ErrorClass::TargetRefused | ErrorClass::Worker)
+    );
+    match (is_in_trouble, is_neutral) {
+        (true, _) => pass.failed(monotonic()),
+        (false, true) => drop(pass),
+        (false, false) => pass.succeeded(),
+    }
+}

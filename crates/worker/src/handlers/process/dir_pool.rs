@@ -1,0 +1,293 @@
+//! Private directories that are as good as new, for the attempts to come.
+//!
+//! Making two directories and removing them costs a short attempt more than its program does, on file systems that look for a free place
+//! among all that became free of late. So one that a program left exactly as it found it gets another name and new arguments when the
+//! next attempt begins. As it found it: nothing was put in or changed since it was filled, by the times that the kernel keeps, and because
+//! those are coarse, it is empty and nobody else's besides. Whatever is not so is removed, and so is every directory that was another user's, that
+//! held a result, or of whose attempt something could not be killed.
+//!
+//! Kept is only what is likely to be wanted: no more than there are attempts under way, and not for long. A spare bears the name of its worker as all
+//! directories do, so those of a killed worker are removed by the next. The lock is held for a push or a pop, never for a file.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sched_runtime::monotonic_clock::monotonic;
+
+use super::workspace::{WORK, open_folder};
+
+/// A spare that nobody has wanted for this long is removed.
+const UNWANTED_AFTER: Duration = Duration::from_secs(2);
+
+/// The spares of a worker.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    kept: Mutex<Vec<Spare>>,
+    /// Attempts under way.
+    in_use: AtomicUsize,
+}
+
+/// An attempt that has a private directory.
+#[derive(Debug)]
+pub(super) struct InUse(Arc<Spares>);
+
+/// A private directory that nobody uses. It is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Spare {
+    path: PathBuf,
+    /// Device and number.
+    file: (u64, u64),
+    since: Instant,
+    is_taken: bool,
+}
+
+/// How a private directory and the working directory in it were when they had been filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Look([(u64, u64, i64, i64); 2]);
+
+impl Look {
+    /// Looks at the directory that is open as `folder`, and at the one to work in.
+    pub(super) fn at(folder: &impl AsFd, path: &Path) -> io::Result<Self> {
+        let outer = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
+        let work = fs::symlink_metadata(path.join(WORK))?;
+        Ok(Self([&outer, &work].map(|it| (it.dev(), it.ino(), it.ctime(), it.ctime_nsec()))))
+    }
+}
+
+impl Spares {
+    /// Counts an attempt.
+    pub(super) fn used(self: &Arc<Self>) -> InUse {
+        self.in_use.fetch_add(1, Ordering::Relaxed);
+        InUse(self.clone())
+    }
+
+    /// A spare under a new name, opened, if there is one.
+    pub(super) fn take(&self, path: &Path) -> Option<OwnedFd> {
+        let mut spare = self.kept().pop()?;
+        fs::rename(&spare.path, path).ok()?;
+        spare.path = path.to_owned();
+        // What is not the same any more, somebody has put there; it goes with the value.
+        let folder = open_folder(path).ok()?;
+        let metadata = File::from(folder.try_clone().ok()?).metadata().ok()?;
+        if id_of(&metadata) != spare.file || !is_private(&metadata) {
+            return None;
+        }
+        spare.is_taken = true;
+        Some(folder)
+    }
+
+    /// Those that nobody has wanted for a while; they are removed when they are dropped, which is work for a thread that may be blocked.
+    pub(super) fn unwanted(&self) -> Vec<Spare> {
+        let is_unwanted = |spare: &mut Spare| monotonic().duration_since(spare.since) > UNWANTED_AFTER;
+        self.kept().extract_if(.., is_unwanted).collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Spare>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InUse {
+    /// Keeps the directory at `path` if it is worth it: others are under way, it is still the one that is open as `folder`, and empty but for
+    /// the one to work in, which is empty. Tells whether it has.
+    pub(super) fn keep(&self, path: &Path, folder: &impl AsFd) -> bool {
+        let others = self.0.in_use.load(Ordering::Relaxed).saturating_sub(1);
+        if self.0.kept().len() >= others {
+            return false;
+        }
+        let Ok(file) = empty(path, folder) else { return false };
+        self.0.kept().push(Spare { path: path.to_owned(), file, since: monotonic(), is_taken: false });
+        true
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.in_use.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            // Nobody is there to be told; the next worker that starts here tries again.
+            let (Ok(()) | Err(_)) = remove(&self.path);
+        }
+    }
+}
+
+/// Which directory it is, if it is an empty one.
+fn empty(path: &Path, folder: &impl AsFd) -> io::Result<(u64, u64)> {
+    let other = || io::Error::from(io::ErrorKind::DirectoryNotEmpty);
+    let opened = File::from(folder.as_fd().try_clone_to_owned()?).metadata()?;
+    let work = path.join(WORK);
+    for (at, is_same) in [(path, true), (&work, false)] {
+        let metadata = fs::symlink_metadata(at)?;
+        if !is_private(&metadata) || (is_same && id_of(&metadata) != id_of(&opened)) {
+            return Err(other());
+        }
+    }
+    let names: Vec<_> =
+        fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<_>>()?;
+    if names != [WORK] || fs::read_dir(&work)?.next().is_some() {
+        return Err(other());
+    }
+    Ok(id_of(&opened))
+}
+
+/// Removes a directory that is empty but for the one to work in, or else whatever was put in its place, and nothing that a link leads to.
+fn remove(path: &Path) -> io::Result<()> {
+    let is_folder = fs::symlink_metadata(path)?.is_dir();
+    let removed =
+        if is_folder { fs::remove_dir(path.join(WORK)) } else { Err(io::ErrorKind::NotADirectory.into()) };
+    // Looking for what is in it takes descriptors, of which there may be none.
+    removed.and_then(|()| fs::remove_dir(path)).or_else(|_| fs::remove_dir_all(path))
+}
+
+fn id_of(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Whether it is a directory of this user, for nobody else.
+fn is_private(metadata: &Metadata) -> bool {
+    metadata.is_dir()
+        && metadata.mode() & 0o7777 == 0o700
+        && metadata.uid() == nix::unistd::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// A directory as attempts have it, filled.
+    struct Used {
+        path: PathBuf,
+        folder: OwnedFd,
+        filled: Look,
+        in_use: InUse,
+    }
+
+    fn used(root: &Path, name: &str, spares: &Arc<Spares>) -> Used {
+        let path = root.join(name);
+        fs::create_dir_all(path.join(WORK)).unwrap();
+        for made in [&path, &path.join(WORK)] {
+            fs::set_permissions(made, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let folder = open_folder(&path).unwrap();
+        let filled = Look::at(&folder, &path).unwrap();
+        Used { path, folder, filled, in_use: spares.used() }
+    }
+
+    fn names(root: &Path) -> Vec<String> {
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_directory_is_kept_while_others_are_in_use_and_taken_under_a_new_name() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+        let root = root.path();
+        let (a, b) = (used(root, "a", &spares), used(root, "b", &spares));
+        assert!(a.in_use.keep(&a.path, &a.folder));
+        assert!(!b.in_use.keep(&b.path, &b.folder), "one for the one other that is under way");
+        let taken = spares.take(&root.join("c")).unwrap();
+        assert!(root.join("c").join(WORK).is_dir() && !a.path.exists());
+        assert_eq!(Look::at(&taken, &root.join("c")).unwrap().0[0].1, a.filled.0[0].1, "the same directory");
+        assert!(spares.take(&root.join("d")).is_none(), "there was one");
+        drop(a);
+        assert!(!b.in_use.keep(&b.path, &b.folder), "nobody else is under way");
+    }
+
+    #[test]
+    fn spares_go_when_nobody_wants_them() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+        let root = root.path();
+        let (a, b, c) = (used(root, "a", &spares), used(root, "b", &spares), used(root, "c", &spares));
+        assert!(a.in_use.keep(&a.path, &a.folder) && b.in_use.keep(&b.path, &b.folder));
+        drop(spares.unwanted());
+        assert_eq!(names(root).len(), 3, "not at once");
+        spares.kept()[0].since = monotonic().checked_sub(UNWANTED_AFTER * 2).unwrap();
+        drop(spares.unwanted());
+        assert!(!a.path.exists() && b.path.exists());
+        drop((a, b, c, spares));
+        assert_eq!(names(root), ["c"], "with their worker");
+    }
+
+    #[test]
+    fn what_is_not_as_it_was_is_not_kept() {
+        type Change = fn(&Path);
+        let changes: [(&str, Change, bool); 7] = [
+            ("nothing", |_| (), true),
+            ("a file", |path| fs::write(path.join("file"), "x").unwrap(), false),
+            ("a file to work with", |path| fs::write(path.join(WORK).join("file"), "x").unwrap(), false),
+            (
+                "open to all",
+                |path| fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap(),
+                false,
+            ),
+            (
+                "a group's",
+                |path| fs::set_permissions(path.join(WORK), PermissionsExt::from_mode(0o2700)).unwrap(),
+                false,
+            ),
+            (
+                "a link to work in",
+                |path| {
+                    fs::remove_dir(path.join(WORK)).unwrap();
+                    symlink("/tmp", path.join(WORK)).unwrap();
+                },
+                false,
+            ),
+            (
+                "another one",
+                |path| {
+                    fs::rename(path, path.with_extension("moved")).unwrap();
+                    fs::create_dir_all(path.join(WORK)).unwrap();
+                    for made in [path, &path.join(WORK)] {
+                        fs::set_permissions(made, PermissionsExt::from_mode(0o700)).unwrap();
+                    }
+                },
+                false,
+            ),
+        ];
+        for (what, change, is_kept) in changes {
+            let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+            let it = used(root.path(), "a", &spares);
+            let _other = spares.used();
+            change(&it.path);
+            assert_eq!(it.in_use.keep(&it.path, &it.folder), is_kept, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_times_tell_of_changes_that_were_undone() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+        let it = used(root.path(), "a", &spares);
+        assert_eq!(Look::at(&it.folder, &it.path).unwrap(), it.filled);
+        let started = monotonic();
+        while Look::at(&it.folder, &it.path).unwrap() == it.filled {
+            assert!(monotonic().duration_since(started) < Duration::from_secs(10), "no time passes here");
+            fs::write(it.path.join(WORK).join("file"), "x").unwrap();
+            fs::remove_file(it.path.join(WORK).join("file")).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_spare_in_whose_place_something_else_was_put_is_not_taken() {
+        let (root, spares) = (tempfile::tempdir().unwrap(), Arc::<Spares>::default());
+        let root = root.path();
+        let (a, _b) = (used(root, "a", &spares), used(root, "b", &spares));
+        assert!(a.in_use.keep(&a.path, &a.folder));
+        fs::rename(&a.path, root.join("moved")).unwrap();
+        symlink(root.join("b"), &a.path).unwrap();
+        assert!(spares.take(&root.join("c")).is_none());
+        assert!(root.join("b").join(WORK).is_dir(), "what a link leads to is let alone");
+    }
+}
