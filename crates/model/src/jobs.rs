@@ -56,7 +56,6 @@ pub struct Job {
 /// The running state of a job.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = scheduled_jobs, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct JobState {
     pub disabled_reason: Option<String>,
     /// Whether it is at the moment of reading: a pause that has ended by itself is none.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// What is to be told of a change.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     /// For the audit log.
     pub(super) entries: Vec<AuditEntry>,
     /// For those who listen.

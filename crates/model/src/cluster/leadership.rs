@@ -37,7 +37,6 @@ pub struct NewInstance {
 /// A scheduler as it is registered.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = scheduler_instances, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Instance {
     pub id: InstanceId,
     pub hostname: String,

@@ -33,7 +33,6 @@ pub struct CalendarSettings {
 /// A calendar as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = calendars, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct CalendarRecord {
     pub id: Uuid,
     pub name: String,

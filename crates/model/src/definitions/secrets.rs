@@ -29,7 +29,6 @@ pub const ROTATION_PAGE: i64 = 50;
 /// What is told of a secret: everything but its value.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = secrets, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct SecretRecord {
     pub id: Uuid,
     pub project_id: Option<ProjectId>,

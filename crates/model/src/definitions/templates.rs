@@ -31,7 +31,6 @@ pub struct TemplateSettings {
 /// A template as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = job_templates, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct TemplateRecord {
     pub id: Uuid,
     pub name: String,

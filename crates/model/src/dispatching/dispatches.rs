@@ -26,7 +26,6 @@ pub const STANDARD_PRIORITY: i16 = 50;
 
 /// A dispatch as it is kept, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Dispatch {
     pub row: DispatchRow,
     pub job_name: String,
@@ -37,7 +36,6 @@ pub struct Dispatch {
 /// The columns of a dispatch.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = job_dispatch, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct DispatchRow {
     pub id: DispatchId,
     pub job_id: JobId,

@@ -44,7 +44,6 @@ pub async fn fence(conn: &mut Conn, id: InstanceId, term: Term) -> DbResult<Date
 
 /// A job whose cursor has come due, locked, with what decides about its fires.
 #[derive(Debug, Clone, Queryable)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct DueJob {
     pub tenant_id: TenantId,
     pub id: JobId,
@@ -135,7 +134,6 @@ statement! {
 
 /// A calendar that a due job names.
 #[derive(Debug, Clone, Queryable)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct NamedCalendar {
     pub tenant_id: TenantId,
     pub id: Uuid,
@@ -221,7 +219,6 @@ pub struct Batch {
 
 /// A job that is held back.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Hold {
     pub tenant_id: TenantId,
     pub job_id: JobId,
@@ -230,7 +227,6 @@ pub struct Hold {
 
 /// A dispatch to create.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct NewDispatch {
     pub id: DispatchId,
     pub tenant_id: TenantId,
@@ -250,7 +246,6 @@ pub struct NewDispatch {
 
 /// A skip to record.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct NewSkip {
     pub tenant_id: TenantId,
     pub job_id: JobId,

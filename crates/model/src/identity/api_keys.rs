@@ -18,7 +18,6 @@ use sched_domain::secret::SecretKeys;
 /// What is told of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = api_keys, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct ApiKeyRecord {
     pub id: ApiKeyId,
     pub user_id: Option<UserId>,

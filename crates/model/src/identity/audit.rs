@@ -82,7 +82,6 @@ async fn insert(conn: &mut Conn, entries: &[AuditEntry]) -> diesel::QueryResult<
 
 /// An entry as it is kept.
 #[derive(Debug, Clone, Queryable)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct AuditRecord {
     pub id: i64,
     pub created_at: DateTime<Utc>,

@@ -21,7 +21,6 @@ pub const MOST: i64 = 50;
 /// What is told of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = sessions, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct SessionRecord {
     pub id: SessionId,
     pub user_id: UserId,

@@ -43,7 +43,6 @@ pub async fn project_by_name(conn: &mut Conn, tenant: TenantId, name: &str) -> D
 /// What is told of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = tenants, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct TenantRecord {
     pub id: TenantId,
     pub slug: String,

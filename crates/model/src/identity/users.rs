@@ -21,7 +21,6 @@ diesel::define_sql_function! {
 /// What is told of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Queryable, Selectable)]
 #[diesel(table_name = users, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct UserRecord {
     pub id: UserId,
     pub email: String,

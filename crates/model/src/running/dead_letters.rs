@@ -32,7 +32,6 @@ pub struct DeadLetter {
 /// The columns of a dead letter.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = dead_letters, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct DeadLetterRow {
     pub dispatch_id: DispatchId,
     pub project_id: Option<ProjectId>,
@@ -50,7 +49,6 @@ pub struct DeadLetterRow {
 /// What the dispatch of a dead letter says.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = job_dispatch, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct DeadDispatch {
     pub scheduled_for: DateTime<Utc>,
     pub attempt: i32,

@@ -20,7 +20,6 @@ const CLAIM_TO_START: TimeDelta = TimeDelta::hours(1);
 
 /// A finished attempt as it is kept, with the name of its job.
 #[derive(Debug, Clone, Queryable)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Execution {
     pub id: ExecutionId,
     pub job_id: JobId,
@@ -247,7 +246,6 @@ pub async fn by_id(conn: &Conn, tenant: TenantId, id: ExecutionId) -> DbResult<O
 
 /// A kept piece of output.
 #[derive(Debug, Clone, Queryable)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Output {
     pub stream: String,
     pub chunk: i32,

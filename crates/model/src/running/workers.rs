@@ -46,7 +46,6 @@ pub struct NewWorker {
 /// A worker as it is registered.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = worker_registration, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Worker {
     pub worker_id: WorkerId,
     pub hostname: String,
@@ -288,7 +287,6 @@ pub struct Filter {
 
 /// Where a worker stands in the list: the living by when they started, then those that are gone, the latest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct Place {
     pub offline_since: Option<DateTime<Utc>>,
     pub started_at: DateTime<Utc>,

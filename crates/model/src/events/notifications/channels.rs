@@ -47,7 +47,6 @@ impl ChannelSettings {
 /// A channel as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = notification_channels, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct ChannelRecord {
     pub id: Uuid,
     pub name: String,

@@ -15,7 +15,6 @@ use sched_domain::notification::{DeliveryStatus, MessageKind};
 /// A delivery as it is kept.
 #[derive(Debug, Clone, Queryable, Selectable)]
 #[diesel(table_name = notification_deliveries, check_for_backend(diesel::pg::Pg))]
-#[expect(missing_docs, reason = "the columns are documented in the schema")]
 pub struct DeliveryRecord {
     pub id: Uuid,
     pub channel_id: Uuid,
