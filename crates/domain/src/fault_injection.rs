@@ -115,56 +115,14 @@ pub const fn statement(_file: &'static str, text: &'static str) -> &'static str 
 }
 
 #[cfg(feature = "broken-fences")]
-pub use self::broken::stands;
-#[cfg(feature = "broken-fences")]
-pub(crate) use self::broken::statement;
+pub use self::broken::{stands, statement};
 
 #[cfg(feature = "broken-fences")]
 mod broken {
     use std::collections::HashMap;
     use std::sync::{Mutex, OnceLock, PoisonError};
 
-    use std::path::{Path, PathBuf};
-
-    use std::path::{Path, PathBuf};
-
     use super::Fence;
-
-    /// Every statement file of `sched-model`.
-    fn statements() -> Vec<PathBuf> {
-        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/src")];
-        let mut files = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "sql") {
-                    files.push(path);
-                }
-            }
-        }
-        assert!(!files.is_empty());
-        files
-    }
-
-    /// Every statement file of this crate.
-    fn statements() -> Vec<PathBuf> {
-        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/src")];
-        let mut files = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "sql") {
-                    files.push(path);
-                }
-            }
-        }
-        assert!(!files.is_empty());
-        files
-    }
 
     /// The fences that this process does without.
     fn broken() -> &'static [Fence] {
@@ -210,7 +168,6 @@ mod broken {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
     use std::path::{Path, PathBuf};
 
     use super::Fence;
